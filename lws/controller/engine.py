@@ -1,7 +1,8 @@
-"""Everything that remembers the cluster: streams, store, passes, elections. It is thrown away and made anew
-where what it remembers is no longer true, without an end of the process: webhooks and probes are served on.
+"""Everything that caches the state of the cluster: streams, store, passes, elections. If that state is no
+longer valid, the manager discards the engine and builds another one, while webhooks and probes keep being
+served.
 
-In: Settings, a connection, the admission server. Out: passes, until a part cannot go on.
+In: Settings, a connection, the admission server. Out: passes, until a part fails.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 import socket
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from lws import timing
@@ -22,7 +24,7 @@ from lws.cluster.client.connection import Cluster, MayWrite
 from lws.cluster.client.rate_limit import renewal_rate
 from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
 from lws.cluster.write.events import EventRecorder
-from lws.cluster.write.owner_locks import Turns
+from lws.cluster.write.owner_locks import OwnerLocks
 from lws.config import Settings
 from lws.controller.election.election import Election, LeaseElection, Scope, Unelected, everywhere
 from lws.controller.election.shard_election import ShardElection
@@ -48,9 +50,8 @@ _CONCURRENT_PASSES = 32
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an engine is made in, and what outlives it. identity: by which Leases know this process.
-    listen: has signals end the process in our order, after others have taken them. registrations: the kinds
-    of workload that are served.
+    """What an engine is built from and what outlives it. identity: holder identity in Leases. listen:
+    installs our signal handlers, after kopf has installed its own. registrations: kinds of workload to serve.
     """
 
     settings: Settings
@@ -63,7 +64,9 @@ class Surroundings:
 
 
 class Engine:
-    """Streams and passes over one history of the cluster. `start`, `ended`, `take_down`, in this order."""
+    """Streams and passes over one history of the cluster. Call `start`, `ended` and `take_down`, in this
+    order.
+    """
 
     def __init__(self, within: Surroundings) -> None:
         cluster, metrics = within.cluster, within.metrics
@@ -71,7 +74,7 @@ class Engine:
         self._kopf_stop = asyncio.Event()
         self._rollback = Rollback()
         self._election = self._stand()
-        # Nobody acts on Events: they have all the time.
+        # Events are not fenced by the time left of a Lease: no controller acts on them.
         telling = cluster.fenced(self._may_write)
         self._terms = Terms(self._begin, self._may_write)
 
@@ -83,20 +86,20 @@ class Engine:
             self._triggers.on_change, [table for each in within.registrations for table in each.reads]
         )
         source = Source(cluster, self._rollback)
-        self._turns = Turns()
-        self._recorders = [self._recorder_of(each, telling) for each in within.registrations]
+        self._turns = OwnerLocks()
+        self._recorders = [self._recorder_of(kind, telling) for kind in within.registrations]
         self._controllers = [
-            each.build(self._parts(source, recorder))
-            for each, recorder in zip(within.registrations, self._recorders, strict=True)
+            kind.build(self._parts(source, recorder))
+            for kind, recorder in zip(within.registrations, self._recorders, strict=True)
         ]
-        for each in self._controllers:
-            self._triggers.add(each.keys)
+        for controller in self._controllers:
+            self._triggers.add(controller.keys)
         self._loop = self._loop_of(metrics)
-        workloads = [each.workload for each in within.registrations]
-        cluster.learn(*(each for workload in workloads for each in (workload.resource, *workload.children)))
+        workloads = [kind.workload for kind in within.registrations]
+        cluster.learn(*chain.from_iterable((kind.resource, *kind.children) for kind in workloads))
         self._informers = informers_of(source, self._store, workloads)
         self._kopf_streams = {
-            each.resource.plural: KopfStream(source, self._store, each.resource) for each in workloads
+            kind.resource.plural: KopfStream(source, self._store, kind.resource) for kind in workloads
         }
         self._takeover = Takeover(self._refresh, self._triggers.everything)
         self._silence = Silence()
@@ -105,14 +108,14 @@ class Engine:
         self._is_down = False
 
     def start(self) -> None:
-        """Begin to list and watch, to stand for Leases, and to act while they are held."""
+        """Start to list and watch, to compete for Leases, and to act while they are held."""
         self._silence.begin()
         streams = self._kopf_streams.items()
         self._tasks = [
-            *(start(f"watch {name}", each.run()) for name, each in self._informers.items()),
-            *(start(f"compare {name}", each.run(timing.COMPARE_SETS_SECONDS)) for name, each in streams),
-            *(start(name, run()) for each in self._controllers for name, run in each.tasks.items()),
-            *(start("events", each.run()) for each in self._recorders),
+            *(start(f"watch {name}", informer.run()) for name, informer in self._informers.items()),
+            *(start(f"compare {name}", kopf.run(timing.COMPARE_SETS_SECONDS)) for name, kopf in streams),
+            *(start(name, run()) for kind in self._controllers for name, run in kind.tasks.items()),
+            *(start("events", recorder.run()) for recorder in self._recorders),
             start("kopf", self._run_kopf()),
             start("lead", self._lead()),
             start("take over", self._takeover.run()),
@@ -121,20 +124,20 @@ class Engine:
         ]
 
     async def ended(self) -> None:
-        """Return once a part has ended, which is logged: it takes another engine to go on."""
+        """Return once a part has ended. The end is logged; the caller needs another engine."""
         await first_end(self._tasks, "all that was remembered of the cluster is listed anew")
 
     async def take_down(self) -> None:
-        """Finish passes, say what is to be said, give Leases up, then close everything."""
+        """Finish passes, write pending Events, release Leases, then close everything."""
         is_finished = await self._finish()
-        # A pass that still waits for an answer must not go on to write beside those of the next engine.
+        # A pass that still waits for a response must not write while the next engine does.
         self._is_down = True
-        # The task that renews must be gone before the release, or it would take Leases again.
+        # The renewal task must end before the release, or it would acquire the Leases again.
         await cancel([task for task in self._tasks if task.get_name() == "lead"])
         if is_finished and not self._within.cluster.may_arrive(everywhere):
             await self._election.release()
         else:
-            # Nobody else may list before the last write has arrived, or was given up.
+            # No other manager may list before the last write has arrived or was abandoned.
             log.warning("the API server is slow: a write may still arrive, so Leases are left to run out")
         self._kopf_stop.set()
         kopf_tasks = [task for task in self._tasks if task.get_name() == "kopf"]
@@ -145,54 +148,54 @@ class Engine:
         self._loop.forget(everywhere)
 
     async def _finish(self) -> bool:
-        """Whether every pass came to its end in time."""
+        """Report whether every pass ended in time."""
         try:
             await asyncio.wait_for(self._queue.drain(), timing.DRAIN_SECONDS)
         except TimeoutError:
             return False
         try:
-            drained = asyncio.gather(*(each.drain() for each in self._recorders))
+            drained = asyncio.gather(*(recorder.drain() for recorder in self._recorders))
             await asyncio.wait_for(drained, timing.FAREWELL_SECONDS)
         except TimeoutError:
             log.warning("the API server is slow: not every Event was written")
         return True
 
     def wrong(self) -> dict[str, Check]:
-        """By name of each stream: what is wrong with it, for the liveness probe."""
-        checks = {name: self._silence.check(each) for name, each in self._streams().items()}
-        for each in self._controllers:
-            checks |= each.checks
+        """Checks for the liveness probe, by stream."""
+        checks = {name: self._silence.check(stream) for name, stream in self._streams().items()}
+        for controller in self._controllers:
+            checks |= controller.checks
         return checks
 
     def queued(self) -> dict[str, int]:
-        """Keys by what becomes of them: `Queue.counts`."""
+        """Number of keys by state: `Queue.counts`."""
         return self._queue.counts()
 
     def cached(self) -> dict[str, int]:
-        """Objects in the store, by kind."""
+        """Number of stored objects by kind."""
         return self._store.sizes()
 
     def not_listed(self) -> str | None:
-        """Which kinds were not listed yet, for the readiness probe."""
-        missing = [name for name, each in self._streams().items() if not each.listed.is_set()]
+        """Kinds that are not listed yet, for the readiness probe."""
+        missing = [name for name, stream in self._streams().items() if not stream.listed.is_set()]
         return f"not listed yet: {', '.join(missing)}" if missing else None
 
     def _streams(self) -> dict[str, Informer | KopfStream]:
         return {**self._informers, **self._kopf_streams}
 
     def _loop_of(self, metrics: Metrics) -> Loop:
-        for each in self._within.registrations:
-            metrics.count(each.standings)
-            metrics.workloads.serve(each.series)
+        for registration in self._within.registrations:
+            metrics.count(registration.standings)
+            metrics.workloads.serve(registration.series)
         passes = self._begin(self._may_write).passes
-        controllers = {kind: each.label for kind, each in passes.items()}
+        controllers = {kind: of_kind.label for kind, of_kind in passes.items()}
         metrics.passes.serve(controllers.values(), _CONCURRENT_PASSES)
         metrics.queue.serve(controllers)
         metrics.process.watch_streams(self._ages)
         return Loop(self._terms.passes_over, metrics)
 
     def _ages(self) -> dict[str, float]:
-        return {name: each.silent_for for name, each in self._streams().items()}
+        return {name: stream.silent_for for name, stream in self._streams().items()}
 
     def _recorder_of(self, registration: Registration, cluster: Cluster) -> EventRecorder:
         reporter = registration.reporter
@@ -204,10 +207,10 @@ class Engine:
 
     def _begin(self, may_write: MayWrite) -> Term:
         cluster = self._within.cluster.fenced(may_write, self._election.time_left)
-        return together([each.begin(cluster) for each in self._controllers])
+        return together([controller.begin(cluster) for controller in self._controllers])
 
     def _start_beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Not a part: it comes to its end, and the engine goes on where it fails."""
+        """Run a background task that ends by itself; the engine continues if it fails."""
         task = start("beside passes", work)
         self._beside.add(task)
         task.add_done_callback(self._end_beside)
@@ -246,14 +249,14 @@ class Engine:
         await run_operator(registry, build_settings(reviews), self._kopf_stop, within.listen)
 
     async def _lead(self) -> None:
-        """Stand once every stream has listed, and every controller knows what its passes depend on."""
-        await asyncio.gather(*(each.known() for each in self._controllers))
-        await asyncio.gather(*(each.listed.wait() for each in self._streams().values()))
+        """Compete for Leases once every stream has listed and every controller is ready."""
+        await asyncio.gather(*(controller.known() for controller in self._controllers))
+        await asyncio.gather(*(stream.listed.wait() for stream in self._streams().values()))
         self._queue.open()
         await self._election.run(self._gain, self._stand_back)
 
     async def _refresh(self) -> None:
-        await asyncio.gather(*(each.refresh() for each in (*self._streams().values(), *self._controllers)))
+        await asyncio.gather(*(part.refresh() for part in (*self._streams().values(), *self._controllers)))
 
     def _gain(self, scope: Scope) -> None:
         self._terms.begin(scope)
@@ -262,8 +265,8 @@ class Engine:
     def _stand_back(self, scope: Scope) -> None:
         self._terms.end(scope)
         self._queue.shed()
-        for each in self._recorders:
-            each.hurry()
+        for recorder in self._recorders:
+            recorder.hurry()
         self._loop.forget(scope)
 
     def _is_idle(self, scope: Scope) -> bool:
@@ -271,7 +274,7 @@ class Engine:
         return not is_running and not self._within.cluster.may_arrive(scope)
 
     async def _resync(self) -> None:
-        """Look at everything now and then: an event that was missed costs time, never correctness."""
+        """Enqueue everything at intervals: a missed event costs time, never correctness."""
         while True:
             await asyncio.sleep(timing.RESYNC_SECONDS)
             self._triggers.everything()
@@ -281,8 +284,8 @@ class Engine:
 
 
 class Triggers:
-    """Puts keys into a queue. route_of: which passes a change of an object starts; None where it starts none.
-    forget: told of each object that is not there any more.
+    """Puts keys into a queue. route_of: the route of a changed object, or None. forget: called with each
+    deleted object.
     """
 
     def __init__(
@@ -297,11 +300,11 @@ class Triggers:
         self._keys: list[Callable[[Scope], Iterable[Key]]] = []
 
     def add(self, keys: Callable[[Scope], Iterable[Key]]) -> None:
-        """keys: of all that there is in some namespaces."""
+        """Add the keys of a controller. keys: all keys of some namespaces."""
         self._keys.append(keys)
 
     def on_change(self, before: Object | None, after: Object | None) -> None:
-        """An object changed."""
+        """Enqueue the keys that a change of an object concerns."""
         obj = after if after is not None else before
         if obj is None:
             return
@@ -313,7 +316,7 @@ class Triggers:
                 self._queue.add(key, within)
 
     def everything(self, scope: Scope = everywhere) -> None:
-        """Every key of the namespaces that are meant."""
+        """Enqueue every key of these namespaces."""
         for keys in self._keys:
             for key in keys(scope):
                 self._queue.add(key)

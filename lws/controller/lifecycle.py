@@ -1,4 +1,4 @@
-"""Run tasks until a signal arrives or one of them fails; return whether the end was requested."""
+"""Run tasks until a signal arrives or one of them fails."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ log = logging.getLogger(__name__)
 
 
 class Lifecycle:
-    """One per process."""
+    """Signals and tasks of the process; one instance per process."""
 
     def __init__(self) -> None:
         self._stop = asyncio.Event()
 
     def listen(self) -> None:
-        """Take SIGTERM and SIGINT as a wish to end; again after others have taken them."""
+        """End the process on SIGTERM and SIGINT. Call it again after kopf has installed its own handlers."""
         loop = asyncio.get_running_loop()
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, self._stop.set)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
 
     async def supervise(self, tasks: list[asyncio.Task[Any]]) -> int:
-        """Until a signal comes (0) or a part ends, which none does by itself (1)."""
+        """Run until a signal arrives (0) or a task ends (1). No task ends by itself."""
         stopped = start("stop", self._stop.wait())
         done, _ = await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
         if stopped in done:
@@ -39,23 +39,23 @@ class Lifecycle:
 
 
 async def first_end(tasks: list[asyncio.Task[Any]], consequence: str) -> None:
-    """Return once a part has ended, which none does by itself; it is logged with the consequence."""
+    """Return once a task has ended, and log it with the consequence. No task ends by itself."""
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     _say_why(done, consequence)
 
 
 def start(name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """A part that runs from now on, under a name for the log."""
+    """Start a task under a name for the log."""
     return asyncio.get_running_loop().create_task(work, name=name)
 
 
 async def cancel(tasks: list[asyncio.Task[Any]]) -> None:
-    """End parts and wait until they have."""
+    """Cancel tasks and wait until they have ended."""
     pending = set(tasks)
     while pending:
         for task in pending:
             task.cancel()
-        # kopf forgets a cancellation that meets it while a stream begins.
+        # kopf swallows a cancellation that arrives while a stream starts.
         _, pending = await asyncio.wait(pending, timeout=timing.FAREWELL_SECONDS)
     await asyncio.gather(*tasks, return_exceptions=True)
 

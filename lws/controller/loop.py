@@ -1,7 +1,4 @@
-"""One pass: observe, plan, apply. The same lines for every kind.
-
-In: a key from the queue. Out: what the queue should do with it next.
-"""
+"""Run one pass: observe, plan, apply. All kinds of key share this code."""
 
 from __future__ import annotations
 
@@ -41,11 +38,11 @@ def _none(snapshot: Any) -> pass_log.Fields:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of pass. observe: (namespace, name, now) → snapshot or None; plan: pure; apply: carries a plan
-    out; label: its name in metrics; due: the part of a plan that is carried out now, all of it by default.
-    fields: what the debug log says of a snapshot on each line. owner: the workload that a snapshot belongs
-    to, which is told what the API server refuses. is_linear: a pass takes the longer the more
-    groups there are, so that those of the kind share what they may take (`lws.costs`).
+    """A kind of pass. observe: (namespace, name, now) → snapshot or None. plan: pure. apply: carries out a
+    plan. label: name in metrics. due: the part of a plan to carry out now, all by default. fields: what each
+    debug log line says about a snapshot. owner: the workload that a snapshot belongs to; rejections by the
+    API server are recorded for it. is_linear: the cost of a pass grows with the number of groups, so passes
+    of the kind share a budget of time (`lws.costs`).
     """
 
     observe: Callable[[str, str, datetime], Awaitable[Any]]
@@ -58,17 +55,17 @@ class Kind:
     owner: Callable[[Any], Object | None] = _nobody
 
     def decide(self, snapshot: Any) -> Plan:
-        """What is carried out now, in the name of its owner."""
+        """Return the plan to carry out now, with its owner."""
         plan, owner = self.due(self.plan(snapshot)), self.owner(snapshot)
         return plan if owner is None or plan.is_empty else replace(plan, owner=Reference.to(owner))
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One time of acting on some namespaces, from the gain of a Lease or a shard to its loss: the passes, by
-    kind of key, with all that they remember. It goes as a whole: meanwhile others have acted.
+    """The passes, by kind of key, from gaining a Lease or shard until losing it, with everything that they
+    record. A term is discarded as a whole: other managers act after it ends.
 
-    routes: by kind of the object that changes. forget: who is told of each object that is not there any more.
+    routes: by kind of the changed object. forget: called with each deleted object.
     """
 
     passes: Mapping[str, Kind]
@@ -77,8 +74,8 @@ class Term:
 
 
 class Terms:
-    """Those that go on. begin: makes one, whose writes are refused where the call that it is given says so;
-    may_write: whether this process acts at all.
+    """The current terms. begin: creates a term whose writes are rejected unless the given function allows
+    them. may_write: whether this process acts at all.
     """
 
     def __init__(self, begin: Callable[[MayWrite], Term], may_write: MayWrite) -> None:
@@ -87,30 +84,32 @@ class Terms:
         self._terms: dict[Scope, Term] = {}
 
     def begin(self, scope: Scope) -> None:
-        """These namespaces were gained: nothing is remembered of an earlier time."""
+        """Begin a term for gained namespaces, with nothing recorded from an earlier term."""
 
         def may_write(namespace: str) -> bool:
-            # A pass of an earlier term, which saw what others have changed since, writes nothing in this one.
+            # A pass of an earlier term writes nothing in this one: others may have changed what it observed.
             return self._terms.get(scope, term) is term and self._may_write(namespace)
 
         term = self._terms[scope] = self._make(may_write)
 
     def end(self, scope: Scope) -> None:
-        """They were lost. Passes that run come to their end."""
+        """End the term of lost namespaces. Running passes finish."""
         self._terms.pop(scope, None)
 
     def passes_over(self, namespace: str) -> Mapping[str, Kind]:
-        """By kind of key; none where nobody acts."""
+        """Passes by kind of key; empty if this process does not act on the namespace."""
         term = self._term_of(namespace)
         return term.passes if term is not None else {}
 
     def route_of(self, obj: Object) -> Route | None:
-        """Which passes a change of it starts; None where nobody acts, or it concerns none."""
+        """The route of a changed object; None if this process does not act on it or the change concerns no
+        pass.
+        """
         term = self._term_of(obj["metadata"].get("namespace", ""))
         return term.routes.get(obj["kind"]) if term is not None else None
 
     def forget(self, obj: Object) -> None:
-        """There is no such object any more."""
+        """Drop what is recorded of a deleted object."""
         term = self._term_of(obj["metadata"].get("namespace", ""))
         for forget in term.forget if term is not None else ():
             forget(obj)
@@ -120,7 +119,7 @@ class Terms:
 
 
 class Loop:
-    """Runs passes. `work` is what the queue calls. passes_over: those of a namespace, by kind of key."""
+    """Runs passes; the queue calls `work`. passes_over: passes of a namespace, by kind of key."""
 
     def __init__(
         self,
@@ -134,12 +133,12 @@ class Loop:
         self._stuck_pods: dict[Key, int] = {}
         self._standing: dict[Key, frozenset[str]] = {}
         self._standings: Counter[tuple[str, str]] = Counter()
-        # Keys whose pass runs, and whose namespace was not forgotten since it began.
+        # Keys with a running pass whose namespace was not lost since the pass began.
         self._current: set[Key] = set()
         self._looks = costs.Looks()
 
     async def work(self, key: Key) -> Again:
-        """One pass over a key; never raises for anything that a cluster can do to us."""
+        """Run one pass over a key. No state of the cluster makes it raise."""
         kind = self._passes_over(key.namespace).get(key.kind)
         if kind is None:
             return Again()
@@ -182,12 +181,12 @@ class Loop:
             self._count_standing(key, frozenset())
             self._metrics.workloads.gone(key)
             log.debug("there is nothing of that name")
-            # What comes back under this name, such as the next leader of a group, is new.
+            # An object recreated under this name, such as the next leader of a group, needs no delay.
             return Again(rest=0.0)
         plan = kind.decide(snapshot)
         _describe(kind, snapshot)
         log.debug("planned %d writes", sum(map(len, plan.sequences)))
-        # What was forgotten meanwhile another leader shows, and no pass of ours would take it back.
+        # If the namespace was lost meanwhile, its next leader shows these, and no pass here would reset them.
         if key in self._current:
             self._count_stuck(key, plan.stuck_pods)
             self._count_standing(key, plan.standing)
@@ -207,14 +206,14 @@ class Loop:
         return replace(_again(key, plan, outcome), rest=rest)
 
     def _rest(self, kind: Kind, began: float) -> float:
-        """Seconds from the beginning of a pass that has just decided until events may start the next one."""
+        """Seconds from the beginning of this pass until events may start the next one."""
         now = self._clock()
         look = now - began
         rest = self._looks.rest_after(look, now) if kind.is_linear else costs.rest_after(look)
         return min(max(timing.SHORTEST_REST_SECONDS, rest), timing.LONGEST_REST_SECONDS)
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
-        """The next leader of these namespaces counts what is held there, and how keys stand."""
+        """Stop counting stuck pods and states of these namespaces: their next leader counts them."""
         self._current = {key for key in self._current if not is_meant(key.namespace)}
         for key in [key for key in self._stuck_pods if is_meant(key.namespace)]:
             del self._stuck_pods[key]
@@ -242,7 +241,7 @@ class Loop:
 
 
 def _describe(kind: Kind, snapshot: Any) -> None:
-    """Only the debug log asks for it: a pass must end as it does without."""
+    """Add fields for the debug log. A failure must not change the result of the pass."""
     if not log.isEnabledFor(logging.DEBUG):
         return
     try:
@@ -269,9 +268,9 @@ def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
 
 
 def _is_namespace_terminating(errors: Sequence[ClusterError]) -> bool:
-    """Writes to what has gone with it meanwhile are refused too, each in its own way."""
+    """Writes to objects that were deleted with the namespace fail too, with errors of other kinds."""
     refusals = [error for error in errors if isinstance(error, ApiError)]
-    return len(refusals) == len(errors) and any(each.is_namespace_terminating for each in refusals)
+    return len(refusals) == len(errors) and any(error.is_namespace_terminating for error in refusals)
 
 
 def _next(again: Again) -> str:

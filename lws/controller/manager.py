@@ -1,7 +1,7 @@
-"""The manager: one process, from its first probe to its last word. Parts of the process are built here, parts
-that remember the cluster in `engine.py`: nowhere else do parts meet.
+"""Run the manager process. This file builds the parts of the process, `engine.py` builds the parts that cache
+the state of the cluster; no other file wires parts together.
 
-In: Settings. Out: the exit code, once a signal came or a part of the process could not go on.
+In: Settings. Out: the exit code, after a signal or after a part of the process failed.
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ REGISTRATIONS = (leaderworkerset.REGISTRATION, disaggregatedset.REGISTRATION)
 
 
 class Manager:
-    """One process that may lead."""
-
     def __init__(
         self,
         settings: Settings,
@@ -57,10 +55,19 @@ class Manager:
         self._cluster = cluster
         self._lifecycle = Lifecycle()
         self._preconditions = Preconditions(
-            cluster, (each.workload.resource.api_version for each in registrations if not each.is_optional)
+            cluster,
+            (
+                registration.workload.resource.api_version
+                for registration in registrations
+                if not registration.is_optional
+            ),
         )
         self._definitions = Definitions(cluster, registrations)
-        endpoints = {webhook: of for each in registrations for webhook, of in each.endpoints.items()}
+        endpoints = {
+            webhook: resource
+            for registration in registrations
+            for webhook, resource in registration.endpoints.items()
+        }
         self._serving = Serving(settings, cluster, metrics, endpoints)
         self._surroundings = Surroundings(
             settings, cluster, metrics, self._serving, _identity(), self._lifecycle.listen, registrations
@@ -68,9 +75,9 @@ class Manager:
         self._engine = Engine(self._surroundings)
 
     async def run(self) -> int:
-        """Run until a signal comes; 0 after an orderly end, 1 if a part of the process died."""
+        """Run until a signal arrives. Return 0 after an orderly end, 1 if a part of the process failed."""
         probes = (self._health_server(), self._debug_server())
-        servers = [each for each in probes if each is not None]
+        servers = [server for server in probes if server is not None]
         for server in servers:
             await server.start()
         engines = start("engine", self._run_engines())
@@ -81,7 +88,7 @@ class Manager:
             self._lifecycle.listen()
             return await self._lifecycle.supervise([engines, *tasks])
         finally:
-            # Others can lead at once, but not be found by API servers at once.
+            # Another manager can lead at once, but API servers need time to find its webhooks.
             last_reviews = start("last reviews", self._serving.close_gently())
             await cancel([engines])
             await self._engine.take_down()
@@ -91,12 +98,12 @@ class Manager:
                 await server.stop()
 
     async def _run_engines(self) -> None:
-        """One after the other, for ever: where one cannot go on, the next one lists everything anew."""
+        """Run engines one after the other, indefinitely. If one fails, the next one relists everything."""
         pause, served = timing.ENGINE_PAUSE.first, tuple[Registration, ...]()
         while True:
             await self._preconditions.wait()
             served = await self._definitions.served(before=served)
-            # A write of the one before may still be on its way: its Leases are another's.
+            # A write of the previous engine may still be in flight: its Leases belong to another identity.
             within = replace(self._surroundings, registrations=served, identity=_identity())
             self._engine = Engine(within)
             began = asyncio.get_running_loop().time()
@@ -109,7 +116,7 @@ class Manager:
             await asyncio.sleep(pause)
 
     async def _until_over(self, served: tuple[Registration, ...]) -> None:
-        """Until a part of the engine ends, or other kinds can be served than those that it serves."""
+        """Return when a part of the engine ends, or when the set of kinds that can be served changes."""
         tasks = [
             start("engine's end", self._engine.ended()),
             start("definitions", self._definitions.changed(served)),
@@ -144,11 +151,11 @@ class Manager:
         address = self._settings.debug_bind_address
         if address is None:
             return None
-        # Asked of the engine that runs at that moment.
+        # Ask the engine that runs when the request arrives.
         return DebugServer(address, lambda: self._engine.queued(), lambda: self._engine.cached())
 
     def _wrong(self, stream: str) -> Check:
-        """Asked of the engine that runs at that moment, which may have no such stream."""
+        """Ask the engine that runs when the probe arrives; it may have no such stream."""
         return lambda: self._engine.wrong().get(stream, _nothing)()
 
 
@@ -161,8 +168,8 @@ def _nothing() -> str | None:
 
 
 async def run(settings: Settings, kubeconfig: str | None) -> int:
-    """Run the manager until a signal comes. Raises ClusterError if nobody says where the cluster is, OSError
-    if a port is taken.
+    """Run the manager until a signal arrives. Raises ClusterError if no cluster is configured, OSError if a
+    port is taken.
     """
     await check_ports(settings)
     configuration = await load_configuration(kubeconfig)

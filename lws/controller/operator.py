@@ -1,7 +1,5 @@
-"""How kopf is run: which handlers, which settings, which credentials; everything that kopf would write is
+"""Run kopf with our handlers, settings and credentials. Everything that makes kopf write to the cluster is
 off.
-
-In: the store, the admission server, a connection. Out: one coroutine that ends when the stop flag is raised.
 """
 
 from __future__ import annotations
@@ -24,15 +22,16 @@ from lws.controller.registration import Registration
 from lws.controller.triggers import watch
 from lws.controller.webhooks import handlers
 
-# What kopf says at ERROR when an admission handler refuses an object: that is an answer, not an error.
+# kopf logs this at ERROR when an admission handler rejects an object, which is no error.
 _REFUSAL = "failed permanently"
 _KOPF = Path(kopf.__file__).parent
 
 
 class _Backoffs:
-    """Seconds between the attempts of one request of kopf: without an end.
+    """Seconds between attempts of a kopf request, without end.
 
-    After the last of its own it gives up, and the process ends with it; the next one would fare no better.
+    After the last value of its own list kopf gives up and the process ends, although a restart would help
+    nothing.
     """
 
     def __iter__(self) -> Iterator[float]:
@@ -40,8 +39,8 @@ class _Backoffs:
 
 
 class _NoMemory(kopf.DiffBaseStorage):
-    """Of the state of an object that handlers have seen before: nobody asks what has changed since. kopf's
-    own copies the whole object several times for every event: 0.26 ms for a template of one container.
+    """Disables kopf's record of the last handled state: no handler asks what has changed since. kopf's own
+    copies the whole object several times per event, 0.26 ms for a template of one container.
     """
 
     def build(self, **_: Any) -> kopf.BodyEssence:
@@ -55,9 +54,7 @@ class _NoMemory(kopf.DiffBaseStorage):
 
 
 def build_settings(server: kopf.WebhookServerProtocol | None) -> kopf.OperatorSettings:
-    """kopf without its habits: no Events, no peering, no annotations, no scanning, no configuration of
-    webhooks.
-    """
+    """Settings that turn off Events, peering, annotations, scanning and webhook configuration in kopf."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.peering.standalone = True
@@ -75,21 +72,21 @@ def build_settings(server: kopf.WebhookServerProtocol | None) -> kopf.OperatorSe
 def build_registry(
     cluster: Cluster, store: Store, registrations: Iterable[Registration], reviewing: Settings | None
 ) -> kopf.OperatorRegistry:
-    """Every handler of the process on an explicit registry. reviewing: the settings by which reviews are
-    answered; None where webhooks are switched off.
+    """Register every handler of the process. reviewing: settings for answering reviews; None if webhooks are
+    off.
     """
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:
-        # kopf knows no TLS name of a server, and keeps a token and a CA for as long as it keeps a session.
+        # kopf supports no TLS server name, and keeps token and CA as long as the session.
         server = cluster.configuration.host
         return kopf.AiohttpSession(server=server, aiohttp_session=cluster.session_of_another_client())
 
-    for each in registrations:
-        watch.register(registry, store, each.workload.resource)
+    for registration in registrations:
+        watch.register(registry, store, registration.workload.resource)
         if reviewing is not None:
-            handlers.register(registry, each.endpoints, each.handlers(reviewing, store))
+            handlers.register(registry, registration.endpoints, registration.handlers(reviewing, store))
     return registry
 
 
@@ -99,13 +96,13 @@ async def run_operator(
     stop: asyncio.Event,
     on_start: Callable[[], None],
 ) -> None:
-    """Run kopf until `stop` is set; raises what kopf could not live with. It may be run anew after that:
-    nothing of kopf is left.
+    """Run kopf until `stop` is set. Raises kopf's fatal errors. Can be called again afterwards: no task of
+    kopf is left.
 
-    on_start: called once kopf runs. It takes SIGINT and SIGTERM for itself then, so code that wants to end in
-    an order of their own takes them back here.
+    on_start: called once kopf runs. kopf handles SIGINT and SIGTERM from then on, so the caller installs its
+    own handlers again here.
     """
-    # kopf logs every event of every object at DEBUG, in which nobody would find ours.
+    # kopf logs every event of every object at DEBUG, which would bury our lines.
     logging.getLogger("kopf").setLevel(max(logging.INFO, logging.getLogger().level))
     objects = logging.getLogger("kopf.objects")
     objects.setLevel(logging.WARNING)
@@ -125,14 +122,14 @@ async def run_operator(
 
 
 def _is_no_refusal(record: logging.LogRecord) -> bool:
-    """One function for every run: a logger takes the same filter once."""
+    """A module-level function, because a logger adds the same filter only once."""
     return _REFUSAL not in record.getMessage()
 
 
 def _streams_of_kopf() -> list[asyncio.Task[Any]]:
-    """What outlives kopf: where one of its streams fails, the others go on, and would feed the store beside
-    those of the next run. Its pause waiters end with its streams, which forget that they were cancelled if
-    these end first.
+    """Tasks that outlive kopf. If one of its streams fails, the others continue and would feed the store in
+    addition to those of the next run. Pause waiters end with their streams; a stream forgets that it was
+    cancelled if its waiter ends first.
     """
     return [
         task
@@ -147,8 +144,8 @@ def _is_of_kopf(task: asyncio.Task[Any]) -> bool:
 
 
 class _Everything(Collection[Any]):
-    """Contains whatever is looked for. kopf takes each task that began after its own for its own, and would
-    cancel them all when it ends: passes, and connections of callers.
+    """Contains every object. kopf treats each task that started after its own as its own and would cancel
+    them all when it ends: passes, and connections of clients.
     """
 
     def __contains__(self, task: object) -> bool:

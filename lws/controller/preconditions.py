@@ -1,7 +1,8 @@
-"""Wait until the API server answers and serves our definitions.
+"""Wait until the API server answers and serves the CRDs.
 
-What is missing is reported for as long as it takes: an API server that is away for hours must not leave its
-managers in a crash loop. Optional kinds are served while their definitions exist.
+The manager waits as long as it takes and reports what is missing. If it exited instead, an API server that is
+down for hours would leave every manager in CrashLoopBackOff. Optional kinds are served while their CRDs are
+installed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Preconditions:
-    """Waited for before each start of what lists and watches. api_versions: what has to be served."""
+    """Checks before each start of an engine. api_versions: must be served."""
 
     def __init__(self, cluster: Cluster, api_versions: Iterable[str]) -> None:
         self._cluster = cluster
@@ -27,11 +28,11 @@ class Preconditions:
         self._missing: str | None = "the API server was not asked yet"
 
     def missing(self) -> str | None:
-        """What is missing, for the readiness probe; None once nothing was."""
+        """What is missing, for the readiness probe; None after the first success."""
         return self._missing
 
     async def wait(self) -> None:
-        """Return once the API server serves every kind of workload."""
+        """Return once the API server serves every kind of workload that is not optional."""
         delay = timing.PRECONDITIONS_PAUSE.first
         while (missing := await self._look()) is not None:
             self._missing = missing
@@ -63,25 +64,25 @@ class Preconditions:
 
 
 class Definitions:
-    """Looks for the definitions of kinds that are optional; the others are waited for elsewhere."""
+    """Checks whether the CRDs of optional kinds are installed. `Preconditions` waits for the others."""
 
     def __init__(self, cluster: Cluster, registrations: Iterable[Registration]) -> None:
         self._cluster = cluster
         self._registrations = tuple(registrations)
         self._missing: dict[str, str] = {}
-        # By kind: since when it is refused to a manager that was allowed to read it.
+        # By kind: since when access is denied that was granted before.
         self._refused_since: dict[str, float] = {}
 
     async def served(self, before: Iterable[Registration] = ()) -> tuple[Registration, ...]:
-        """The kinds that can be served at this moment. before: those that were; where the API server does
-        not answer, or refuses to for a while, nothing has changed.
+        """The kinds that can be served now. before: those served until now; they are kept while the API
+        server does not answer, and for a while if it denies access.
         """
-        known = tuple(before)
-        return tuple([each for each in self._registrations if await self._is_served(each, each in known)])
+        served = tuple(before)
+        return tuple([kind for kind in self._registrations if await self._is_served(kind, kind in served)])
 
     async def changed(self, served: tuple[Registration, ...]) -> None:
-        """Return once other kinds can be served than these."""
-        if not any(each.is_optional for each in self._registrations):
+        """Return once the kinds that can be served differ from these."""
+        if not any(kind.is_optional for kind in self._registrations):
             await asyncio.Event().wait()
         while await self.served(before=served) == served:
             await asyncio.sleep(timing.LOOK_AGAIN_SECONDS)
@@ -93,7 +94,7 @@ class Definitions:
         try:
             missing = await self._missing_of(registration)
         except Forbidden as error:
-            # Whoever applies the permissions anew takes them away first.
+            # Reapplying RBAC may remove the permissions for a moment.
             since = self._refused_since.setdefault(kind, asyncio.get_running_loop().time())
             if was and asyncio.get_running_loop().time() - since < timing.REFUSED_FOR_GOOD_SECONDS:
                 log.warning("%s: %s", kind, error.message)
@@ -110,10 +111,10 @@ class Definitions:
         return not missing
 
     async def _missing_of(self, registration: Registration) -> str:
-        """Which definition keeps a kind from being served; empty where all are there."""
+        """The first missing CRD that keeps a kind from being served; empty if none is missing."""
         workload = registration.workload
         group = workload.resource.group
-        own = (workload.resource, *(each for each in workload.children if each.group == group))
+        own = (workload.resource, *(child for child in workload.children if child.group == group))
         for resource in own:
             if not await self._cluster.exists(f"{resource.path()}?limit=1"):
                 return f"the API server does not serve {resource.plural} of {resource.api_version}"

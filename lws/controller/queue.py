@@ -1,7 +1,5 @@
-"""Which key is worked next: one pass per key at a time, many keys side by side, duplicates collapse,
-failures back off.
-
-In: keys, from anywhere on the event loop. Out: calls of `work(key)`, never two of one key at once.
+"""Keyed work queue: one pass per key at a time, many keys concurrently, duplicates collapse, failures back
+off. Keys may be added from anywhere on the event loop.
 """
 
 from __future__ import annotations
@@ -23,10 +21,10 @@ _NEVER, _AT_ONCE = float("inf"), float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What a pass says about the next one.
+    """When the next pass over the key runs.
 
-    after: seconds, None = only when something changes. rest: seconds from its beginning until events may
-    start the next one, None = the window of the queue.
+    after: seconds; None = only after a change. rest: seconds from the beginning of the pass until events may
+    start the next one; None = the window of the queue.
     """
 
     after: float | None = None
@@ -38,29 +36,29 @@ Work = Callable[[Hashable], Awaitable[Again]]
 
 
 class Meter(Protocol):
-    """Who is told what becomes of each key: first `due`, then `dropped`, or `begun` and `ended`."""
+    """Records the progress of each key: first `due`, then `dropped`, or `begun` and `ended`."""
 
     def due(self, key: Any) -> None:
-        """A pass over it is to begin as soon as there is room."""
+        """A pass is due and begins once a slot is free."""
 
     def dropped(self, key: Any) -> None:
-        """It is not taken any more: there will be no pass."""
+        """The key is not taken any more: no pass runs."""
 
     def begun(self, key: Any) -> None:
-        """Its pass begins."""
+        """The pass begins."""
 
     def ended(self, key: Any) -> None:
-        """Its pass is over."""
+        """The pass has ended."""
 
     def retried(self, key: Any) -> None:
-        """Its pass has failed: another one follows after a back-off."""
+        """The pass failed; it is retried after a back-off."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """One key that waits or is worked. timer: starts its next pass, at `due_at` by the loop's clock.
-    dirty_by: events during its pass want the next one by then; infinite without any. rested_at: events start
-    none before that.
+    """A waiting or running key. timer: starts its next pass, at `due_at` by the loop's clock. dirty_by: when
+    events during its pass need the next one; infinite without events. rested_at: events start no pass before
+    then.
     """
 
     timer: asyncio.Handle | None = None
@@ -75,9 +73,9 @@ class _Entry:
 class Queue:
     """A keyed work queue.
 
-    window: seconds. The first event of a quiet key starts a pass at once; those that follow within the
-    window run as one pass at its end.
-    concurrency: passes at the same time. takes: keys that it answers False for are as good as not there.
+    window: seconds. The first event of a quiet key starts a pass at once; events within the window after it
+    share one pass at its end. concurrency: maximum number of concurrent passes. takes: keys for which it
+    returns False are ignored.
     """
 
     def __init__(
@@ -95,22 +93,22 @@ class Queue:
         self._start_turns = OnePerIteration()
         self._meter = meter
         self._entries: dict[Hashable, _Entry] = {}
-        # When events may start a pass over a resting key again, until then.
+        # Per resting key: when events may start a pass again. Removed at that time.
         self._rested: dict[Hashable, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_open = False
 
     def open(self) -> None:
-        """Start taking keys; what was added before is not remembered."""
+        """Start taking keys. Keys added before are not kept."""
         self._is_open = True
 
     def drop(self) -> None:
-        """Forget every key that waits; passes that run come to their end."""
+        """Forget every waiting key. Running passes finish."""
         self._is_open = False
         self.shed()
 
     def shed(self) -> None:
-        """Forget every key that waits and is not taken any more; passes that run come to their end."""
+        """Forget every waiting key that is not taken any more. Running passes finish."""
         for key in [key for key in self._rested if not self._is_taken(key)]:
             del self._rested[key]
         for key, entry in list(self._entries.items()):
@@ -124,13 +122,13 @@ class Queue:
                 del self._entries[key]
 
     async def drain(self) -> None:
-        """Take no key any more and wait until the passes that run have ended."""
+        """Stop taking keys and wait until running passes have ended."""
         self.drop()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
     def counts(self) -> dict[str, int]:
-        """Keys by what becomes of them: `running` (or about to), `waiting`, of these `failing`; `resting`."""
+        """Number of keys that are `running` (or about to), `waiting`, of these `failing`, and `resting`."""
         entries = self._entries.values()
         running = sum(entry.is_running for entry in entries)
         failing = sum(entry.failures > 0 for entry in entries)
@@ -138,15 +136,15 @@ class Queue:
         return {"running": running, "waiting": waiting, "failing": failing, "resting": len(self._rested)}
 
     def is_running(self, is_meant: Callable[[Any], bool]) -> bool:
-        """Whether a pass over one of these keys has not ended yet."""
+        """Report whether a pass over one of these keys is running."""
         return any(entry.is_running and is_meant(key) for key, entry in self._entries.items())
 
     def _is_taken(self, key: Hashable) -> bool:
         return self._is_open and self._takes(key)
 
     def add(self, key: Hashable, within: float = 0.0) -> None:
-        """Have a pass over this key soon; within so many seconds, if nothing else wants it earlier. AT_ONCE
-        does not wait for the end of its rest either.
+        """Enqueue a key. The pass begins within so many seconds, or earlier if another event needs it.
+        AT_ONCE skips the delay of the key too.
         """
         if not self._is_taken(key):
             return
@@ -157,7 +155,7 @@ class Queue:
             entry.dirty_by = min(entry.dirty_by, _AT_ONCE if within < 0 else _now() + within)
         elif entry.failures == 0:
             self._schedule(key, entry, 0.0 if within < 0 else max(within, entry.rested_at - _now()))
-        # A key that fails is not hurried by events: whatever they bring, its turn comes with the back-off.
+        # Events do not shorten the back-off of a failing key.
 
     def _schedule(self, key: Hashable, entry: _Entry, delay: float) -> None:
         due_at = _now() + delay
@@ -167,7 +165,7 @@ class Queue:
             entry.timer.cancel()
         entry.due_at = due_at
         loop = asyncio.get_running_loop()
-        # Timers of the same instant fire in any order: what is due now keeps its turn.
+        # Timers of the same instant fire in any order; call_soon keeps the order of keys that are due now.
         entry.timer = loop.call_later(delay, self._start, key) if delay else loop.call_soon(self._start, key)
 
     def _start(self, key: Hashable) -> None:
@@ -223,18 +221,18 @@ class Queue:
 
 
 class OnePerIteration:
-    """Lets one waiter go on per iteration of the event loop.
+    """Lets one waiter continue per iteration of the event loop.
 
-    A burst of changes makes a hundred passes due at once. All in one iteration they would take a tenth of a
-    second, in which no review of a pod is answered, and the API server makes every pod wait for one.
+    A burst of changes makes a hundred passes due at once. In one iteration they would take a tenth of a
+    second, during which no review of a pod is answered; the API server waits for one for every pod.
     """
 
     def __init__(self) -> None:
-        # While anybody waits, the next call is under way.
+        # While there are waiters, the next call is scheduled.
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> None:
-        """Return when it is this one's turn."""
+        """Return when it is the caller's turn."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         if not self._waiting:
@@ -245,7 +243,7 @@ class OnePerIteration:
     def _call(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
-            # One that was cancelled meanwhile must not cost the others an iteration.
+            # A cancelled waiter must not cost the others an iteration.
             if not turn.done():
                 turn.set_result(None)
                 break

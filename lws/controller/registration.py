@@ -1,7 +1,5 @@
-"""What the manager is given of a kind of workload: all that it knows of it.
-
-In: nothing. Out: types. The plumbing, that is streams, store, queue, Events and webhooks, is driven by
-registrations; a kind of workload is added by making one.
+"""What the manager needs to know about one kind of workload. Streams, store, queue, Events and webhooks are
+driven by registrations: a new kind of workload is added by defining one.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from lws.cluster.client.connection import Cluster
 from lws.cluster.client.resources import Resource
 from lws.cluster.workloads import Workload
 from lws.cluster.write.apply import Recorder
-from lws.cluster.write.owner_locks import Turns
+from lws.cluster.write.owner_locks import OwnerLocks
 from lws.config import Settings
 from lws.controller.election.election import Scope
 from lws.controller.endpoints.health import Check
@@ -32,11 +30,11 @@ from lws.controller.webhooks.handlers import Handler
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a controller is built from, anew in each engine.
+    """What a controller is built from. Each engine builds its controllers again.
 
-    source: for streams. recorder: of Events. add: puts a key into the queue; resync: puts all keys there.
-    turns: of all controllers of the engine; one may delete what another makes things for. start: has work
-    done beside the passes.
+    source: of streams. add, resync: enqueue one key, or all. turns: the owner locks of all controllers of the
+    engine, because one may delete an owner while another creates objects for it. start: runs a coroutine in
+    the background.
     """
 
     settings: Settings
@@ -45,7 +43,7 @@ class Parts:
     recorder: Recorder
     add: Callable[[Key], None]
     resync: Callable[[], None]
-    turns: Turns
+    turns: OwnerLocks
     start: Callable[[Coroutine[Any, Any, None]], object]
 
 
@@ -55,13 +53,12 @@ async def _at_once() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A kind of workload at work in one engine.
+    """One kind of workload in one engine.
 
-    begin: makes its passes and routes for one term, with a connection whose writes are refused in any other;
-    what they remember is made with them. keys: of all that there is in some namespaces.
-    tasks: what runs beside the passes, by name. known: returns once passes may begin. refresh: returns once
-    all is known that was stored before the call, beside the streams of the registration; raises ClusterError.
-    checks: for the liveness probe, by name.
+    begin: creates passes and routes for one term; their connection rejects writes in any other term. keys:
+    all keys of some namespaces. tasks: background tasks by name. known: returns once passes may begin.
+    refresh: returns once everything that was stored before the call is known, apart from the streams of the
+    registration; raises ClusterError. checks: for the liveness probe, by name.
     """
 
     begin: Callable[[Cluster], Term]
@@ -78,10 +75,10 @@ def _unreviewed(settings: Settings, store: Store) -> Mapping[str, Handler]:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A kind of workload. reporter: the controller that its Events name. endpoints: handler id → what it
-    reviews; handlers: those of all endpoints. reads: fields that its passes read of kinds that passes over
-    sets and groups read too. is_optional: its definitions need not be there; as long as they are not, it is
-    not served. standings: what metrics count its keys by. series: what they show of each workload.
+    """A kind of workload. reporter: the controller named in its Events. endpoints: handler id → reviewed
+    resource; handlers: for all endpoints. reads: fields that its passes read of kinds that passes over sets
+    and groups read too. is_optional: serve it only while its CRDs are installed. standings: gauges that count
+    its keys by state. series: metrics of each workload.
     """
 
     workload: Workload
@@ -96,7 +93,7 @@ class Registration:
 
 
 def together(terms: Sequence[Term]) -> Term:
-    """One for all controllers. Raises ValueError where two share a kind of key."""
+    """Merge the terms of all controllers. Raises ValueError if two of them use the same kind of key."""
     passes: dict[str, Kind] = {}
     routes: defaultdict[str, list[Route]] = defaultdict(list)
     for term in terms:
@@ -105,7 +102,9 @@ def together(terms: Sequence[Term]) -> Term:
         passes.update(term.passes)
         for kind, route in term.routes.items():
             routes[kind].append(route)
-    all_routes = {kind: each[0] if len(each) == 1 else _all_of(each) for kind, each in routes.items()}
+    all_routes = {
+        kind: of_kind[0] if len(of_kind) == 1 else _all_of(of_kind) for kind, of_kind in routes.items()
+    }
     return Term(passes, all_routes, tuple(chain.from_iterable(term.forget for term in terms)))
 
 

@@ -40,7 +40,7 @@ class _Heard:
     holds: frozenset[int] = frozenset()
 
 
-class RollCall(Lease):
+class ShardMembership(Lease):
     """The Lease that a single manager would hold, held by all that know the same number of shards.
 
     Each of them renews it for itself, by a patch: they never wait for each other. So nobody who counts on

@@ -29,7 +29,7 @@ from lws.actions import (
 )
 from lws.cluster.client.connection import Cluster
 from lws.cluster.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Overtaken
-from lws.cluster.write.owner_locks import Turns
+from lws.cluster.write.owner_locks import OwnerLocks
 from lws.cluster.write.taken_names import is_as_made
 from lws.figures import Tally
 from lws.kube.conditions import reason_of
@@ -103,12 +103,12 @@ class Applier:
     """Carries plans out on one cluster. turns: of all who make or delete things of the same owners."""
 
     def __init__(
-        self, cluster: Cluster, recorder: Recorder, memory: WriteHooks, turns: Turns | None = None
+        self, cluster: Cluster, recorder: Recorder, memory: WriteHooks, turns: OwnerLocks | None = None
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder
         self._memory = memory
-        self._turns = turns or Turns()
+        self._turns = turns or OwnerLocks()
         # By UID: what was sent to a status and not stored, and the version that it was sent for.
         self._pruned: OrderedDict[str, tuple[str, Mapping[str, Any]]] = OrderedDict()
 

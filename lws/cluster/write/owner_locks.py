@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 _REMEMBERED = 10_000
 
 
-class Turns:
+class OwnerLocks:
     """What is made for an owner side by side, and its deletion before or after all of that."""
 
     def __init__(self) -> None:

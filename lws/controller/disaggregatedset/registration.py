@@ -1,7 +1,4 @@
-"""The registration of DisaggregatedSet: where everything that is known of it meets.
-
-In: parts of an engine. Out: passes over DisaggregatedSets, and their routes.
-"""
+"""Registration of DisaggregatedSet: its passes, routes, reviews and metrics."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ from lws_api.disaggregatedset.v1 import KIND
 VALIDATE_SET = "validate-disaggregatedset-x-k8s-io-v1-disaggregatedset"
 
 ENDPOINTS: Mapping[str, Resource] = MappingProxyType({VALIDATE_SET: DISAGGREGATED_SETS})
-"""Handler id, which is the URL path without its slash → what it reviews."""
+"""Handler id (the URL path without its slash) → reviewed resource."""
 
 
 def handlers(settings: Settings, store: Store) -> Mapping[str, Handler]:
@@ -52,7 +49,7 @@ def handlers(settings: Settings, store: Store) -> Mapping[str, Handler]:
 
 
 def handlers_with(siblings: Siblings, gang: GangProvider | None) -> Mapping[str, Handler]:
-    """The handlers of all `ENDPOINTS`. gang: who schedules groups as a whole."""
+    """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured."""
     return {VALIDATE_SET: validator(partial(warnings_in, gang=gang), errors_in, siblings)}
 
 
@@ -76,7 +73,7 @@ def _set_of(snapshot: DisaggregatedSnapshot) -> Object:
 
 
 def _applier(parts: Parts, memory: DisaggregatedMemory, cluster: Cluster) -> Applier:
-    """What is refused, or is not any more, the status of the set says."""
+    """Rejected writes, and the end of rejections, trigger a pass that updates the status of the set."""
 
     def refused(action: Action, error: ApiError, owner: Reference) -> None:
         memory.refusals.remember(action, error, owner)

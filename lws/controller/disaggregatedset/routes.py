@@ -1,7 +1,8 @@
-"""Map a change to the passes over DisaggregatedSets that it wakes, and the delay of each.
+"""Route changes to passes over DisaggregatedSets.
 
-Ownership decides, by controller reference; labels only show which set an orphan may concern. Writes of ours
-wake nothing that already knows of them.
+In: an object before and after a change, the store, and whether the change is our own write. Out: keys, each
+with the seconds by which its pass may be delayed. The controller reference decides; labels only show which
+set may adopt an orphan.
 """
 
 from __future__ import annotations
@@ -23,18 +24,16 @@ from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, REVISION_LABEL, SCALER
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 PASS = "disaggregatedset"
-"""The kind of the keys of passes over DisaggregatedSets."""
+"""Kind of the keys of passes over DisaggregatedSets."""
 
 
 def _by_others(obj: Object) -> bool:
-    """Where nothing is known of writes of ours."""
+    """Default if our own writes are not recorded."""
     return False
 
 
 class Routes:
-    """One per engine. is_ours: whether a state of an object came with a write of passes over
-    DisaggregatedSets.
-    """
+    """Routes of one engine. is_ours: whether passes over DisaggregatedSets wrote this state of an object."""
 
     def __init__(self, store: Store, is_ours: Callable[[Object], bool] = _by_others) -> None:
         self._store = store
@@ -43,7 +42,7 @@ class Routes:
 
     @property
     def by_kind(self) -> dict[str, Route]:
-        """By kind of the object that changes."""
+        """Routes by kind of the changed object."""
         return {
             KIND: self._of_set,
             SCALER_KIND: self._of_scaler,
@@ -55,7 +54,7 @@ class Routes:
         }
 
     def keys(self, scope: Scope) -> Iterator[Key]:
-        """Every set of the namespaces that are meant."""
+        """The key of every set in these namespaces."""
         for obj in self._store.of_kind(KIND):
             if scope(obj["metadata"]["namespace"]):
                 yield Key(PASS, obj["metadata"]["namespace"], obj["metadata"]["name"])
@@ -67,19 +66,21 @@ class Routes:
         return [(Key(PASS, metadata["namespace"], metadata["name"]), 0.0)]
 
     def _of_revision(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """What follows from one that we have made or pruned is in the same plan, or comes at once anyway."""
+        """The plan that creates or prunes a revision contains what follows from it, or a pass follows at once
+        anyway.
+        """
         is_changed = before is not None and after is not None
         is_news = is_changed or not self._is_ours(after or before or {})
         return self._woken(before, after, 0.0 if is_news else timing.CHILD_REPORT_SECONDS)
 
     def _of_service(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """No step waits for one, whether we or others made it or deleted it."""
+        """No step waits for a Service, whoever created or deleted it."""
         if self._is_ours(after or before or {}):
             return self._woken(before, after, timing.CHILD_REPORT_SECONDS)
         return self._woken(before, after, 0.0 if before is not None else timing.CHILD_SECONDS)
 
     def _of_statefulset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """Groups come and go, which the status of their LeaderWorkerSet tells a while later."""
+        """The StatefulSet shows created and deleted groups earlier than the status of its LeaderWorkerSet."""
         owner = controller_of(after or before or {})
         if owner is None or owner.get("kind") != CHILD_KIND:
             return ()
@@ -91,8 +92,8 @@ class Routes:
         return self._woken(None, child, delay)
 
     def _of_pod(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """Leader pods are what groups are counted by, and their stream may be behind that of StatefulSets:
-        without this a step waited for 5 to 10 s.
+        """Groups are counted by their leader pods, whose stream may lag behind the one of StatefulSets.
+        Without this route a step waited for 5 to 10 s.
         """
         owner = controller_of(before) if before is not None and after is None else None
         if before is None or owner is None or owner["kind"] != "StatefulSet":
@@ -108,7 +109,7 @@ class Routes:
         return () if self._is_own_report(before, after) else self._woken(before, after, 0.0)
 
     def _is_own_report(self, before: Object | None, after: Object | None) -> bool:
-        """What a pass has just said itself tells it nothing."""
+        """A pass learns nothing from the status that it has just written."""
         return before is not None and after is not None and self._is_ours(after) and is_report(before, after)
 
     def _of_leaderworkerset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
@@ -117,7 +118,7 @@ class Routes:
         return self._woken(before, after, self._delays.of(before, after))
 
     def _woken(self, before: Object | None, after: Object | None, within: float) -> Iterable[Wake]:
-        """Of a set that is gone, or that the garbage collector takes down, nothing is decided."""
+        """Keys of the sets concerned, except sets that are deleted or terminating."""
         namespace = (after or before or {})["metadata"]["namespace"]
         names = {name for obj in (before, after) if obj is not None and (name := _owner_of(obj))}
         owning = {name: self._store.get(KIND, namespace, name) for name in sorted(names)}
@@ -129,14 +130,14 @@ class Routes:
 
 
 def _is_no_news(before: Object | None, after: Object | None) -> bool:
-    """Of a LeaderWorkerSet only what passes over sets and groups remember has changed."""
+    """Of a LeaderWorkerSet, only fields that passes over sets and groups record have changed."""
     if before is None or after is None:
         return False
     return is_report(before, after) and CHILDREN.is_same(before, after)
 
 
 def _owner_of(obj: Object) -> str:
-    """The name of the set that an object concerns; empty for none."""
+    """The name of the set that an object concerns; empty if none."""
     owner = controller_of(obj)
     if owner is None:
         return labels_of(obj).get(NAME_LABEL, "")
@@ -147,8 +148,8 @@ _ASKED = ("generation", "labels", "annotations", "ownerReferences", "deletionTim
 
 
 class Delays:
-    """One per engine. is_ours: whether a state of an object came with a write of passes over
-    DisaggregatedSets.
+    """Delays of passes in one engine. is_ours: whether passes over DisaggregatedSets wrote this state of an
+    object.
     """
 
     def __init__(self, store: Store, is_ours: Callable[[Object], bool]) -> None:
@@ -156,20 +157,20 @@ class Delays:
         self._is_ours = is_ours
 
     def of(self, before: Object | None, after: Object | None) -> float:
-        """Seconds."""
+        """Seconds by which the pass may be delayed after a change of a LeaderWorkerSet."""
         if after is None or (is_terminating(after) and not is_terminating(before or {})):
             return 0.0
         if before is None or not is_report(before, after):
             is_adopted = before is not None and controller_of(before) != controller_of(after)
             can_wait = self._is_ours(after) and not is_adopted
             delay = timing.CHILD_REPORT_SECONDS if can_wait else timing.CHILD_SECONDS
-            # The answer to our own write brings what others have written meanwhile: no event tells it again.
+            # The response to our own write may contain concurrent changes, for which no event follows.
             return delay if before is None else min(delay, self._of_report(before, after))
         return self._of_report(before, after)
 
     def of_groups_gone(self, child: Object) -> float:
-        """Seconds, where groups of a child have gone. Its siblings lose theirs at the same time, and one pass
-        over all of them is enough.
+        """Seconds by which the pass may be delayed after groups of a child were deleted. Its siblings lose
+        groups at the same time, and one pass over all of them is enough.
         """
         return 0.0 if self._is_last(child, self._has_no_more_than_wanted) else timing.CHILD_SECONDS
 
@@ -179,10 +180,10 @@ class Delays:
         return groups_of(leaders) <= number_of(child, fields.REPLICAS)
 
     def _of_report(self, before: Object, after: Object) -> float:
-        """What only its status says."""
+        """Delay after a change of the status only."""
         if groups_of(after) < groups_of(before) and not self._shows_groups(after):
             return 0.0
-        # One that was available and has acted on a lower count waits for groups to go.
+        # A set that was available and has observed a lower count waits for groups to be deleted.
         has_grown = not _has_acted(before) and groups_of(after) > groups_of(before)
         if _is_available(after) and (has_grown or not is_true(_conditions(before), AVAILABLE)):
             return 0.0 if self._is_last(after, _is_available) else timing.CHILD_REPORT_SECONDS
@@ -191,33 +192,35 @@ class Delays:
         return timing.CHILD_SECONDS if is_urgent else timing.CHILD_REPORT_SECONDS
 
     def _shows_groups(self, child: Object) -> bool:
-        """Its StatefulSet does, and says sooner that one is gone."""
+        """Its StatefulSet exists and shows deleted groups earlier."""
         metadata = child["metadata"]
         return self._store.get("StatefulSet", metadata["namespace"], metadata["name"]) is not None
 
     def _is_last(self, child: Object, is_there: Callable[[Object], bool]) -> bool:
-        """Of the roles of its slice and revision, which take their steps together: all others are there. One
-        that is yet to be made may wait for this very one (startAfter).
+        """All other roles of its slice and revision, which take their steps together, fulfil the condition
+        too. A role that is not created yet may wait for this one (startAfter).
         """
         owner, place = controller_of(child) or {}, _place(child)
         siblings = [
-            each
-            for each in self._store.controlled_by(owner.get("uid", ""), CHILD_KIND)
-            if _place(each) == place and not is_terminating(each)
+            sibling
+            for sibling in self._store.controlled_by(owner.get("uid", ""), CHILD_KIND)
+            if _place(sibling) == place and not is_terminating(sibling)
         ]
         owning = self._store.get(KIND, child["metadata"]["namespace"], owner.get("name", ""))
         roles = (owning or {}).get("spec", {}).get("roles") or ()
-        return len(siblings) < len(roles) or all(each is child or is_there(each) for each in siblings)
+        return len(siblings) < len(roles) or all(
+            sibling is child or is_there(sibling) for sibling in siblings
+        )
 
 
 def is_report(before: Object, after: Object) -> bool:
-    """Nothing but the status of an object has changed."""
+    """Only the status of an object has changed."""
     one, two = before["metadata"], after["metadata"]
     return all(one.get(name) == two.get(name) for name in _ASKED)
 
 
 def groups_of(obj: Object | None) -> int:
-    """How many groups there are, as a LeaderWorkerSet or the StatefulSet of its leaders has counted."""
+    """Number of groups, as counted by a LeaderWorkerSet or by the StatefulSet of its leaders."""
     return int(((obj or {}).get("status") or {}).get("replicas") or 0)
 
 
@@ -237,17 +240,17 @@ def _has_acted(child: Object) -> bool:
 
 
 def _is_available(child: Object) -> bool:
-    """Its controller has acted on it as it is, and all its groups are ready."""
+    """Its controller has observed its current generation, and all groups are ready."""
     return _has_acted(child) and is_true(_conditions(child), AVAILABLE)
 
 
 def _has_lost(before: Object, after: Object) -> bool:
-    """A group is not ready any more, although nobody has asked for another number of them."""
+    """A group is no longer ready, although the requested number of groups has not changed."""
     return _is_available(before) and not is_true(_conditions(after), AVAILABLE)
 
 
 def _serves(child: Object) -> bool:
-    """A group is ready, or none is wanted."""
+    """A group is ready, or none is requested."""
     ready = (child.get("status") or {}).get("readyReplicas")
     return bool(ready) or not number_of(child, fields.REPLICAS)
 

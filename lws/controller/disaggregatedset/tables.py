@@ -1,5 +1,5 @@
-"""Fields of objects that passes over DisaggregatedSets read: what the store keeps, and which changes are
-news.
+"""Fields that the store keeps for passes over DisaggregatedSets, in addition to those of passes over sets and
+groups, and the changes that matter.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SHAPES = Shapes(
 
 
 def readable_status(status: Any, obj: Mapping[str, Any]) -> Any:
-    """The status of an object as the store keeps it; obj: the object that has it."""
+    """The status of an object as the store keeps it. obj: the object."""
     if not is_mapping(status):
         return {}
     return {
@@ -59,16 +59,16 @@ def readable_status(status: Any, obj: Mapping[str, Any]) -> Any:
 
 
 def _nothing(value: Any, obj: Mapping[str, Any]) -> None:
-    """Of a field that is cut out of an object which is kept whole."""
+    """Excerpt that drops a field from an object that is otherwise kept whole."""
 
 
 def _own_data(data: Any, revision: Mapping[str, Any]) -> Any:
-    """That of DisaggregatedSets: StatefulSets' own revisions carry the labels of their pods too."""
+    """Keep only the data of DisaggregatedSets: revisions of StatefulSets carry their pods' labels too."""
     owner = controller_of(revision)
     if owner is not None and owner.get("kind") != KIND:
         return None
     recorded = data.get("spec") if isinstance(data, dict) else None
-    # What is deep enough cannot even be compared.
+    # Data that is nested too deeply cannot be compared.
     return data if isinstance(recorded, dict) and "roles" in recorded and not is_deep(data) else None
 
 
@@ -76,8 +76,8 @@ def _own_labels(labels: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, 
     return {key: value for key, value in labels.items() if key.startswith(f"{GROUP}/")} or None
 
 
-# Kept whole, because it is what users ask for. A status is news unless our last write has left it so, which
-# is known where changes are routed.
+# Kept whole, because users write it. A changed status matters unless our last write caused it; the routes
+# decide that.
 _METADATA = ("uid", "generation", "labels", "annotations", "deletionTimestamp", "ownerReferences")
 _WHOLE = (
     StoredField("metadata.managedFields", NOBODY, _nothing),
@@ -91,7 +91,7 @@ CHILDREN = StoredFields(
     (StoredField("metadata.ownerReferences"), *(StoredField(f"status.{name}") for name in _COUNTS)),
     others=NOBODY,
 )
-"""What is read of LeaderWorkerSets, beside all that passes over them read."""
+"""Fields of LeaderWorkerSets, in addition to those that passes over them read."""
 
 TABLES = (
     StoredFields(KIND, _WHOLE, others=NOBODY),
@@ -100,4 +100,4 @@ TABLES = (
     StoredFields("Service", (StoredField("metadata.labels", excerpt=_own_labels),)),
     StoredFields("ControllerRevision", (StoredField("data", excerpt=_own_data),)),
 )
-"""What is read of these kinds, also where others read them."""
+"""Fields of these kinds, even if other passes read them too."""

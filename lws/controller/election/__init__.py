@@ -1,1 +1,1 @@
-"""Leader election: whether this process acts, and for which namespaces."""
+"""Election: the namespaces for which this process acts."""

@@ -1,6 +1,7 @@
-"""Decide for which namespaces this process acts: all or none, by one Lease; without election, all of them.
+"""Election by one Lease, for all namespaces or none, or no election. `shard_election.py` shares the
+namespaces among several managers.
 
-Out: the answer at the moment of each write, and calls when it changes. `shard_election.py` shares the work.
+In: a Lease. Out: permission at the moment of each write, and calls when it changes.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from typing import Protocol
 from lws.cluster.leases.lease import Lease
 
 Scope = Callable[[str], bool]
-"""Some of all namespaces: does it contain this one? The same object where they are gained and where they are
-lost.
+"""Reports whether a set of namespaces contains this one. The same object is passed when the namespaces are
+gained and when they are lost.
 """
 
 OnChange = Callable[[Scope], None]
-"""Called with the namespaces that were gained or lost."""
+"""Called with the gained or lost namespaces."""
 
 OnLeading = Callable[[str, bool], None]
-"""Called with the name of a Lease, and whether this process holds it now."""
+"""Called with the name of a Lease and whether this process holds it."""
 
 
 def everywhere(namespace: str) -> bool:
@@ -30,26 +31,28 @@ def everywhere(namespace: str) -> bool:
 
 
 class Election(Protocol):
-    """One process among those that may act."""
+    """The part of this process in an election."""
 
     def may_write(self, namespace: str) -> bool:
-        """Whether nobody else can be acting there at this very moment. Asked before every write."""
+        """Report whether no other process can be acting on the namespace right now. Checked before every
+        write.
+        """
 
     def time_left(self, namespace: str) -> float:
-        """Seconds within which a write that leaves now must have come to its end."""
+        """Seconds within which a write that is sent now must end."""
 
     def acts_on(self, namespace: str) -> bool:
-        """Whether passes are made there; between calls of `on_gain` and `on_loss` it does not change."""
+        """Report whether passes run there. Changes only with calls of `on_gain` and `on_loss`."""
 
     async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
-        """Stand for ever."""
+        """Compete indefinitely."""
 
     async def release(self) -> None:
-        """Give up what is held, so that others need not wait. Nothing may be acted on any more."""
+        """Release all Leases, so that others need not wait. The process must not act any more."""
 
 
 class Unelected:
-    """The only process there is, as its configuration says. name: of the Lease that it does without."""
+    """No election: the configuration guarantees a single process. name: of the Lease that is not used."""
 
     def __init__(self, name: str, on_leading: OnLeading) -> None:
         self._name = name
@@ -74,7 +77,7 @@ class Unelected:
 
 
 class LeaseElection:
-    """One of several processes acts: the holder of the Lease."""
+    """Only the holder of the Lease acts."""
 
     def __init__(self, lease: Lease, on_leading: OnLeading) -> None:
         self._lease = lease
@@ -97,7 +100,7 @@ class LeaseElection:
     async def release(self) -> None:
         await self._lease.release()
 
-    def _turn(self, acts: bool, tell: OnChange) -> None:
+    def _turn(self, acts: bool, on_change: OnChange) -> None:
         self._acts = acts
         self._on_leading(self._lease.name, acts)
-        tell(everywhere)
+        on_change(everywhere)

@@ -1,7 +1,7 @@
-"""Decide for which shards of namespaces this process acts, beside other managers.
+"""Share the namespaces among several managers by shards.
 
-In: a roll call of the managers, and one Lease for each shard. Out: the answer at the moment of each write,
-and calls when shards are gained and lost.
+In: a membership Lease and one Lease per shard. Out: permission at the moment of each write, and calls when
+shards are gained or lost.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from functools import cache, lru_cache, partial
 
 from lws.cluster.client.connection import Cluster
 from lws.cluster.leases.lease import Candidate, Lease
-from lws.cluster.leases.shard_membership import RollCall
+from lws.cluster.leases.shard_membership import ShardMembership
 from lws.controller.election.election import OnChange, OnLeading, Scope
 
 log = logging.getLogger(__name__)
 
-Term = tuple[int, int]
-"""Which time of holding the roll call, and the Lease of the shard; neither is 0."""
+Tenure = tuple[int, int]
+"""Terms of the membership Lease and of the Lease of the shard; neither is 0."""
 
 
 class ShardElection:
-    """Holds an even share of the Leases `<name>-0` to `<name>-<shards - 1>`, and all if nobody else is there.
+    """Holds an even share of the Leases `<name>-0` to `<name>-<shards - 1>`, or all if no other manager runs.
 
-    is_idle: whether no pass runs in these namespaces; only then a shard is given up.
+    is_idle: whether no pass runs in these namespaces; a shard is released only then.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class ShardElection:
     ) -> None:
         self._retry_period = who.times.retry_period
         self._who = who.identity
-        self._roll_call = RollCall(cluster, who, shards)
+        self._roll_call = ShardMembership(cluster, who, shards)
         self._leases = [Lease(cluster, replace(who, name=name)) for name in lease_names(who.name, shards)]
         self._on_leading = on_leading
         self._is_idle = is_idle
-        # Whether a shard is this manager's to renew, to take or to give up.
+        # Set while this manager should renew, acquire or release the Lease of the shard.
         self._due = [asyncio.Event() for _ in self._leases]
-        self._acting: dict[int, Term] = {}
+        self._acting: dict[int, Tenure] = {}
         self._yielding: frozenset[int] = frozenset()
         for lease in self._leases:
             on_leading(lease.name, False)
@@ -61,8 +61,8 @@ class ShardElection:
         return self._shard_of(namespace) in self._acting
 
     async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
-        """A task for each Lease: no renewal waits for the Lease of another manager, nor for another shard."""
-        # From now on it is measured how long those that are gone have been silent.
+        """One task per Lease, so that no renewal waits for another shard or another manager's Lease."""
+        # The silence of dead holders is measured from now on.
         await asyncio.gather(*(lease.look() for lease in self._leases))
         decide = partial(self._decide, on_gain, on_loss)
         async with asyncio.TaskGroup() as tasks:
@@ -71,7 +71,7 @@ class ShardElection:
                 tasks.create_task(self._keep(shard, decide))
 
     async def release(self) -> None:
-        # First, so that the others count on one fewer when the shards become free.
+        # Released first, so that the others count one manager fewer when the shards become free.
         await self._roll_call.release()
         await asyncio.gather(*(lease.release() for lease in self._leases))
 
@@ -84,9 +84,9 @@ class ShardElection:
             await self._pause(began)
 
     async def _keep(self, shard: int, decide: Callable[[], None]) -> None:
-        """Renew the Lease of a shard while it is held, take it while it is this manager's turn, and give it
-        up where it is too much: not before its passes have ended, and not at once, for what they had to say
-        is said meanwhile.
+        """Renew the Lease of a shard while it is held, acquire it while it is this manager's turn, and
+        release it if it exceeds the share. The release waits until passes have ended and one more period, in
+        which Events are written.
         """
         lease, was_too_much = self._leases[shard], False
         while True:
@@ -101,13 +101,13 @@ class ShardElection:
             await self._pause(began)
 
     async def _pause(self, began: float) -> None:
-        """Until the next attempt is due. Jitter keeps candidates from knocking at the same instant."""
+        """Wait until the next attempt is due. Jitter spreads the attempts of the candidates."""
         jitter = 1.0 if self._acting else random.uniform(1.0, 1.2)
         await asyncio.sleep(began + self._retry_period * jitter - _now())
 
     def _decide(self, on_gain: OnChange, on_loss: OnChange) -> None:
         share, takes_part = self._share(), self._roll_call.is_held()
-        # Who has no part in it any more leaves the Leases to those who have.
+        # Without the membership Lease, this manager leaves the shards to the others.
         due = self._ours() | share.stands if takes_part else frozenset[int]()
         for shard, event in enumerate(self._due):
             if shard in due:
@@ -125,16 +125,16 @@ class ShardElection:
         return share_of(len(self._leases), {**others, self._who: self._ours()}, self._who)
 
     def _turn_to(self, yielding: frozenset[int], on_gain: OnChange, on_loss: OnChange) -> None:
-        """Tell what changed; what is to be given up counts as lost before it is."""
+        """Report gained and lost shards. A shard to release counts as lost before it is released."""
         for shard in sorted(yielding - self._yielding):
             log.info("lease %s: given up, it is another manager's turn", self._leases[shard].name)
         self._yielding = yielding
         for shard, lease in enumerate(self._leases):
             term = None if shard in yielding else self._term(shard)
-            known = self._acting.get(shard)
-            if known == term:
+            acting = self._acting.get(shard)
+            if acting == term:
                 continue
-            if known is not None:
+            if acting is not None:
                 del self._acting[shard]
                 if shard not in yielding:
                     log.warning("lease %s: lost, this manager stops acting and stands again", lease.name)
@@ -149,8 +149,8 @@ class ShardElection:
     def _ours(self) -> frozenset[int]:
         return frozenset(shard for shard, lease in enumerate(self._leases) if lease.is_ours)
 
-    def _term(self, shard: int) -> Term | None:
-        """None where somebody else may be acting on the shard."""
+    def _term(self, shard: int) -> Tenure | None:
+        """None if another process may be acting on the shard."""
         roll_call, lease = self._roll_call.term, self._leases[shard].term
         return (roll_call, lease) if roll_call and lease else None
 
@@ -172,7 +172,7 @@ def _now() -> float:
 
 @cache
 def _scope_of(shard: int, shards: int) -> Scope:
-    """The same object each time."""
+    """Cached: callers need the same object each time."""
     return partial(_is_in, shard, shards)
 
 
@@ -182,8 +182,8 @@ def _is_in(shard: int, shards: int, namespace: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """stands: shards that nobody holds and that are this manager's turn. yields: what it holds and others
-    should have.
+    """stands: free shards that this manager should acquire. yields: shards that it holds and others should
+    have.
     """
 
     stands: frozenset[int] = frozenset()
@@ -191,22 +191,26 @@ class Share:
 
 
 def share_of(shards: int, managers: Mapping[str, frozenset[int]], who: str) -> Share:
-    """The share of `who`, one of `managers`: identity → shards that it holds.
+    """Compute the share of `who`, one of `managers`: identity → shards that it holds.
 
-    As even as can be: nobody holds two more than another. One that holds more already keeps
-    what is left over, so that the fewest shards move.
+    Shares differ by at most one shard. Managers that hold more keep the surplus, so that the fewest shards
+    move.
     """
     targets = _targets(shards, managers)
     mine = sorted(managers[who])
     if len(mine) > targets[who]:
         return Share(yields=frozenset(mine[targets[who] :]))
-    missing = [each for each in sorted(managers) for _ in range(targets[each] - len(managers[each]))]
+    missing = [
+        manager for manager in sorted(managers) for _ in range(targets[manager] - len(managers[manager]))
+    ]
     free = sorted(set(range(shards)).difference(*managers.values()))
-    return Share(stands=frozenset(shard for shard, each in zip(free, missing, strict=False) if each == who))
+    return Share(
+        stands=frozenset(shard for shard, manager in zip(free, missing, strict=False) if manager == who)
+    )
 
 
 def _targets(shards: int, managers: Mapping[str, frozenset[int]]) -> dict[str, int]:
-    """How many each should hold."""
+    """Number of shards that each manager should hold."""
     least, left_over = divmod(shards, len(managers))
     ranked = sorted(managers, key=lambda who: (-len(managers[who]), who))
     return {who: least + (rank < left_over) for rank, who in enumerate(ranked)}
@@ -217,9 +221,9 @@ _OFFSET, _PRIME, _BITS = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
 
 @lru_cache(maxsize=16384)
 def shard_of(namespace: str, shards: int) -> int:
-    """0 to shards - 1: FNV-1a of 64 bits over the name in UTF-8, modulo `shards`.
+    """Shard of a namespace, 0 to shards - 1: 64-bit FNV-1a over the name in UTF-8, modulo `shards`.
 
-    The low bits count: in the high ones, names that differ in their last characters hardly differ.
+    Only the low bits spread well: in the high ones, names that differ in their last characters hardly differ.
     """
     digest = _OFFSET
     for byte in namespace.encode():

@@ -1,7 +1,7 @@
-"""Delay passes over namespaces that this process gained until it has seen what the former manager wrote.
+"""Delay passes over gained namespaces until this manager has seen the last writes of the former one.
 
-The Lease is taken first and everything is listed after that, so the lists contain every earlier write. That
-also holds for kinds with an etcd of their own, whose versions cannot be compared with the Lease's.
+The Lease is acquired first and everything is listed afterwards, so the lists contain every earlier write.
+That also holds if some kinds have their own etcd, whose versions cannot be compared with the Lease's.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 
 
 class Takeover:
-    """refresh: returns once everything is known that was stored before the call; raises ClusterError.
-    begin: called with namespaces whose passes may begin.
+    """refresh: returns once everything that was stored before the call is known; raises ClusterError. begin:
+    called with namespaces whose passes may begin.
     """
 
     def __init__(self, refresh: Callable[[], Awaitable[None]], begin: OnChange) -> None:
@@ -29,16 +29,16 @@ class Takeover:
         self._gained = asyncio.Event()
 
     def gain(self, scope: Scope) -> None:
-        """No pass there until everything is listed anew."""
+        """Block passes in this scope until everything is relisted."""
         self._pending.append(scope)
         self._gained.set()
 
     def is_done(self, namespace: str) -> bool:
-        """Whether passes may be made there, as far as it depends on what is known."""
+        """Report whether the relist for this namespace is complete."""
         return not any(scope(namespace) for scope in self._pending)
 
     async def run(self) -> None:
-        """List for all that was gained at the same time together, for ever."""
+        """Relist once for all scopes that were gained in the meantime, indefinitely."""
         while True:
             await self._gained.wait()
             self._gained.clear()

@@ -1,6 +1,5 @@
-"""Serve /debug over plain HTTP, on loopback only: queue, caches, stacks and profiles of this process.
-
-The configuration rejects any other address.
+"""Serve /debug over plain HTTP, for users with a shell in the pod or a port-forward. The configuration
+rejects addresses other than loopback.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _INDEX = """\
 
 
 class DebugServer(PlainServer):
-    """Serves /debug. queue, caches: what is told as JSON at that moment."""
+    """Serves /debug. queue, caches: return the current state for JSON."""
 
     def __init__(self, address: str, queue: Tell, caches: Tell) -> None:
         self._is_profiling = False
@@ -93,7 +92,9 @@ _PER_SECOND = 100
 
 
 async def sampled(thread: int, seconds: float) -> Counter[str]:
-    """thread: its identifier. Stacks as `outermost;…;innermost`, each frame as `module.function`."""
+    """Sample a thread. Stacks are `outermost;…;innermost`, each frame as `module.function`. thread: its
+    identifier.
+    """
     counts: Counter[str] = Counter()
     stop = threading.Event()
     looking = asyncio.get_running_loop().run_in_executor(None, _look, thread, counts, stop)

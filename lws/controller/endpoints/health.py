@@ -1,7 +1,4 @@
-"""Serve /healthz and /readyz over plain HTTP, with the names and messages of checks that fail.
-
-In: named checks, each a function that returns what is wrong, or None.
-"""
+"""Serve liveness and readiness probes over plain HTTP. /healthz and /readyz list the failed checks."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ class HealthServer(PlainServer):
         application = web.Application()
         for path, checks in endpoints.items():
             application.router.add_get(path, _all(checks))
-            # The path itself is a check that only says that the process answers.
+            # This check always passes: it shows that the process answers.
             for name, check in {path.strip("/"): _fine, **checks}.items():
                 application.router.add_get(f"{path}/{name}", _all({name: check}))
         super().__init__(address, application)
@@ -36,15 +33,15 @@ def _fine() -> str | None:
 
 
 def _all(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.Response]]:
-    complained: set[str] = set()
+    logged: set[str] = set()
 
     async def respond(request: web.Request) -> web.Response:
         failures = {name: wrong for name, check in checks.items() if (wrong := check()) is not None}
-        # Probes come every few seconds; what fails is news once.
-        for name in failures.keys() - complained:
+        # Probes arrive every few seconds; log a failure only once.
+        for name in failures.keys() - logged:
             log.warning("%s fails: %s: %s", request.path, name, failures[name])
-        complained.clear()
-        complained.update(failures)
+        logged.clear()
+        logged.update(failures)
         if not failures and "verbose" not in request.query:
             return web.Response(text="ok")
         lines = [

@@ -1,7 +1,5 @@
-"""What the process counts: the series of the original controller under its names, and ours.
-
-In: passes, the queue, requests, reviews, leadership. Out: Prometheus series in a registry of our own; which
-there are, subject by subject, below; those of sets: `workloads.py`.
+"""Metrics of the process: upstream's series under the same names, and our own. Series of sets are in
+`workloads.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +31,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """How keys of a kind may stand, and the gauge that says how many do. word: as plans have it."""
+    """A state that keys of a kind can be in, and the gauge that counts them. word: the name of the state in
+    plans.
+    """
 
     kind: str
     word: str
@@ -42,10 +42,10 @@ class KeyState:
 
 
 class Metrics:
-    """Every series of the process. is_each_set_shown: False has only sums over all of a kind."""
+    """Every series of the process. is_each_set_shown: False shows only sums over all sets of a kind."""
 
     def __init__(self, is_each_set_shown: bool = True) -> None:
-        # Series that the original controller does not have.
+        # Upstream has no `_created` series.
         disable_created_metrics()
         registry = self._registry = CollectorRegistry()
         ProcessCollector(registry=registry)
@@ -69,48 +69,50 @@ class Metrics:
         )
 
     def observe_stuck_pods(self, pods: int) -> None:
-        """A pass has found another number of pods that lost nodes hold, all groups together."""
+        """Set the number of pods that lost nodes hold, over all groups."""
         self._stuck_pods.set(pods)
 
     def count(self, standings: Iterable[KeyState]) -> None:
-        """Have a gauge for each from now on; those that are there already go on."""
-        for each in standings:
-            if each not in self._standings:
-                self._standings[each] = Gauge(each.series, each.documentation, registry=self._registry)
+        """Add a gauge for each state; existing gauges are kept."""
+        for standing in standings:
+            if standing not in self._standings:
+                self._standings[standing] = Gauge(
+                    standing.series, standing.documentation, registry=self._registry
+                )
 
     def observe_standings(self, keys: Mapping[tuple[str, str], int]) -> None:
-        """Passes have found other keys to stand in some way. keys: how many, by kind and word."""
-        for each, gauge in self._standings.items():
-            gauge.set(keys.get((each.kind, each.word), 0))
+        """Set the number of keys in each state, by kind and word."""
+        for standing, gauge in self._standings.items():
+            gauge.set(keys.get((standing.kind, standing.word), 0))
 
     def observe_forced(self, pods: int) -> None:
-        """Pods were deleted by force."""
+        """Count pods that were force-deleted."""
         self._forced.inc(pods)
 
     @property
     def collectors(self) -> Iterable[Collector]:
-        """Where the series come from."""
+        """The sources of the series."""
         return tuple(self._registry._collector_to_names)
 
     def text(self) -> bytes:
-        """Everything in the Prometheus text format."""
+        """All series in the Prometheus text format."""
         return generate_latest(self._registry)
 
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _RESULTS = ("success", "requeue_after", "requeue", "error")
 _BY_CONTROLLER = ("controller",)
-# Passes have no deadline of their own and are always tried again.
+# Passes have no deadline and are always retried.
 _NEVER = {
     "controller_runtime_terminal_reconcile_errors": "Passes that failed and are not tried again; always 0.",
     "controller_runtime_reconcile_timeouts": "Passes that ran into a deadline of their own; always 0.",
 }
 
 
-# One per controller: to look a label up takes as long as to count.
+# One per controller: looking up a label takes as long as counting.
 @dataclass(slots=True)
 class _Of:
-    """The series of one controller. results: by result. running: passes."""
+    """The series of one controller. results: by result. running: number of passes."""
 
     results: dict[str, Counter]
     errors: Counter
@@ -120,7 +122,7 @@ class _Of:
 
 
 class PassSeries:
-    """Every series about passes."""
+    """Series about passes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._by_controller: dict[str, _Of] = {}
@@ -151,7 +153,7 @@ class PassSeries:
         self._active = gauge("controller_runtime_active_workers", "Passes that are running.")
 
     def serve(self, controllers: Iterable[str], at_once: int) -> None:
-        """Show the series of these controllers from now on. at_once: most passes at the same time."""
+        """Show the series of these controllers. at_once: maximum number of concurrent passes."""
         for name in controllers:
             self._most.labels(name).set(at_once)
             self._of(name)
@@ -161,7 +163,7 @@ class PassSeries:
         self._of(controller).running += 1
 
     def ended(self, controller: str, result: str, seconds: float) -> None:
-        """A pass that had begun came to its end; result: one of those of the original controller."""
+        """A pass ended; result: one of upstream's results."""
         series = self._of(controller)
         series.running -= 1
         series.results[result].inc()
@@ -170,36 +172,36 @@ class PassSeries:
             series.errors.inc()
 
     def crashed(self, controller: str, seconds: float) -> None:
-        """A pass that had begun raised what nobody expects."""
+        """A pass raised an unexpected exception."""
         self._of(controller).panics.inc()
         self.ended(controller, "error", seconds)
 
     def _of(self, controller: str) -> _Of:
-        known = self._by_controller.get(controller)
-        if known is not None:
-            return known
-        for each in self._never:
-            each.labels(controller)
-        made = _Of(
+        existing = self._by_controller.get(controller)
+        if existing is not None:
+            return existing
+        for counter in self._never:
+            counter.labels(controller)
+        series = _Of(
             results={result: self._results.labels(controller, result) for result in _RESULTS},
             errors=self._errors.labels(controller),
             panics=self._panics.labels(controller),
             seconds=self._seconds.labels(controller),
         )
-        self._active.labels(controller).set_function(lambda: made.running)
-        self._by_controller[controller] = made
-        return made
+        self._active.labels(controller).set_function(lambda: series.running)
+        self._by_controller[controller] = series
+        return series
 
 
 Ages = Callable[[], Mapping[str, float]]
 """Seconds since each stream was last heard, by name."""
 
 Expiry = Callable[[], datetime | None]
-"""When a certificate ends; None while there is none."""
+"""When a certificate expires; None while there is none."""
 
 
 class ProcessSeries(Collector):
-    """Every series about the process that is ours or the original's."""
+    """Series about the process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._leading = Gauge(
@@ -241,7 +243,7 @@ class ProcessSeries(Collector):
         self._requests.labels(str(code), method, host).inc()
 
     def built(self, version: str, commit: str, python: str) -> None:
-        """What runs here."""
+        """Set the build information."""
         self._build.labels(version, commit, python).set(1)
 
     def certificate_read(self, is_good: bool) -> None:
@@ -251,11 +253,11 @@ class ProcessSeries(Collector):
             self._bad_reads.inc()
 
     def watch_streams(self, ages: Ages) -> None:
-        """Show how fresh each stream is, in place of those that were shown before."""
+        """Show the age of each stream, replacing the former streams."""
         self._ages = ages
 
     def watch_certificate(self, name: str, expiry: Expiry) -> None:
-        """Show when this certificate ends, from when there is one."""
+        """Show when this certificate expires, once there is one."""
         self._expiries[name] = expiry
 
     def describe(self) -> Iterable[Metric]:
@@ -288,13 +290,13 @@ class ProcessSeries(Collector):
 
 
 DECISIONS = ("allowed", "denied", "failed")
-"""What a review comes to. failed: nothing was decided, because of a bug, because the manager was not ready,
-or because the review was for another webhook.
+"""Results of a review. failed: not decided, because of a bug, because the manager was not ready, or because
+the review was for another webhook.
 """
 
 
 class ReviewSeries:
-    """Every series about reviews."""
+    """Series about reviews."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
@@ -333,8 +335,8 @@ class ReviewSeries:
         )
 
     def serve(self, webhooks: Iterable[str], in_flight: Callable[[str], int]) -> None:
-        """Show the series of these webhooks from now on. in_flight: how many reviews of one are being
-        answered, asked whenever somebody looks.
+        """Show the series of these webhooks. in_flight: number of reviews of a webhook being answered; called
+        on each scrape.
         """
         for webhook in webhooks:
             path = f"/{webhook}"
@@ -346,15 +348,15 @@ class ReviewSeries:
             self._in_flight.labels(path).set_function(_counting(in_flight, webhook))
 
     def answered(self, webhook: str, code: int, seconds: float, decision: str) -> None:
-        """A request was answered with this HTTP status; webhook: empty for a path that is none. decision: one
-        of `DECISIONS`, empty where there was no review.
+        """Count a request that was answered with this HTTP status. webhook: empty for an unknown path.
+        decision: one of `DECISIONS`; empty if the request was no review.
         """
         path = f"/{webhook}"
         self._requests.labels(path, str(code)).inc()
         self._seconds.labels(path).observe(seconds)
         if decision:
             self._decisions.labels(path, decision).inc()
-        # Where the manager is not ready the status is another one.
+        # If the manager is not ready, the status is a different one.
         if (code, decision) == (200, "failed"):
             self._panics.inc()
 
@@ -364,14 +366,12 @@ def _counting(in_flight: Callable[[str], int], webhook: str) -> Callable[[], flo
 
 
 _LABELS = ("name", "controller")
-# From 10 ns to 1000 s, as the original has them.
+# From 10 ns to 1000 s, as upstream.
 _QUEUE_BUCKETS = tuple(10.0 ** (power - 8) for power in range(12))
 
 
 @dataclass(slots=True)
 class _Queue:
-    """One controller. due, running: keys with the moments when their passes were due or began."""
-
     adds: Counter
     retries: Counter
     waited: Histogram
@@ -381,7 +381,7 @@ class _Queue:
 
 
 class QueueSeries:
-    """Every series about the queue; what it is told of a key of a kind that it does not serve is an error."""
+    """Series about the queue. Calls for a key of a kind that is not served are an error."""
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -412,32 +412,32 @@ class QueueSeries:
         )
 
     def serve(self, controllers: Mapping[str, str]) -> None:
-        """Show the series of these controllers from now on, by kind of key."""
+        """Show the series of these controllers. controllers: by kind of key."""
         self._of_kind = {kind: self._of(name) for kind, name in controllers.items()}
 
     def due(self, key: PassKey) -> None:
-        """A pass over the key is to begin as soon as there is room."""
+        """A pass is due and begins once a slot is free."""
         queue = self._of_kind[key.kind]
         queue.adds.inc()
         queue.due[key] = self._clock()
 
     def begun(self, key: PassKey) -> None:
-        """The pass over a key that was due begins."""
+        """The pass begins."""
         queue, now = self._of_kind[key.kind], self._clock()
         queue.waited.observe(now - queue.due.pop(key, now))
         queue.running[key] = now
 
     def dropped(self, key: PassKey) -> None:
-        """There will be no pass over a key that was due."""
+        """No pass runs over a key that was due."""
         self._of_kind[key.kind].due.pop(key, None)
 
     def ended(self, key: PassKey) -> None:
-        """The pass over the key is over."""
+        """The pass has ended."""
         queue, now = self._of_kind[key.kind], self._clock()
         queue.worked.observe(now - queue.running.pop(key, now))
 
     def retried(self, key: PassKey) -> None:
-        """The pass over the key failed: another one follows."""
+        """The pass failed and will be retried."""
         self._of_kind[key.kind].retries.inc()
 
     def _of(self, controller: str) -> _Queue:

@@ -1,6 +1,5 @@
-"""Who may scrape the metrics, and how: HTTPS with a bearer token that the API server vouches for.
-
-In: GET /metrics. Out: the text of `Metrics`, or 401, 403, 429, 500.
+"""Serve /metrics over HTTPS. The API server verifies the bearer token of each client: 401, 403, 429 or 500
+otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from lws.controller.endpoints.tls_port import TlsPort, served_by
 log = logging.getLogger(__name__)
 
 CERTIFICATES = Path("/tmp/k8s-metrics-server/serving-certs")
-"""Where cert-manager's certificate for the metrics is mounted; without one, a self-signed one is made."""
+"""Mount path of cert-manager's certificate for the metrics; without one, a self-signed one is created."""
 
 _PATH = "/metrics"
 _MOST_CALLERS = 16
@@ -46,7 +45,7 @@ class MetricsServer:
         self.port = 0
 
     async def run(self, directory: Path = CERTIFICATES) -> None:
-        """Open the port and serve. Raises OSError where it cannot be opened."""
+        """Open the port and serve. Raises OSError if it cannot be opened."""
         supplier = self._supplier = await self._supply(directory)
         application = web.Application()
         application.router.add_get(_PATH, self._serve)
@@ -78,9 +77,9 @@ class MetricsServer:
             await self._renew_own()
 
     async def _renew_own(self) -> None:
-        made = await asyncio.to_thread(renewed, self._own, ("localhost",), datetime.now(UTC))
-        if made is not None:
-            self._own = made[0]
+        renewal = await asyncio.to_thread(renewed, self._own, ("localhost",), datetime.now(UTC))
+        if renewal is not None:
+            self._own = renewal[0]
             self._tls.install(self._own.server.certificate, self._own.server.key)
 
     def _expires(self) -> datetime | None:

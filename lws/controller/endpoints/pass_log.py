@@ -1,4 +1,6 @@
-"""Add the fields of the current pass to each log line, also in tasks that the pass starts."""
+"""Attribute log lines to passes. Formatters add these fields to each line that is written during a pass, also
+by tasks that it starts.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _NUMBERS = itertools.count(1)
 
 @contextmanager
 def numbered(about: Fields) -> Iterator[None]:
-    """A pass: until its end all lines say its number, counted from the start of the process, and `about`."""
+    """Log lines contain the number of the pass since the process started, and `about`."""
     before = _CURRENT.set({"pass": next(_NUMBERS), **about})
     try:
         yield
@@ -27,11 +29,11 @@ def numbered(about: Fields) -> Iterator[None]:
 
 
 def add(fields: Fields) -> None:
-    """What the pass has learned about itself; nothing outside of a pass."""
+    """Add fields to the current pass; no effect outside of a pass."""
     if current := _CURRENT.get():
         _CURRENT.set({**current, **fields})
 
 
 def fields() -> Fields:
-    """Of the pass in which this is called; empty outside of one."""
+    """Fields of the current pass; empty outside of one."""
     return _CURRENT.get()

@@ -1,4 +1,4 @@
-"""Serve an application over plain HTTP at host:port, as Go programs spell it."""
+"""Serve an application over plain HTTP at a configured address."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from lws import timing
 
 
 def split_address(address: str) -> tuple[str | None, int]:
-    """`host:port` as Go programs spell it: an empty host means every interface.
+    """Split `host:port` as Go programs write it: an empty host means every interface.
 
-    Raises ValueError for anything else.
+    Raises ValueError for any other form.
     """
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdigit() or int(port) > 65535:
@@ -27,13 +27,13 @@ class PlainServer:
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=grace)
 
     async def start(self) -> None:
-        """Open the port. Raises OSError where it cannot be opened."""
+        """Open the port. Raises OSError if that fails."""
         await self._runner.setup()
         await web.TCPSite(self._runner, self._host, self._port).start()
 
     @property
     def port(self) -> int:
-        """The port that is open."""
+        """The open port."""
         port: int = self._runner.addresses[0][1]
         return port
 

@@ -1,5 +1,5 @@
-"""Check before anything else that the manager can listen on its addresses; raise an OSError that names the
-setting.
+"""Check at startup that every configured port can be opened, so that the error names the setting. Each server
+opens its port itself, later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ async def check_ports(settings: Settings) -> None:
         try:
             server = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port)
         except OSError as error:
-            # asyncio puts the address and itself into the message of the system.
+            # asyncio adds the address and its own words to the message of the system.
             number = error.errno or 0
             reason = os.strerror(number).lower() if number > 0 else str(error)
             raise OSError(

@@ -1,4 +1,4 @@
-"""Checks for the liveness probe that find a stream which has fallen silent."""
+"""Detect silent streams for the liveness probe."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from lws.controller.endpoints.health import Check
 
 
 class Stream(Protocol):
-    """Whatever says for how many seconds it has heard nothing."""
+    """A stream that reports for how many seconds it has received nothing."""
 
     @property
     def silent_for(self) -> float: ...
 
 
 class Silence:
-    """Makes checks, which find nothing wrong before `begin`: a stream that was not started says nothing."""
+    """Creates checks. They pass before `begin`, because streams have not started yet."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since: float | None = None
 
     def begin(self) -> None:
-        """From now on every stream should be heard."""
+        """Expect data on every stream from now on."""
         self._since = self._clock()
 
     def check(self, stream: Stream) -> Check:
-        """What is wrong once the stream has been silent for longer than a living one can be."""
+        """A check that fails once the stream has been silent for longer than a healthy one can be."""
 
         def find() -> str | None:
             expected = 0.0 if self._since is None else self._clock() - self._since

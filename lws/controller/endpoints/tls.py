@@ -1,4 +1,6 @@
-"""Build the SSL context of our servers, which shows the newest certificate to every new connection."""
+"""TLS contexts of our servers. One SSL context lives as long as its server and presents the newest
+certificate to every new connection.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class TlsPolicy:
-    """What a client must be able to speak.
+    """Requirements for clients.
 
-    minimum_version: TLS 1.2 or 1.3.
-    ciphers: OpenSSL names, for TLS 1.2 only; empty means OpenSSL's own choice.
+    minimum_version: TLS 1.2 or 1.3. ciphers: OpenSSL names, for TLS 1.2 only; empty means OpenSSL's default.
     """
 
     minimum_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
@@ -26,9 +27,9 @@ class TlsPolicy:
 
 
 class ServerTls:
-    """The TLS side of a server; serves nobody before the first `install`.
+    """The TLS side of a server. No handshake succeeds before the first `install`.
 
-    context: give it to the server once. Raises ssl.SSLError for ciphers that OpenSSL does not know.
+    context: for the server. Raises ssl.SSLError for ciphers that OpenSSL does not know.
     """
 
     def __init__(self, policy: TlsPolicy) -> None:
@@ -40,12 +41,12 @@ class ServerTls:
         await self._loaded.wait()
 
     def install(self, certificate: bytes, key: bytes) -> None:
-        """Show this certificate (PEM, leaf first) to all connections that start from now on; open ones go on.
+        """Present this certificate (PEM, leaf first) on new connections; open ones continue.
 
-        Raises ValueError, and keeps what was there, if the two are unreadable or do not belong together.
+        Raises ValueError, and keeps the former one, if certificate and key are unreadable or do not match.
         """
         try:
-            # The live context would be left with half a pair by a file that turns out to be bad.
+            # A bad file would leave the live context with a certificate and key that do not match.
             _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
             _load(self.context, certificate, key)
         except ssl.SSLError as error:
@@ -59,7 +60,7 @@ class ServerTls:
 def _context(policy: TlsPolicy) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = policy.minimum_version
-    # A client that renegotiates again and again costs us far more than it costs the client.
+    # Renegotiation costs the server far more than the client.
     context.options |= ssl.OP_NO_RENEGOTIATION
     if policy.ciphers:
         context.set_ciphers(":".join(policy.ciphers))
@@ -75,7 +76,7 @@ def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path under which OpenSSL finds the content; on Linux no private key ever touches a disk."""
+    """A path from which OpenSSL can read the content; on Linux no private key is written to disk."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("lws-tls")
         try:
@@ -85,7 +86,7 @@ def _as_file(content: bytes) -> Iterator[str]:
         finally:
             os.close(descriptor)
     else:
-        # Nobody else may look into this directory, and it is gone before the connection is made.
+        # Only this user can read the directory, and it is deleted right after loading.
         with tempfile.TemporaryDirectory(prefix="lws-tls-") as directory:
             path = Path(directory, "pem")
             path.write_bytes(content)

@@ -1,8 +1,9 @@
-"""Open a port with TLS that clients cannot use to exhaust memory or file descriptors, or to block each other.
+"""Limit the clients of a port with TLS, so that they cannot exhaust memory or file descriptors, or keep
+others waiting.
 
-A connection with TLS costs 0.4 MB, which glibc keeps: 2,000 at once took a process from 75 MB to 930, for
-good. So a client that has sent nothing yet holds a descriptor and no more, and few of the others are served
-at a time. Clients that send nothing, or too little for too long, make room for the next.
+A connection with TLS costs 0.4 MB, which glibc keeps: 2,000 at once made a process grow from 75 MB to 930 MB
+for good. So a client that has sent nothing costs only a descriptor, and few of the others are served at a
+time. Clients that send nothing, or too little for too long, make room for the next.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from aiohttp import web
 from lws import timing
 
 MOST_WAITING = 512
-"""Callers that are not served yet; with all else that is open, fewer than the 1,024 files of many systems."""
+"""Clients that are not served yet. Together with all other open files below the common limit of 1,024."""
 
 _BACKLOG = 128
 
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class _Talk:
-    """A caller that is served. since: when it last came to the end of something."""
+    """A client that is served. since: when it connected or last got an answer."""
 
     since: float
     task: asyncio.Task[None] | None = None
@@ -45,7 +46,7 @@ class _Talk:
         return self.task is None or self.task.done()
 
     def end(self) -> None:
-        """At once: who speaks too slowly would be slow to say goodbye, too."""
+        """Abort at once: an orderly TLS shutdown with a slow client would take too long."""
         if self.transport is not None:
             self.transport.abort()
         elif self.task is not None:
@@ -53,7 +54,7 @@ class _Talk:
 
 
 class TlsPort:
-    """Opens a port for `serve`, which makes a protocol for each caller; serves at most `most` at a time."""
+    """Opens a port. serve: creates a protocol per client. most: limit of clients served at a time."""
 
     def __init__(self, serve: Callable[[], asyncio.Protocol], tls: ssl.SSLContext, most: int) -> None:
         self._serve, self._tls, self._most = serve, tls, most
@@ -67,19 +68,19 @@ class TlsPort:
 
     @property
     def port(self) -> int:
-        """The port that is open."""
+        """The open port."""
         if self._listening is None:
             raise RuntimeError("the port is not open")
         port: int = self._listening.getsockname()[1]
         return port
 
     def open(self, host: str | None, port: int) -> None:
-        """host: None means every interface. Raises OSError where the port cannot be opened."""
+        """host: None means every interface. Raises OSError if the port cannot be opened."""
         self._listening = _listening(host, port)
         self._listen(self._listening)
 
     def close(self) -> None:
-        """Take no more callers, and forget those that are not served yet; the others are `serve`'s."""
+        """Accept no more clients and drop those that are not served yet; `serve` handles the others."""
         for timer in (self._look, self._again):
             if timer is not None:
                 timer.cancel()
@@ -96,8 +97,8 @@ class TlsPort:
 
     @contextmanager
     def answering(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
-        """All is said by the caller, who waits for us: it does not make room meanwhile."""
-        talk = next((each for each in self._talks if each.transport is transport), None)
+        """The request is complete and the client waits for the answer: keep its connection meanwhile."""
+        talk = next((candidate for candidate in self._talks if candidate.transport is transport), None)
         if talk is None:
             yield
             return
@@ -109,7 +110,7 @@ class TlsPort:
             talk.since = asyncio.get_running_loop().time()
 
     def _take(self, listening: socket.socket) -> None:
-        """Whoever stands at the door now; all others of this process have their turn in between."""
+        """Accept one client, so that other callbacks of the loop run in between."""
         loop = asyncio.get_running_loop()
         try:
             sock, _ = listening.accept()
@@ -151,7 +152,7 @@ class TlsPort:
         self._advance()
 
     def _advance(self) -> None:
-        """Serve who waits, the newest first: where there are too many, the oldest have given up already."""
+        """Serve waiting clients, newest first: if there are too many, the oldest have timed out already."""
         loop = asyncio.get_running_loop()
         if self._look is not None:
             self._look.cancel()
@@ -166,16 +167,20 @@ class TlsPort:
     def _has_room(self, now: float) -> bool:
         if len(self._talks) < self._most:
             return True
-        for talk in [each for each in self._talks if each.is_over]:
+        for talk in [candidate for candidate in self._talks if candidate.is_over]:
             del self._talks[talk]
         if len(self._talks) < self._most:
             return True
         long_ago = now - timing.CALLER_SECONDS
-        slow = [each for each in self._talks if not each.is_answered and each.since <= long_ago]
+        slow = [
+            candidate
+            for candidate in self._talks
+            if not candidate.is_answered and candidate.since <= long_ago
+        ]
         if not slow:
             return False
-        # An API server may be about to use the connection that it has kept.
-        self._end(min(slow, key=lambda each: (each.was_answered, each.since)))
+        # An API server may be about to reuse an idle connection.
+        self._end(min(slow, key=lambda candidate: (candidate.was_answered, candidate.since)))
         return True
 
     def _end(self, slow: _Talk) -> None:
@@ -183,11 +188,11 @@ class TlsPort:
         del self._talks[slow]
         self._ended += 1
         if self._ended % self._most == 0:
-            # What has ended refers to itself, 0.5 MB each with half a body, and would stay for long.
+            # Ended connections are reference cycles, 0.5 MB each with half a body, and would stay for long.
             gc.collect()
 
     async def _begin(self, talk: _Talk, sock: socket.socket) -> None:
-        # What a caller does wrong, or does not do, is nobody's error.
+        # A client's mistake is not logged as an error.
         with suppress(OSError):
             transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
                 self._serve,
@@ -200,7 +205,7 @@ class TlsPort:
 
 
 def served_by(runner: web.AppRunner) -> Callable[[], asyncio.Protocol]:
-    """Who speaks with callers where an application of aiohttp is served, once that is set up."""
+    """The protocol factory of an aiohttp application that is set up."""
     if runner.server is None:
         raise RuntimeError("the application is not set up")
     return runner.server

@@ -1,7 +1,7 @@
-"""How workloads stand, one by one or all together, and what happened to them.
+"""Metrics of workloads, individually or summed up.
 
-In: figures of passes, tallies of writes, and which series each kind of workload has. Out: series that are
-there for as long as their workload is and this process acts on it; and how long rollouts and starts took.
+In: figures of passes, tallies of writes, and the series of each kind of workload. Out: series that exist
+while their workload exists and this process acts on it; durations of rollouts and group starts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lws.kube.conditions import moment_of
 
 
 class PassKey(Hashable, Protocol):
-    """What a pass is about. kind: of pass."""
+    """Identifies a pass. kind: of pass."""
 
     @property
     def kind(self) -> str: ...
@@ -34,18 +34,18 @@ class PassKey(Hashable, Protocol):
 
 
 REVISION_CHANGES, ROLLOUT_START, LAST_START = "revision changes", "rollout start", "last start"
-"""Words of what is found out here: how often another revision was wanted, when the rollout under way began,
-and how many seconds the group took that has become ready last.
+"""Words of values that are computed here: number of changes of the target revision, start of the current
+rollout, and start duration in seconds of the group that became ready last.
 """
 
 _STARTS = (1, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
 _ROLLOUTS = (10, 30, 60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 _NAMESPACE = "namespace"
-# What cannot be added up.
+# Words whose values cannot be summed.
 _OF_ONE = frozenset({ROLLOUT_START, LAST_START})
 
 _REMEMBERED = 1_000
-"""Workloads that are gone, of which passes that were under way may still tell."""
+"""Number of deleted workloads for which running passes may still report."""
 
 _Owner = tuple[str, str, str]
 """Kind, namespace and name of a workload."""
@@ -53,8 +53,8 @@ _Owner = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSeries:
-    """One series of a kind of workload. word: as figures and tallies have it. label: a further label; values:
-    all that it may be, empty where users choose the names.
+    """One series of a kind of workload. word: its name in figures and tallies. label: an additional label.
+    values: all its values; empty if users choose them.
     """
 
     kind: str
@@ -73,7 +73,7 @@ class WorkloadSeries:
 
 @dataclass(slots=True)
 class _Record:
-    """What is remembered of one workload. known: leader pods that need not be measured (any more)."""
+    """State of one workload. known: leader pods whose start is measured already or cannot be measured."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     own: Figures | None = None
@@ -85,7 +85,7 @@ class _Record:
 
 
 class Workloads(Collector):
-    """is_each_shown: False has all workloads of a kind added up, under empty labels."""
+    """is_each_shown: False sums up all workloads of a kind under empty labels."""
 
     def __init__(
         self, registry: CollectorRegistry, is_each_shown: bool = True, clock: Callable[[], float] = time.time
@@ -95,10 +95,10 @@ class Workloads(Collector):
         self._series: dict[str, WorkloadSeries] = {}
         self._records: defaultdict[_Owner, _Record] = defaultdict(_Record)
         self._owner_of: dict[PassKey, _Owner] = {}
-        # Parts of workloads that were forgotten: what they were counted for is not counted again.
+        # Parts of dropped workloads, so that they are not counted twice.
         self._left: dict[PassKey, Figures] = {}
         self._lately_gone: dict[_Owner, None] = {}
-        # By kind: what was counted of workloads that are gone. A sum that falls looks like a restart.
+        # By kind: counts of deleted workloads. A sum that decreases looks like a restart of the process.
         self._of_gone: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         self._starts = Histogram(
             "lws_group_start_duration_seconds",
@@ -116,13 +116,13 @@ class Workloads(Collector):
         registry.register(self)
 
     def serve(self, series: Iterable[WorkloadSeries]) -> None:
-        """Show these from now on."""
-        for each in series:
-            self._series[each.series] = each
-            self._rollouts.labels(each.kind)
+        """Show these series."""
+        for added in series:
+            self._series[added.series] = added
+            self._rollouts.labels(added.kind)
 
     def observe(self, key: PassKey, figures: Figures | None) -> None:
-        """A pass over the key has found this; None: nothing of a part, nothing new of a workload."""
+        """Record the figures of a pass. None: no figures of a part, or no change of a workload."""
         if figures is None:
             self._left.pop(key, None)
             owner = self._owner_of.get(key)
@@ -140,25 +140,27 @@ class Workloads(Collector):
             self._observe_own(record, figures)
             return
         before = record.parts.get(key) or self._left.pop(key, None)
-        # What is new of a part is counted, too.
+        # New figures of a part are counted too.
         record.counts.update(figures.numbers.keys() - (before.numbers.keys() if before is not None else ()))
         record.parts[key] = figures
 
     def count(self, namespace: str, tallies: Iterable[Tally]) -> None:
-        """Writes in this namespace are done; of a workload that is gone meanwhile, only sums tell."""
-        for each in tallies:
-            owner = (each.kind, namespace, each.name)
+        """Count writes in this namespace. Writes for a workload that was deleted meanwhile only count in
+        sums.
+        """
+        for tally in tallies:
+            owner = (tally.kind, namespace, tally.name)
             is_late = owner in self._lately_gone
-            counts = self._of_gone[each.kind] if is_late else self._records[owner].counts
-            counts[each.word, each.label] += 1
+            counts = self._of_gone[tally.kind] if is_late else self._records[owner].counts
+            counts[tally.word, tally.label] += 1
 
     def count_for_others(self, tallies: Iterable[Tally]) -> None:
-        """The same, of workloads that another process shows by now."""
-        for each in tallies:
-            self._of_gone[each.kind][each.word, each.label] += 1
+        """Count writes for workloads that another process shows by now."""
+        for tally in tallies:
+            self._of_gone[tally.kind][tally.word, tally.label] += 1
 
     def gone(self, key: PassKey) -> None:
-        """There is nothing of that name any more."""
+        """Drop a deleted workload or part."""
         self._left.pop(key, None)
         owner = self._owner_of.pop(key, None)
         if owner is None:
@@ -175,7 +177,7 @@ class Workloads(Collector):
             self._records[owner].parts.pop(key, None)
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
-        """The process that leads these namespaces from now on shows what is in them."""
+        """Drop the workloads of these namespaces: the process that leads them now shows them."""
         for owner in [owner for owner in self._records if is_meant(owner[1])]:
             record = self._records.pop(owner)
             self._of_gone[owner[0]].update(record.counts)
@@ -198,7 +200,7 @@ class Workloads(Collector):
         self._measure_starts(record, figures, is_first=before is None)
 
     def _measure_starts(self, record: _Record, figures: Figures, is_first: bool) -> None:
-        """Nothing tells of a group that was there before this process looked whether it was ready before."""
+        """Groups that exist at the first observation are not measured: they may have been ready before."""
         groups = figures.groups
         if is_first:
             record.known = {*groups}
@@ -212,28 +214,28 @@ class Workloads(Collector):
                 self._starts.observe(record.last_start)
 
     def describe(self) -> Iterable[Metric]:
-        return [_family(each) for each in self._series.values()]
+        return [_family(series) for series in self._series.values()]
 
     def collect(self) -> Iterator[Metric]:
-        for each in self._series.values():
-            if not self._is_each_shown and each.word in _OF_ONE:
+        for series in self._series.values():
+            if not self._is_each_shown and series.word in _OF_ONE:
                 continue
-            family = _family(each)
-            for labels, value in self._samples(each):
+            family = _family(series)
+            for labels, value in self._samples(series):
                 family.add_metric(labels, value)
             yield family
 
     def _samples(self, series: WorkloadSeries) -> Iterable[tuple[tuple[str, ...], float]]:
-        each_by_itself = (
+        samples = (
             ((namespace, name, *label), value)
             for (kind, namespace, name), record in self._records.items()
             if kind == series.kind and record.own is not None
             for label, value in _values(series, record).items()
         )
         if self._is_each_shown:
-            return each_by_itself
+            return samples
         sums = dict.fromkeys((_place_in_sums(series, value) for value in series.values or ("",)), 0.0)
-        for labels, value in each_by_itself:
+        for labels, value in samples:
             sums[_place_in_sums(series, *labels[2:])] += value
         for (word, label), count in self._of_gone[series.kind].items() if series.is_counter else ():
             if word == series.word:
@@ -242,7 +244,7 @@ class Workloads(Collector):
 
 
 def series_of_rollouts(kind: str) -> tuple[WorkloadSeries, ...]:
-    """What every kind has whose workloads are rolled from one revision to another."""
+    """Series of every kind whose workloads have rollouts."""
     start = f"lws_{kind.lower()}"
     return (
         WorkloadSeries(
@@ -274,21 +276,21 @@ def _family(series: WorkloadSeries) -> CounterMetricFamily | GaugeMetricFamily:
 
 
 def _place_in_sums(series: WorkloadSeries, label: str = "") -> tuple[str, ...]:
-    """Labels that users choose would make as many series as there are sets."""
+    """Labels that users choose are left out of sums: they would create as many series as there are sets."""
     further = (label if series.values else "",) if series.label else ()
     return ("", "", *further)
 
 
 def _values(series: WorkloadSeries, record: _Record) -> Mapping[tuple[str, ...], float]:
-    """The value, by that of the further label if there is one."""
+    """Values by additional label, if there is one."""
     if series.word in _OF_ONE:
         value = record.rolling_since if series.word == ROLLOUT_START else record.last_start
         return {(): value} if value is not None else {}
-    of: dict[str, float] = dict.fromkeys(series.values or (() if series.label else ("",)), 0.0)
+    values_by_label: dict[str, float] = dict.fromkeys(series.values or (() if series.label else ("",)), 0.0)
     for word, label, value in _numbers(series, record):
         if word == series.word:
-            of[label] = of.get(label, 0.0) + value
-    return {((label,) if series.label else ()): value for label, value in of.items()}
+            values_by_label[label] = values_by_label.get(label, 0.0) + value
+    return {((label,) if series.label else ()): value for label, value in values_by_label.items()}
 
 
 def _numbers(series: WorkloadSeries, record: _Record) -> Iterator[tuple[str, str, float]]:

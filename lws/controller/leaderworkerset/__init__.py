@@ -1,1 +1,1 @@
-"""LeaderWorkerSet as the manager knows it: which changes wake its passes, which reviews it answers."""
+"""LeaderWorkerSet in the manager: its passes, routes, reviews and metrics."""

@@ -1,6 +1,5 @@
-"""The admission webhooks of LeaderWorkerSet: each handler calls one function of `lws.admission`.
-
-The ids are the paths that webhook configurations have always called.
+"""Admission webhooks of LeaderWorkerSet and their handlers. Decisions are in `lws.admission`; the ids are the
+paths that webhook configurations have always called.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ ENDPOINTS: Mapping[str, Resource] = MappingProxyType(
         VALIDATE_POD: PODS,
     }
 )
-"""Handler id, which is the URL path without its slash → what it reviews."""
+"""Handler id (the URL path without its slash) → reviewed resource."""
 
 
 def handlers(settings: Settings, store: Store) -> Mapping[str, Handler]:
@@ -48,7 +47,7 @@ def handlers(settings: Settings, store: Store) -> Mapping[str, Handler]:
 
 
 def handlers_with(siblings: Siblings, gang: GangProvider | None) -> Mapping[str, Handler]:
-    """The handlers of all `ENDPOINTS`. gang: who schedules groups as a whole."""
+    """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured."""
     return {
         MUTATE_SET: _default_set,
         VALIDATE_SET: validator(
@@ -64,14 +63,14 @@ async def _default_set(**_: Any) -> None:
 
 
 def _defaulted(raw: Object) -> Object:
-    made = copied(raw)
-    defaulting.default(made)
-    return made
+    lws = copied(raw)
+    defaulting.default(lws)
+    return lws
 
 
 def _pod_admitter(gang: GangProvider | None) -> Handler:
     async def admit_pod(*, namespace: str | None, **_: Any) -> None:
-        # A rule has no randomness of its own.
+        # Rules are deterministic, so randomness comes from here.
         marks = partial(gang.marks, unique=secrets.token_hex(4)) if gang is not None else None
 
         def admitted(raw: Object) -> Object:
@@ -86,4 +85,4 @@ def _pod_admitter(gang: GangProvider | None) -> Handler:
 
 
 async def _allow_pod(**_: Any) -> None:
-    """Configurations of earlier releases send every update of a pod here, and every pod is good."""
+    """Webhook configurations of earlier releases send every pod update here; all are admitted."""

@@ -1,4 +1,7 @@
-"""Watch PodGroups, and serve gangs, while the API of their scheduler exists."""
+"""Watch PodGroups while the API of the configured gang scheduler is served.
+
+In: the configured provider, the API server. Out: a stream of PodGroups, and the provider while it is served.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Gangs:
-    """Serves one provider. wake: called once PodGroups are made from now on."""
+    """Serves one provider. wake: called when groups start to get PodGroups."""
 
     def __init__(self, provider: str, source: Source, store: Store, wake: Callable[[], None]) -> None:
         self._name = provider
@@ -34,19 +37,19 @@ class Gangs:
         self._provider: GangProvider | None = None
 
     def served(self) -> GangProvider | None:
-        """The provider, in the version that is there; None as long as its API is not there."""
+        """The provider in the served version; None while its API is not served."""
         return self._provider
 
     def wrong(self) -> str | None:
-        """For the liveness probe: what is wrong with the stream, once it has begun.
+        """Check of the stream for the liveness probe, once the stream has begun.
 
-        An API that is not there, or that we may not read, is no fault of this process.
+        A missing API or missing permission is no fault of this process.
         """
         return self._wrong()
 
     async def refresh(self) -> None:
-        """Return once every PodGroup is known that was stored before the call, as far as we are served them:
-        sets without gangs do not wait for an API that is gone or refused. Raises Unreachable.
+        """Return once every PodGroup that was stored before the call is known, if the API is served and
+        readable: sets without gangs must not wait for it. Raises Unreachable.
         """
         if self._serving is None:
             return
@@ -56,15 +59,15 @@ class Gangs:
             log.warning("gang scheduling: %s", error.message)
 
     async def run(self) -> None:
-        """Wait for the API and keep the store current while it is there, for ever. Groups are made without
-        PodGroups meanwhile: their pods wait for one in their scheduler.
+        """Wait for the API and keep the store current while it is served, indefinitely. Without it, groups
+        are created without PodGroups; their scheduler holds the pods until they have one.
         """
         provider = PROVIDERS[self._name]
         while True:
             await self._serve(await self._until_served(provider))
 
     async def _until_served(self, provider: GangProvider) -> GangProvider:
-        """The provider in the version that is there."""
+        """Return the provider in the served version."""
         complained = False
         while True:
             try:
@@ -79,13 +82,13 @@ class Gangs:
 
     async def _best_version(self, provider: GangProvider) -> str:
         for version in provider.versions:
-            # A group and version may be there without them.
+            # The group and version may be served without PodGroups.
             if await self._cluster.exists(f"{_resource(version).path()}?limit=1"):
                 return version
         return ""
 
     async def _serve(self, provider: GangProvider) -> None:
-        """Until the API is gone, or there is a better version of it."""
+        """Run until the API is gone or a better version is served."""
         resource = _resource(provider.api_version)
         self._cluster.learn(resource)
         informer = Informer(self._source, resource, NAME_LABEL, self._store)

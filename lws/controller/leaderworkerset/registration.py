@@ -1,7 +1,4 @@
-"""The registration of LeaderWorkerSet: where everything that is known of it meets.
-
-In: parts of an engine. Out: passes over sets and groups, their routes, and what runs beside them.
-"""
+"""Registration of LeaderWorkerSet: its passes over sets and groups, routes and background tasks."""
 
 from __future__ import annotations
 
@@ -101,7 +98,9 @@ def _set_of(snapshot: SetSnapshot | GroupSnapshot) -> Object:
 
 
 def _applier(parts: Parts, memory: WriteMemory, cluster: Cluster) -> Applier:
-    """Whatever pass is refused something, or is not any more: the status of the set says so."""
+    """Rejected writes of any pass, and the end of rejections, trigger a pass that updates the status of the
+    set.
+    """
 
     def refused(action: Action, error: ApiError, owner: Reference) -> None:
         memory.refusals.remember(action, error, owner)
@@ -135,7 +134,7 @@ REGISTRATION = Registration(
 
 
 def of_set(snapshot: SetSnapshot) -> Fields:
-    """revision: the key that all groups are to have; empty where nothing is decided about the set."""
+    """revision: the target revision key; empty if no plan is made for the set."""
     lws = snapshot.lws
     is_left_alone = why_left_alone(lws, snapshot.is_covered, snapshot.fault) is not None
     key = "" if is_left_alone or is_terminating(lws) else assess(snapshot).target.key
@@ -143,7 +142,7 @@ def of_set(snapshot: SetSnapshot) -> Fields:
 
 
 def of_group(snapshot: GroupSnapshot) -> Fields:
-    """revision: the key that the leader was made from; empty where nothing shows it."""
+    """revision: the revision key of the leader; empty if it has no such label."""
     leader = snapshot.leader
     return {
         "set": snapshot.lws["metadata"]["name"],

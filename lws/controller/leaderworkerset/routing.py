@@ -1,4 +1,4 @@
-"""Map a change to the passes over sets and groups that it wakes, and the delay of each."""
+"""Route changes to passes over sets and groups, and decide how long each pass may be delayed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, REPLICAS_ANNOTATION
 
 
 class Routing:
-    """leader_pods_of: the leader pods of a set. is_as_left: whether our last write left its status so."""
+    """leader_pods_of: the leader pods of a set. is_as_left: whether our last write left this status."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Routing:
 
     @property
     def routes(self) -> dict[str, Route]:
-        """By kind of the object that changes."""
+        """Routes by kind of the changed object."""
         return {
             **dict.fromkeys(ROUTED, self._of_child),
             KIND: self._of_set,
@@ -54,9 +54,9 @@ class Routing:
 
     def _of_child(self, before: Object | None, after: Object | None) -> list[Wake]:
         keys: Iterable[Key] = keys_of(before, after)
-        if all(_is_strangers(each) for each in (before, after) if each is not None):
-            # It can only be in the way of what is there; most is in nobody's (Services and revisions of
-            # DisaggregatedSets: 10 passes in a rollout of two roles).
+        if all(_is_strangers(obj) for obj in (before, after) if obj is not None):
+            # Such an object can only take a name that an existing set or group needs; most do not: Services
+            # and revisions of DisaggregatedSets caused 10 passes in a rollout of two roles.
             keys = filter(self._is_there, keys)
         return [(key, self._delay(key, before, after)) for key in keys]
 
@@ -73,14 +73,16 @@ class Routing:
         return [*woken, *self._of_groups(after)] if wakes(before, after) is Wakes.ALL else woken
 
     def _is_own_report(self, before: Object, after: Object) -> bool:
-        """What its own pass has said of a set tells it nothing; passes over groups write restarts."""
+        """A set's pass learns nothing from its own status write. Passes over groups write `restarts`."""
         if wakes(before, after) is not Wakes.SET or not self._is_as_left(after):
             return False
         one, two = (obj.get("status") or {} for obj in (before, after))
         return bool(one.get("restarts") == two.get("restarts"))
 
     def _of_statefulset(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """Pods of a StatefulSet that was unknown, or nobody's, were nobody's groups: none was looked at."""
+        """No pass has observed the groups of a StatefulSet that was unknown or an orphan: enqueue all of
+        them.
+        """
         woken = self._of_child(before, after)
         owner = controller_of(after) if after is not None else None
         is_new = before is None or controller_of(before) is None
@@ -90,7 +92,7 @@ class Routing:
         return [*woken, *self._of_groups({"kind": KIND, "metadata": metadata})]
 
     def keys(self, scope: Scope) -> Iterator[Key]:
-        """Every set and every group, of the namespaces that are meant."""
+        """The key of every set and every group in these namespaces."""
         for lws in self._store.of_kind(KIND):
             if scope(lws["metadata"]["namespace"]):
                 yield Key("set", lws["metadata"]["namespace"], lws["metadata"]["name"])
@@ -105,13 +107,13 @@ class Routing:
         return 0.0 if leader is None else group_delay_of(before, after, leader, workers)
 
     def _of_groups(self, lws: Object) -> Iterator[Wake]:
-        # What a set asks for concerns its groups too: restart policy, startup policy.
+        # The spec of a set concerns its groups too: restart policy, startup policy.
         for pod in self._leader_pods_of(lws):
             yield Key("group", pod["metadata"]["namespace"], pod["metadata"]["name"]), 0.0
 
 
 def _is_strangers(obj: Object) -> bool:
-    """Something else than a set or what was made for one controls it."""
+    """Its controller is neither a set nor an object created for one."""
     owner = controller_of(obj)
     return owner is not None and owner["kind"] not in (KIND, "StatefulSet", "Pod")
 
@@ -122,13 +124,13 @@ _REPORTED = (observed_generation_of, current_revision_of, update_revision_of)
 def set_delay_of(
     before: Object | None, after: Object | None, leader: Object | None, workers: Object | None
 ) -> float:
-    """Seconds. leader, workers: the leader pod and the StatefulSet of the name of what changes, where that is
-    one of both, as they are known now.
+    """Seconds by which the pass over the set may be delayed. leader, workers: current leader pod and
+    StatefulSet that have the name of the changed object.
     """
     obj = after or before or {}
     owner_kind = (controller_of(obj) or {}).get("kind")
     if before is None and owner_kind == KIND:
-        # A pass over the set has made it, and goes on when its controller reports.
+        # A pass over the set created it and continues when its controller reports.
         return timing.HALFWAY_SECONDS
     if obj["kind"] == "Pod":
         return _of_leader(before, after, workers)
@@ -140,7 +142,7 @@ def set_delay_of(
 
 
 def _of_leader(before: Object | None, after: Object | None, workers: Object | None) -> float:
-    """It gets a node and runs, or is gone after it was told to go. One that is made may be of the wrong
+    """A leader pod gets a node, starts, or is deleted after we terminated it. A new one may have the wrong
     revision.
     """
     if before is None:
@@ -157,15 +159,15 @@ def _of_leader(before: Object | None, after: Object | None, workers: Object | No
 
 
 def _of_leaders(before: Object | None, after: Object | None) -> float:
-    """Pods that were told to go are gone, or are there again. Those of a surge make room when they go, and
-    others make room for them when they come.
+    """Terminated leader pods were deleted or recreated. Pods of a surge make room when they are deleted, and
+    need room when they are created.
     """
     if before is None or after is None or wakes(before, after) is not Wakes.SET:
         return 0.0
     if _is_answer(before, after):
         return timing.AT_ONCE
-    # Without a generation, as simulators report, a count may be all that there is of a report.
-    if not observed_generation_of(before) or any(of(before) != of(after) for of in _REPORTED):
+    # Simulators report no generation; then a changed count may be the whole report.
+    if not observed_generation_of(before) or any(field(before) != field(after) for field in _REPORTED):
         return 0.0
     were, are = map(existing_replicas, (before, after))
     asked_for = whole_number(annotations_of(after).get(REPLICAS_ANNOTATION))
@@ -174,15 +176,15 @@ def _of_leaders(before: Object | None, after: Object | None) -> float:
 
 
 def _is_answer(before: Object, after: Object) -> bool:
-    """Its controller has acted on what a pass has just told it: the other half of a step may follow. It came
-    0.1 s later for each of 100 groups: 0.960 of the ideal with slow pods, and 0.977 at once.
+    """Its controller has observed what a pass has just written: the rest of a step may follow. With a delay
+    it came 0.1 s later for each of 100 groups: 0.960 of the ideal with slow pods, and 0.977 without delay.
     """
     return 0 < observed_generation_of(before) < observed_generation_of(after) and has_seen_template(after)
 
 
 def _of_workers(before: Object | None, after: Object | None, leader: Object | None) -> float:
-    """They go with their leader, and come after it. That they are ready is waited for, and soon after that
-    some are missing somebody wants to know why.
+    """Workers are created after their leader and deleted with it. The set waits until they are ready; if some
+    are missing, its status should soon say why.
     """
     if leader is None or is_terminating(leader):
         return timing.HALFWAY_SECONDS
@@ -196,11 +198,11 @@ def _of_workers(before: Object | None, after: Object | None, leader: Object | No
 
 
 def keys_of(before: Object | None, after: Object | None) -> set[Key]:
-    """Sets and groups that a change may concern."""
+    """Keys of the sets and groups that a change may concern."""
     woken = wakes(before, after) if before is not None and after is not None else Wakes.ALL
     if woken is Wakes.NOBODY:
         return set()
-    # A change of what routes read wakes all: after any other they lead where they led before.
+    # A change of fields that routes read enqueues all keys; after any other change the keys are the same.
     objects = (before, after) if woken is Wakes.ALL else (after,)
     keys = {key for obj in objects if obj is not None for key in _ROUTES[obj["kind"]](obj)}
     return {key for key in keys if key.kind == "set"} if woken is Wakes.SET else keys
@@ -227,22 +229,22 @@ def _of_pod(pod: Object) -> Iterator[Key]:
             yield Key("group", namespace, pod["metadata"]["name"])
             yield Key("set", namespace, owner["name"])
         elif set_name and waits_for_kubelet(pod):
-            # A lost node may hold it, which the set tells.
+            # A lost node may hold it, which the status of the set reports.
             yield Key("set", namespace, set_name)
 
 
 def _of_child(obj: Object) -> Iterator[Key]:
-    """StatefulSets, Services, ControllerRevisions and PodDisruptionBudgets."""
+    """Keys for StatefulSets, Services, ControllerRevisions and PodDisruptionBudgets."""
     namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
     set_name = labels_of(obj).get(NAME_LABEL)
     owner = controller_of(obj)
     if owner is None and set_name:
         yield Key("set", namespace, set_name)
     if owner is None or owner["kind"] not in ("LeaderWorkerSet", "Pod", "StatefulSet"):
-        # An orphan, or a stranger that may be in the way of somebody who needs its name.
+        # An orphan, or an object of another owner whose name a set or group may need.
         yield Key("set", namespace, name)
         yield Key("group", namespace, name)
-        # What is in the way of a group is told by its set.
+        # The status of the set reports name conflicts of its groups.
         parent, ordinal = parent_and_ordinal(name)
         if ordinal >= 0 and obj["kind"] != "ControllerRevision":
             yield Key("set", namespace, parent)
@@ -277,13 +279,13 @@ _ROUTES = {
 }
 
 ROUTED = frozenset(_ROUTES)
-"""The kinds of objects whose changes may concern a set or a group."""
+"""Kinds of objects whose changes may concern a set or a group."""
 
 
 def group_delay_of(
     before: Object | None, after: Object | None, leader: Object, workers: Object | None
 ) -> float:
-    """Seconds that the pass over the group can be put off."""
+    """Seconds by which the pass over the group may be delayed."""
     if is_terminating(leader):
         return timing.ENDING_SECONDS
     if after is None or is_terminating(after):
@@ -301,7 +303,7 @@ def group_delay_of(
 
 
 def _has_failed(before: Object | None, after: Object | None) -> bool:
-    """A pod of the group, by its state or by somebody who deletes it: once each, however many follow."""
+    """A pod of the group failed or was deleted. Counted once per pod, however many changes follow."""
     if before is None or after is None or after["kind"] != "Pod":
         return False
     if is_terminating(after):

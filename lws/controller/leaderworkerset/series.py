@@ -1,4 +1,4 @@
-"""The metric series of LeaderWorkerSets."""
+"""Metrics of LeaderWorkerSets."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Triggers: which change wakes which pass."""
+"""From changes of objects to passes."""

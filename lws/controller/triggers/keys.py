@@ -1,7 +1,4 @@
-"""The words in which kinds of workload and the queue speak of passes.
-
-In: nothing. Out: types.
-"""
+"""Types shared by kinds of workload and the queue."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from lws.actions import Object
 
 
 class Key(NamedTuple):
-    """What a pass is about. kind: of pass, unique among all kinds of workload; name: of an object."""
+    """Identifies a pass. kind: of pass, unique among all kinds of workload. name: of an object."""
 
     kind: str
     namespace: str
@@ -20,7 +17,7 @@ class Key(NamedTuple):
 
 
 Wake = tuple[Key, float]
-"""A pass that a change starts, and the seconds for which it can be put off."""
+"""A pass that a change starts, and the seconds by which it may be delayed."""
 
 Route = Callable[[Object | None, Object | None], Iterable[Wake]]
-"""(before, after) of one object, None where it was not there or is gone → the passes that this starts."""
+"""(before, after) of an object, None if it does not exist → the passes to start."""

@@ -1,7 +1,4 @@
-"""How changes reach the store: kopf hands us kinds of workload, informers hand us what is made for them.
-
-In: events. Out: objects in the store and keys in the queue; nothing is decided here.
-"""
+"""Feed changes into the store: workloads from kopf, their children from informers."""
 
 from __future__ import annotations
 
@@ -26,8 +23,8 @@ log = logging.getLogger(__name__)
 
 
 def informers_of(source: Source, store: Store, workloads: Iterable[Workload]) -> dict[str, Informer]:
-    """By name, one stream for each kind that is made for a workload, narrowed by the server to objects with
-    its label. What is a workload itself comes by kopf.
+    """One stream by name for each kind of child, with a label selector. Kinds that are workloads themselves
+    come from kopf.
     """
     labels: defaultdict[Resource, list[str]] = defaultdict(list)
     for workload in workloads:
@@ -45,7 +42,7 @@ def informers_of(source: Source, store: Store, workloads: Iterable[Workload]) ->
 
 
 def register(registry: kopf.OperatorRegistry, store: Store, resource: Resource) -> None:
-    """Have kopf put a kind of workload into the store.
+    """Let kopf put a kind of workload into the store.
 
     Only `on.event`: kopf's other handlers write annotations and finalizers to users' objects.
     """
@@ -59,10 +56,10 @@ def register(registry: kopf.OperatorRegistry, store: Store, resource: Resource) 
 
 
 class KopfStream:
-    """Whether kopf's stream of one kind is alive: it is compared with the API server now and then.
+    """Compares the store with the API server at intervals, to see whether kopf's stream of a kind is alive.
 
-    kopf tells neither that its first list is complete, nor that a watch went silent, nor what went while it
-    was interrupted, so all of it is observed from outside.
+    kopf does not report that its first list is complete, that a watch is silent, or which objects were
+    deleted during an interruption.
     """
 
     def __init__(self, source: Source, store: Store, resource: Resource) -> None:
@@ -75,14 +72,14 @@ class KopfStream:
 
     @property
     def silent_for(self) -> float:
-        """Seconds since the store last agreed with the API server about which objects there are, or the API
-        server did not answer, which is no fault of this process.
+        """Seconds since the store last agreed with the API server about the existing objects. An API server
+        that does not answer resets it, because that is no fault of this process.
         """
         return self._clock() - self._agreed_at
 
     async def refresh(self) -> None:
-        """Return once the store has every object as it was stored before the call, or later. Raises
-        ClusterError.
+        """Return once the store has every object in the version that was stored before the call, or later.
+        Raises ClusterError.
         """
         pause = timing.CATCH_UP.first
         behind = await self._behind(None)
@@ -92,7 +89,7 @@ class KopfStream:
             behind = await self._behind(behind)
 
     async def run(self, interval: float) -> None:
-        """Compare for ever: at short intervals until the first agreement and while they differ."""
+        """Compare indefinitely: at short intervals until the first agreement and while they differ."""
         plural = self.resource.plural
         behind: Mapping[str, int] | None = None
         while True:
@@ -113,11 +110,11 @@ class KopfStream:
             await asyncio.sleep(pause)
 
     async def _behind(self, awaited: Mapping[str, int] | None) -> Mapping[str, int]:
-        """By UID, the versions that the store lacks: of those awaited, or (None) of all that are listed now.
+        """By UID, the versions that the store lacks: of those awaited, or (None) of all listed now.
 
-        Where somebody always writes, no list is ever caught up with: later ones only tell which objects are
-        not awaited any more. What is no longer listed is dropped: kopf lists anew after an interruption, but
-        never says what has gone meanwhile.
+        Under constant writes the store never catches up with the newest list, so later lists only show which
+        objects are not awaited any more. Objects that are no longer listed are dropped: kopf relists after an
+        interruption but does not report what was deleted meanwhile.
         """
         kind, plural = self.resource.kind, self.resource.plural
         listed: dict[str, int] = {}

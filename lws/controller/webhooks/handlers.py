@@ -1,6 +1,5 @@
-"""How handlers of admission reviews are put on kopf's registry, and how they refuse.
-
-In: handlers by id; the ids are the paths that webhook configurations call. Out: nothing of its own.
+"""Register handlers of admission reviews with kopf. Handler ids are the paths that webhook configurations
+call.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ _FORBIDDEN = 403
 
 Handler = Callable[..., Coroutine[None, None, None]]
 Siblings = Callable[[str], Iterable[Object]]
-"""The sets of a namespace, as far as they are known."""
+"""The known sets of a namespace."""
 
 
 def register(
     registry: kopf.OperatorRegistry, endpoints: Mapping[str, Resource], handlers: Mapping[str, Handler]
 ) -> None:
-    """Put handlers on a registry. endpoints: handler id → what it reviews."""
+    """Register handlers. endpoints: handler id → reviewed resource."""
     for webhook, handler in handlers.items():
         resource = endpoints[webhook]
         decorate = (kopf.on.mutate if is_mutating(webhook) else kopf.on.validate)(
@@ -40,15 +39,15 @@ def register(
 
 
 def refuse(message: str, error: Exception | None = None) -> NoReturn:
-    """What is reviewed is not admitted."""
+    """Reject the reviewed object."""
     raise kopf.AdmissionError(message, code=_FORBIDDEN) from error
 
 
 def siblings_of(store: Store, kind: str) -> Siblings:
-    """The sets of one kind."""
+    """Siblings of one kind, from the store."""
 
     def siblings(namespace: str) -> Iterable[Object]:
-        return (each for each in store.of_kind(kind) if each["metadata"]["namespace"] == namespace)
+        return (obj for obj in store.of_kind(kind) if obj["metadata"]["namespace"] == namespace)
 
     return siblings
 
@@ -58,11 +57,11 @@ def validator(
     errors_in: Callable[[Object, Object | None, Iterable[Object]], list[FieldError]],
     siblings: Siblings,
 ) -> Handler:
-    """What lets a set be stored or not, by the set as it is to be and as it was, and by its siblings."""
+    """A handler that admits or rejects a set by its new and old state and its siblings."""
 
     async def validate_set(*, warnings: list[str], namespace: str | None, **review: Any) -> None:
         new, old = review["new"], review["old"]
-        # Nothing is new when a set is deleted.
+        # Deletions are not validated.
         if new is None:
             return
         after, before = dict(new), None if old is None else dict(old)

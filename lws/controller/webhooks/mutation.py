@@ -1,7 +1,8 @@
-"""Collect the changes of mutating handlers while kopf runs them, and turn them into a JSON Patch afterwards.
+"""Collect the changes of mutating webhooks while kopf runs their handlers, and apply them afterwards as a
+JSON Patch.
 
-kopf would copy the object and compare all of it, which took three quarters of the time of a review: a rollout
-asks for one for each of its pods. Parts that two objects share are not compared.
+kopf would copy the object and compare all of it, three quarters of the time of a review, and a rollout needs
+one review per pod. Here, parts that both objects share are not compared.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ from typing import Any
 from lws.kube.differences.patches import Operation, json_patch
 
 Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""What an object is to become; it stays as it was itself, and may be refused by an exception."""
+"""Returns the changed object and leaves its argument as it is. May raise to reject the object."""
 
 _MUTATING = "mutate-"
-# Nothing else leads from a handler back to its review: what is added to kopf's `patch.fns`, kopf carries out.
+# The only way from a handler back to its review: changes in kopf's `patch.fns` would be applied by kopf.
 _COLLECTED: ContextVar[list[Change]] = ContextVar("changes of the review that is answered")
 
 
 def is_mutating(webhook: str) -> bool:
-    """By its id: handlers of such webhooks say changes, and need no more of the object than who it is."""
+    """Decide by its id. Handlers of such webhooks return changes and need only the identity of the object."""
     return webhook.startswith(_MUTATING)
 
 
 def change_object(change: Change) -> None:
-    """Have the reviewed object changed so."""
+    """Add a change of the reviewed object."""
     _COLLECTED.get().append(change)
 
 
 @contextmanager
 def collected() -> Iterator[list[Change]]:
-    """The changes that handlers ask for within this context."""
+    """Collect the changes that handlers add within this context."""
     changes: list[Change] = []
     token = _COLLECTED.set(changes)
     try:
@@ -43,7 +44,7 @@ def collected() -> Iterator[list[Change]]:
 
 
 def patch_of(obj: Mapping[str, Any], changes: Iterable[Change]) -> list[Operation]:
-    """The patch that does to the object what all changes do, one after the other."""
+    """The patch for all changes, applied in order."""
     changed = obj
     for change in changes:
         changed = change(changed)
@@ -51,7 +52,7 @@ def patch_of(obj: Mapping[str, Any], changes: Iterable[Change]) -> list[Operatio
 
 
 def head_of(obj: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Who an object is."""
+    """The identity of an object."""
     return (
         None if obj is None else {key: obj[key] for key in ("apiVersion", "kind", "metadata") if key in obj}
     )

@@ -1,4 +1,8 @@
-"""Translate an admission review for kopf, and kopf's response for the API server (admission.k8s.io/v1)."""
+"""Translate admission reviews (admission.k8s.io/v1) for kopf, and kopf's answers for the API server.
+
+In: the body of a request; kopf's response, or an error instead. Out: a checked and trimmed review; the bytes
+of the answer.
+"""
 
 from __future__ import annotations
 
@@ -14,36 +18,36 @@ _API_VERSION = "admission.k8s.io/v1"
 _KIND = "AdmissionReview"
 _OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 _REASONS = {403: "Forbidden", 500: "InternalError"}
-# kopf remembers every UID of an UPDATE until its own watch sees the object go, which for kinds that it does
-# not watch is never; without a UID there is nothing to remember. Managed fields are half of many objects
-# and read by no rule.
+# kopf records the UID of every UPDATE until its watch reports the object deleted: never, for kinds that it
+# does not watch. Without a UID it records nothing. Managed fields are half of many objects; no rule reads
+# them.
 _NOT_FOR_KOPF = frozenset({"uid", "managedFields"})
 
 
 class Answer(NamedTuple):
-    """What goes back. code: 200 where the object is admitted, else that of the refusal."""
+    """The answer to a review. code: 200 if admitted, else the code of the rejection."""
 
     body: bytes
     code: int
 
     @property
     def decision(self) -> str:
-        """`allowed`, `denied`, or `failed` where a bug kept the webhook from deciding."""
+        """`allowed`, `denied`, or `failed` if a bug prevented a decision."""
         return "allowed" if self.code == 200 else "failed" if self.code == 500 else "denied"
 
 
 class BadReview(Exception):
-    """The request is no review that this endpoint could answer; the text says why, in one line."""
+    """The request is no review that this endpoint can answer; the message is one line."""
 
 
 class MisdirectedReview(BadReview):
-    """It is a review all the same: somebody's write fails."""
+    """It is a review nevertheless, so a client's write fails."""
 
 
 def review_in(body: bytes, resource: Resource) -> dict[str, Any]:
-    """The review in the body of a request, checked and trimmed for kopf.
+    """Parse, check and trim the review in the body of a request.
 
-    resource: what the endpoint reviews. Raises BadReview.
+    resource: the resource that the endpoint reviews. Raises BadReview.
     """
     try:
         review = orjson.loads(body)
@@ -52,8 +56,8 @@ def review_in(body: bytes, resource: Resource) -> dict[str, Any]:
     if not isinstance(review, dict):
         raise BadReview("the body is not a JSON object")
     if review.get("apiVersion") != _API_VERSION or review.get("kind") != _KIND:
-        found = f"{_text(review.get('apiVersion'))} {_text(review.get('kind'))}"
-        raise BadReview(f"the body must be an {_API_VERSION} {_KIND}, not {found}")
+        actual = f"{_text(review.get('apiVersion'))} {_text(review.get('kind'))}"
+        raise BadReview(f"the body must be an {_API_VERSION} {_KIND}, not {actual}")
     request = review.get("request")
     if not isinstance(request, dict):
         raise BadReview("request must be an object")
@@ -72,7 +76,7 @@ def review_in(body: bytes, resource: Resource) -> dict[str, Any]:
 def answer(
     review: Mapping[str, Any], response: Mapping[str, Any], patch: Sequence[Mapping[str, Any]] = ()
 ) -> Answer:
-    """kopf's response with a JSON Patch; refusals get the reason by which clients know them."""
+    """Add a JSON Patch to kopf's response; rejections get the reason that clients check."""
     payload = response["response"]
     status = payload.get("status")
     if status is None:
@@ -87,7 +91,7 @@ def answer(
 
 
 def refusal(review: Mapping[str, Any], code: int, message: str, warnings: list[str] | None = None) -> Answer:
-    """A review that is not allowed, with an HTTP-like code and a message for the user."""
+    """An answer that rejects the object, with an HTTP-like code and a message for the user."""
     status = {"code": code, "message": message}
     if code in _REASONS:
         status["reason"] = _REASONS[code]
@@ -108,9 +112,9 @@ def _check(request: Mapping[str, Any], resource: Resource) -> None:
         )
     expected = {"group": resource.group, "version": resource.version, "resource": resource.plural}
     if request.get("resource") != expected:
-        found = _text(request.get("resource"))
+        actual = _text(request.get("resource"))
         raise MisdirectedReview(
-            f"this endpoint reviews {resource.plural} of {resource.api_version}, not {found}"
+            f"this endpoint reviews {resource.plural} of {resource.api_version}, not {actual}"
         )
     if not isinstance(request.get("userInfo"), dict | None):
         raise MisdirectedReview("request.userInfo must be an object")
@@ -131,6 +135,6 @@ def _trimmed(request: Mapping[str, Any], key: str) -> dict[str, Any] | None:
 
 
 def _text(value: object) -> str:
-    """Any JSON value on one line, and not a long one."""
+    """JSON of a value on one line, shortened."""
     text = orjson.dumps(value).decode()
     return text if len(text) <= 200 else f"{text[:200]}…"

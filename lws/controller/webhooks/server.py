@@ -1,7 +1,7 @@
-"""Serve admission reviews over HTTPS at /<handler id>, under kopf's server protocol.
+"""HTTPS server for the API server's admission reviews at /<handler id>.
 
-It replaces kopf's own server, which stops at 1 MiB, answers malformed reviews with 500 and refusals without a
-reason.
+kopf runs it in place of its own server, which is limited to 1 MiB, answers malformed reviews with 500 and
+rejects without a reason.
 """
 
 from __future__ import annotations
@@ -25,30 +25,32 @@ from lws.controller.webhooks.mutation import collected, head_of, is_mutating, pa
 from lws.controller.webhooks.review import Answer, BadReview, MisdirectedReview, answer, refusal, review_in
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
-"""Two objects of the largest size that etcd stores, and more than enough for what surrounds them."""
+"""Two objects of etcd's maximum size, and ample room for the rest of a review."""
 
 _LARGE_BODY_BYTES, _LARGE_AT_ONCE = 256 * 1024, 4
-"""Several times what the review of a set or a pod has; and how many larger ones are read at a time. Without,
-2,000 callers that stop after 1 MB of a body took a process to 5.4 GB.
+"""Several times the size of a review of a set or pod, and how many larger bodies are read concurrently.
+Without a limit, 2,000 clients that stopped after 1 MB of a body made the process grow to 5.4 GB.
 """
 
 _MOST_CALLERS = 128
-"""Served at a time: an API server keeps 25 that are idle, and one event loop answers one review at a time."""
+"""Served concurrently: an API server keeps 25 idle connections, and one event loop answers one review at a
+time.
+"""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen. host: empty means all interfaces. port: 0 means any free one."""
+    """Listen address. host: empty means all interfaces. port: 0 means any free one."""
 
     host: str = ""
     port: int = 9443
 
 
 class _Refused(Exception):
-    """An HTTP error instead of an answer; `text` is one line. decision: empty for what is no review, and
-    anybody who reaches the port may send.
+    """An HTTP error instead of an answer; `text` is one line. decision: empty if the request is no review, as
+    any client of the port may send one.
     """
 
     def __init__(
@@ -62,19 +64,20 @@ class _Refused(Exception):
 
 
 class ReviewObserver(Protocol):
-    """Who counts reviews."""
+    """Counts reviews."""
 
     def answered(self, webhook: str, code: int, seconds: float, decision: str) -> None:
-        """A request was answered with this HTTP status; webhook: empty for a path that is none. decision:
-        `allowed`, `denied`, `failed` where a review got none, empty where there was no review.
+        """Record a request that was answered with this HTTP status. webhook: empty for an unknown path.
+        decision: `allowed`, `denied`, `failed` if a review was not decided, empty if the request was no
+        review.
         """
 
 
 class AdmissionServer:
     """`settings.admission.server` for kopf.
 
-    endpoints: handler id → what it reviews. tls: the port opens once it has a certificate.
-    observer: told of every answer.
+    endpoints: handler id → reviewed resource. tls: the port opens once it has a certificate. observer: called
+    for every answer.
     """
 
     def __init__(
@@ -103,12 +106,12 @@ class AdmissionServer:
 
     @property
     def port(self) -> int | None:
-        """The port that is open, None while none is."""
+        """The open port; None while none is open."""
         return self._port
 
     async def __call__(self, webhookfn: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
-        """Have this function answer from now on; yields once the port is open. It goes on to answer while
-        kopf is started anew, until kopf brings another one.
+        """Answer reviews with this function; yields once the port is open. The function stays in use while
+        kopf restarts, until kopf brings another one.
         """
         self._webhookfn = webhookfn
         await self._opened.wait()
@@ -116,7 +119,7 @@ class AdmissionServer:
         await asyncio.Event().wait()
 
     def in_flight(self, webhook: str) -> int:
-        """Requests to it that are being answered."""
+        """Number of requests to a webhook that are being answered."""
         return self._in_flight[webhook]
 
     async def run(self) -> None:
@@ -141,11 +144,10 @@ class AdmissionServer:
             await runner.cleanup()
 
     async def close_gently(self, seconds: float) -> None:
-        """Answer for so long yet, from now on each request with `Connection: close`; `run` is to be cancelled
-        after that.
+        """Keep answering for so many seconds, with `Connection: close`. Cancel `run` afterwards.
 
-        API servers keep connections for 90 s and do not send a review again that was on its way when one was
-        closed: it is lost (Go's net/http repeats no POST). They must be told before.
+        API servers keep connections for 90 s. A review that is in flight when its connection is closed is
+        lost, because Go's net/http does not retry a POST; so they must be told first.
         """
         self._is_closing = True
         if self.is_listening:
@@ -194,7 +196,7 @@ class AdmissionServer:
     async def _body(self, request: web.Request) -> bytes:
         too_large = _Refused(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
         size = request.content_length
-        # What announces its size is refused before it is read.
+        # A body with a Content-Length is rejected before it is read.
         if size is not None and size > MAX_BODY_BYTES:
             raise too_large
         is_large = size is None or size > _LARGE_BODY_BYTES
@@ -213,7 +215,7 @@ class AdmissionServer:
 
 
 async def reviewed(webhookfn: kopf.WebhookFn, webhook: str, resource: Resource, body: bytes) -> Answer:
-    """The answer to the body of a review; an error in a handler is an answer too. Raises BadReview."""
+    """Answer the body of a review. An error in a handler is an answer too. Raises BadReview."""
     review = review_in(body, resource)
     try:
         with collected() as changes:
@@ -222,7 +224,7 @@ async def reviewed(webhookfn: kopf.WebhookFn, webhook: str, resource: Resource, 
         has_changes = changes and obj is not None and response["response"]["allowed"]
         return answer(review, response, patch_of(obj, changes) if has_changes else ())
     except kopf.AdmissionError as error:
-        # Mutations refuse too, and kopf does not see them.
+        # Mutations run after kopf and may reject the object too.
         return refusal(review, error.code or 500, str(error))
     except Exception as error:
         log.exception("review at /%s failed", webhook)

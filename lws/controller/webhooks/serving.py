@@ -1,8 +1,4 @@
-"""How the webhooks are served: certificate, port, and what is still missing before they answer.
-
-In: settings and a connection. Out: an admission server for kopf, supplied with certificates, and a readiness
-check.
-"""
+"""Serve the webhooks: certificates, port and readiness."""
 
 from __future__ import annotations
 
@@ -20,12 +16,12 @@ from lws.controller.endpoints.metrics import Metrics
 from lws.controller.endpoints.tls import ServerTls, TlsPolicy
 from lws.controller.webhooks.server import Address, AdmissionServer
 
-# What the original calls the part that renews certificates.
+# Upstream's name of the part that renews certificates.
 _CONTROLLER = "cert-rotator"
 
 
 class Serving:
-    """Certificates and admission server of one process. endpoints: handler id → what it reviews."""
+    """Certificates and admission server of one process. endpoints: handler id → reviewed resource."""
 
     def __init__(
         self, settings: Settings, cluster: Cluster, metrics: Metrics, endpoints: Mapping[str, Resource]
@@ -44,11 +40,11 @@ class Serving:
 
     @property
     def server(self) -> AdmissionServer | None:
-        """What kopf is to serve reviews with, None where webhooks are switched off."""
+        """The server for kopf; None if webhooks are off."""
         return self._server if self._is_enabled else None
 
     def not_ready(self) -> str | None:
-        """What is still missing; None once reviews are answered."""
+        """What is missing for readiness; None once reviews are answered."""
         if not self._certificates.is_ready:
             return "no serving certificate is in place that is valid now"
         if self._is_enabled and not self._server.is_listening:
@@ -56,11 +52,11 @@ class Serving:
         return None
 
     async def run(self) -> None:
-        """Keep the certificate good, for ever."""
+        """Keep the certificate valid, indefinitely."""
         await self._certificates.run()
 
     async def close_gently(self) -> None:
-        """Return once API servers have had the time to turn to another manager."""
+        """Return once API servers have had time to switch to another manager."""
         if self._is_enabled:
             await self._server.close_gently(self._shutdown_delay)
 

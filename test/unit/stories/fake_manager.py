@@ -16,7 +16,7 @@ from lws.actions import Announce, Plan
 from lws.cluster.cache.informer import Source
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.write.owner_locks import Turns
+from lws.cluster.write.owner_locks import OwnerLocks
 from lws.config import load
 from lws.controller.engine import Triggers
 from lws.controller.manager import REGISTRATIONS
@@ -85,7 +85,7 @@ class FakeManager:
         self._store = Store(
             self._triggers.on_change, [table for each in registrations for table in each.reads]
         )
-        self._turns = Turns()
+        self._turns = OwnerLocks()
         self._controllers = [each.build(self._parts()) for each in registrations]
         for controller in self._controllers:
             self._triggers.add(controller.keys)

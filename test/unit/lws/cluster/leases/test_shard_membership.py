@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
-from lws.cluster.leases.shard_membership import MANAGER_ANNOTATION, RollCall
+from lws.cluster.leases.shard_membership import MANAGER_ANNOTATION, ShardMembership
 from test.unit.fake_time import in_fake_time, now
 from test.unit.lease_server import LeaseClient, LeaseServer
 
@@ -17,9 +17,9 @@ TIMES = LeaseTimes(duration=15.0, renew_deadline=10.0, retry_period=2.0)
 NAME = "b8b2488c.x-k8s.io"
 
 
-def roll_call(server: LeaseServer, who: str, shards: int = 4) -> RollCall:
+def roll_call(server: LeaseServer, who: str, shards: int = 4) -> ShardMembership:
     client: Any = LeaseClient(server)
-    return RollCall(client, Candidate("lws-system", NAME, who, TIMES, now), shards)
+    return ShardMembership(client, Candidate("lws-system", NAME, who, TIMES, now), shards)
 
 
 def alone(server: LeaseServer, who: str) -> Lease:

@@ -38,7 +38,7 @@ from lws.cluster.errors import (
     api_error,
 )
 from lws.cluster.write.apply import Applier, Outcome, WriteHooks
-from lws.cluster.write.owner_locks import Turns
+from lws.cluster.write.owner_locks import OwnerLocks
 from lws.figures import Tally
 
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-set")
@@ -210,7 +210,7 @@ async def test_nothing_is_given_to_an_owner_that_another_pass_has_deleted(bench:
 
 async def test_nothing_is_made_for_an_owner_that_another_controller_has_deleted(bench: _Bench) -> None:
     cluster: Any = bench.cluster
-    turns = Turns()
+    turns = OwnerLocks()
     one, other = (Applier(cluster, bench, WriteHooks(bench._put), turns) for _ in range(2))
     await one.apply(Plan(sequences=((_delete("leader"),),)))
     await other.apply(Plan(sequences=((SetOwner(_reference("a"), {"uid": "u-leader"}, "because"),),)))

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from lws.cluster.write.owner_locks import Turns
+from lws.cluster.write.owner_locks import OwnerLocks
 
 
 class Diary:
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.turns = OwnerLocks()
         self.lines: list[str] = []
 
     async def make(self, name: str, uid: str = "a") -> None:
