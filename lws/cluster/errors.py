@@ -41,7 +41,7 @@ class NotLeading(ClusterError):
 
 
 class Overtaken(ClusterError):
-    """Somebody else changed the object between the plan and the write: no fault of anybody's."""
+    """Another client changed the object between plan and write. The next pass plans again."""
 
 
 class ApiError(ClusterError):
@@ -64,8 +64,8 @@ class ApiError(ClusterError):
 
     @property
     def is_kind_unknown_yet(self) -> bool:
-        """The kind of an owner was defined a moment ago, and the admission plugin
-        OwnerReferencesPermissionEnforcement has not discovered it yet: it looks again every 30 seconds.
+        """The owner's CRD was created a moment ago, and the admission plugin
+        OwnerReferencesPermissionEnforcement has not discovered it yet: it retries every 30 seconds.
         """
         return self.status == 403 and "cannot find RESTMapping" in self.message
 
@@ -92,11 +92,11 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """409: somebody else was faster, or the UID is another one, or a field belongs to another manager."""
+    """409: another client was faster, the UID differs, or a field belongs to another manager."""
 
 
 class Gone(ApiError):
-    """410: list again."""
+    """410: relist."""
 
 
 class Forbidden(ApiError):
@@ -108,7 +108,7 @@ class Invalid(ApiError):
 
 
 class Throttled(ApiError):
-    """429 or 503: come back after `retry_after` seconds, which have a ceiling."""
+    """429 or 503: retry after `retry_after` seconds, which are capped."""
 
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {

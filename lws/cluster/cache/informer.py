@@ -32,7 +32,7 @@ _PAGE = "100"
 
 
 class Sink(Protocol):
-    """Who takes in what a stream tells."""
+    """Receives the objects of a stream."""
 
     def put(self, obj: Mapping[str, Any]) -> None: ...
 
@@ -83,7 +83,7 @@ class Informer:
         return self._clock() - self._heard_at
 
     async def refresh(self) -> None:
-        """Return once everything is known that was stored before the call; what is watched goes on. Raises
+        """Return once everything that was stored before the call is known; the watch continues. Raises
         ClusterError.
         """
         await self._read()
@@ -125,7 +125,7 @@ class Informer:
         newest = self._newest
         page = await self._page("")
         self._note(self._rollback.check(self.resource.plural, page["metadata"]["resourceVersion"], newest))
-        # While one page is taken in, the server makes the next one.
+        # The server prepares the next page while this one is processed.
         while token := page["metadata"].get("continue"):
             page, _ = await asyncio.gather(self._page(token), self._take_in(page, uids))
         await self._take_in(page, uids)
@@ -138,12 +138,12 @@ class Informer:
         return await self._cluster.list_page(self.resource, query)
 
     async def _take_in(self, page: dict[str, Any], uids: set[str]) -> None:
-        """Leaves the page empty: whole objects of thousands of pods need not be in memory together."""
+        """Empties the page: thousands of whole pods need not be in memory together."""
         items = page.pop("items", None) or []
         items.reverse()
         while items:
             item = items.pop()
-            # Items of a list come without the kind that they have in an event.
+            # Items of a list lack the kind, unlike objects in events.
             item["kind"], item["apiVersion"] = self.resource.kind, self.resource.api_version
             metadata = item["metadata"]
             uids.add(metadata["uid"])

@@ -18,7 +18,7 @@ class RolledBack(ClusterError):
 
 
 class Rollback:
-    """Whether it was noticed. One for all that is remembered of one cluster, and thrown away with it."""
+    """Records whether a rollback was detected. One per engine, discarded with it."""
 
     def __init__(self) -> None:
         self._noticed = asyncio.Event()
@@ -26,11 +26,11 @@ class Rollback:
 
     @property
     def is_noticed(self) -> bool:
-        """Nothing that was read so far may be acted on any more."""
+        """Nothing that was read so far may be acted on."""
         return self._noticed.is_set()
 
     async def wait(self) -> None:
-        """Raises RolledBack once it was noticed."""
+        """Raises RolledBack once a rollback is detected."""
         await self._noticed.wait()
         raise self._error
 
