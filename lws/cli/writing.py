@@ -11,7 +11,7 @@ from lws.cli.arguments.set_name import TYPES
 from lws.cli.blocks import Text
 from lws.cli.views.screen import dump, show
 
-_RESOURCES = {each.resource.kind: each.resource for each in TYPES}
+_RESOURCES = {set_type.resource.kind: set_type.resource for set_type in TYPES}
 
 
 def full_name(lws: Object) -> str:

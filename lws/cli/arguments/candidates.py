@@ -31,7 +31,7 @@ def complete_sets(context: click.Context, param: click.Parameter, incomplete: st
 
     async def names(session: Session) -> list[tuple[str, str]]:
         sets = await session.cluster.listed(kind, session.namespace)
-        return [(f"{prefix}{each['metadata']['name']}", "") for each in sets]
+        return [(f"{prefix}{obj['metadata']['name']}", "") for obj in sets]
 
     return _answered(context, incomplete, names)
 
@@ -42,7 +42,9 @@ def complete_namespaces(
     """Names of namespaces."""
 
     async def names(session: Session) -> list[tuple[str, str]]:
-        return [(each["metadata"]["name"], "") for each in await session.cluster.listed("Namespace", "")]
+        return [
+            (namespace["metadata"]["name"], "") for namespace in await session.cluster.listed("Namespace", "")
+        ]
 
     return _answered(context, incomplete, names)
 
@@ -74,11 +76,11 @@ def complete_revisions(
         selector = f"{label}={name}"
         revisions = await session.cluster.listed("ControllerRevision", session.namespace, selector)
         ours = [
-            each
-            for each in revisions
-            if any(owner["kind"] == kind for owner in each["metadata"].get("ownerReferences") or ())
+            revision
+            for revision in revisions
+            if any(owner["kind"] == kind for owner in revision["metadata"].get("ownerReferences") or ())
         ]
-        return [(str(each["revision"]), each["metadata"]["name"]) for each in ours]
+        return [(str(revision["revision"]), revision["metadata"]["name"]) for revision in ours]
 
     return _answered(context, incomplete, numbers)
 

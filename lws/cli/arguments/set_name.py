@@ -46,9 +46,9 @@ class NamedSet(str):
     type: SetType
 
     def __new__(cls, name: str, type_: SetType = TYPES[0]) -> NamedSet:
-        made = super().__new__(cls, name)
-        made.type = type_
-        return made
+        named = super().__new__(cls, name)
+        named.type = type_
+        return named
 
 
 class SetName(click.ParamType[NamedSet]):
@@ -60,12 +60,12 @@ class SetName(click.ParamType[NamedSet]):
         if isinstance(value, NamedSet):
             return value
         prefix, name = split_set_name(value)
-        found = type_of(prefix)
-        if found is None:
+        set_type = type_of(prefix)
+        if set_type is None:
             self.fail(f"{value!r} is no LeaderWorkerSet or DisaggregatedSet: {_USE}", param, ctx)
         if not name or "/" in name:
             self.fail(f"{value!r} does not have a single type and name: {_USE}", param, ctx)
-        return NamedSet(name, found)
+        return NamedSet(name, set_type)
 
 
 def type_of(prefix: str) -> SetType | None:
@@ -73,7 +73,7 @@ def type_of(prefix: str) -> SetType | None:
     if not prefix:
         return TYPES[0]
     word = prefix.removesuffix("/").lower()
-    return next((each for each in TYPES if word in each.words), None)
+    return next((set_type for set_type in TYPES if word in set_type.words), None)
 
 
 def split_set_name(word: str) -> tuple[str, str]:

@@ -64,7 +64,7 @@ async def _examine(session: Session, output: str | None) -> int:
         dump(doctor_data(facts, results), output)
     else:
         show(doctor_blocks(facts, results))
-    return 0 if all(isinstance(each, Unchecked) for each in results) else 1
+    return 0 if all(isinstance(result, Unchecked) for result in results) else 1
 
 
 async def _stuck(session: Session, reader: Reader, kind: SetKind) -> list[Result]:
@@ -75,7 +75,7 @@ async def _stuck(session: Session, reader: Reader, kind: SetKind) -> list[Result
     if isinstance(sets, Denied):
         return [Unchecked(STUCK, f"{resource.kind}s that are stuck", sets.permission)]
     slots = asyncio.Semaphore(_AT_ONCE)
-    judged = await asyncio.gather(*(_judged(session, kind, each, slots) for each in sets))
+    judged = await asyncio.gather(*(_judged(session, kind, obj, slots) for obj in sets))
     return [result for results in judged for result in results]
 
 
@@ -108,20 +108,22 @@ def doctor_blocks(facts: Installation, results: Sequence[Result]) -> Iterator[Bl
         },
         {},
     )
-    found = [each for each in results if isinstance(each, Finding)]
-    unchecked = [each for each in results if isinstance(each, Unchecked)]
-    if found:
+    findings = [result for result in results if isinstance(result, Finding)]
+    unchecked = [result for result in results if isinstance(result, Unchecked)]
+    if findings:
         yield Text("")
-        rows = tuple(row(each.check, each.where, Text(each.what, "red"), each.do) for each in found)
+        rows = tuple(
+            row(finding.check, finding.where, Text(finding.what, "red"), finding.do) for finding in findings
+        )
         yield Table(("CHECK", "WHERE", "FINDING", "WHAT TO DO"), rows)
     if unchecked:
         yield Text("")
         yield Table(
             ("CHECK", "NOT CHECKED", "NEEDS"),
-            tuple(row(each.check, Text(each.what, "yellow"), each.needs) for each in unchecked),
+            tuple(row(result.check, Text(result.what, "yellow"), result.needs) for result in unchecked),
         )
     yield Text("")
-    yield _last_word(len(found), len(unchecked))
+    yield _last_word(len(findings), len(unchecked))
 
 
 def doctor_data(facts: Installation, results: Sequence[Result]) -> dict[str, Any]:
@@ -134,22 +136,22 @@ def doctor_data(facts: Installation, results: Sequence[Result]) -> dict[str, Any
             "apiServer": facts.server,
         },
         "findings": [
-            {"check": each.check, "where": each.where, "what": each.what, "do": each.do}
-            for each in results
-            if isinstance(each, Finding)
+            {"check": result.check, "where": result.where, "what": result.what, "do": result.do}
+            for result in results
+            if isinstance(result, Finding)
         ],
         "unchecked": [
-            {"check": each.check, "what": each.what, "needs": each.needs}
-            for each in results
-            if isinstance(each, Unchecked)
+            {"check": result.check, "what": result.what, "needs": result.needs}
+            for result in results
+            if isinstance(result, Unchecked)
         ],
     }
 
 
 def _holders(facts: Installation) -> str:
-    known = [each for each in facts.leases.values() if each and not isinstance(each, Denied)]
-    specs = [each.get("spec") or {} for each in known]
-    return ", ".join(str(each.get("holderIdentity") or "<none>") for each in specs) or "<unknown>"
+    leases = [lease for lease in facts.leases.values() if lease and not isinstance(lease, Denied)]
+    specs = [lease.get("spec") or {} for lease in leases]
+    return ", ".join(str(spec.get("holderIdentity") or "<none>") for spec in specs) or "<unknown>"
 
 
 def _last_word(findings: int, unchecked: int) -> Text:

@@ -37,19 +37,19 @@ def history(name: NamedSet, revision: int | None, output: str | None, target: Ta
 
 
 async def _history(session: Session, name: NamedSet, number: int | None, output: str | None) -> int:
-    found = await kind_of(name).history(session, name)
-    chosen = found.revisions if number is None else (found.numbered(number),)
-    complaints = found.complaints if number is None else ()
+    history = await kind_of(name).history(session, name)
+    chosen = history.revisions if number is None else (history.numbered(number),)
+    complaints = history.complaints if number is None else ()
     title = f"{name.type.resource.kind} {session.namespace}/{name}"
     if output == "name":
-        for each in chosen:
-            click.echo(f"controllerrevision.apps/{each.name}")
+        for revision in chosen:
+            click.echo(f"controllerrevision.apps/{revision.name}")
     elif output in ("json", "yaml"):
-        dump(found.data(chosen, whole=number is not None), output)
+        dump(history.data(chosen, whole=number is not None), output)
     elif number is not None:
-        show(found.one(chosen[0], session.now))
+        show(history.one(chosen[0], session.now))
     elif chosen:
-        show([Text(title), found.table(session.now, output == "wide")])
+        show([Text(title), history.table(session.now, output == "wide")])
     else:
         show([Text(f"{title} has no recorded revision yet")])
     for complaint in complaints:

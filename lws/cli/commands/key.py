@@ -34,14 +34,16 @@ def key(name: NamedSet | None, filename: BinaryIO | None, data: bool, target: Ta
     if name is not None:
         return run(target, lambda session: _of_set(session, name, data))
     assert filename is not None
-    found = False
+    has_sets = False
     for obj in sets_in(filename, RESOURCES):
-        found = True
+        has_sets = True
         kind = kind_of_object(obj)
         computed, text = kind.key_and_text(kind.as_stored(obj))
         _print(obj["metadata"]["name"], computed, text if data else None)
-    if not found:
-        kinds = " and no ".join(f"{each.kind} of {each.group}/{each.version}" for each in RESOURCES)
+    if not has_sets:
+        kinds = " and no ".join(
+            f"{resource.kind} of {resource.group}/{resource.version}" for resource in RESOURCES
+        )
         raise Refusal(f"{title_of(filename)} holds no {kinds}")
     return 0
 

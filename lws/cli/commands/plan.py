@@ -80,7 +80,9 @@ def plan(
 def _of_manifest(filename: BinaryIO, manner: PlanOptions, target: Target) -> Sequence[Planned]:
     manifests = list(sets_in(filename, RESOURCES))
     if not manifests:
-        raise Refusal(f"{title_of(filename)} holds no {' and no '.join(each.kind for each in RESOURCES)}")
+        raise Refusal(
+            f"{title_of(filename)} holds no {' and no '.join(resource.kind for resource in RESOURCES)}"
+        )
     try:
         return asyncio.run(connected(target, lambda session: _plan_all(session, manifests, manner)))
     except Unreachable as error:
@@ -94,12 +96,12 @@ def _of_manifest(filename: BinaryIO, manner: PlanOptions, target: Target) -> Seq
 
 def _print(plans: Sequence[Planned], output: str | None) -> None:
     if output == "name":
-        print_names(each.obj for each in plans)
+        print_names(planned.obj for planned in plans)
     elif output is not None:
-        dump({"items": [each.data for each in plans]}, output)
+        dump({"items": [planned.data for planned in plans]}, output)
     else:
-        for each in plans:
-            show([changed(each.obj, _WORDS[each.action]), *each.blocks])
+        for planned in plans:
+            show([changed(planned.obj, _WORDS[planned.action]), *planned.blocks])
 
 
 async def _ahead(session: Session, name: NamedSet, steps: bool) -> Planned:
@@ -193,11 +195,11 @@ def last_applied(stored: Object) -> Mapping[str, Any]:
     """The manifest that was applied last; empty if none was, or not by kubectl."""
     text = annotations_of(stored).get(LAST_APPLIED_ANNOTATION)
     try:
-        found = json.loads(text) if text else {}
+        manifest = json.loads(text) if text else {}
     except ValueError:
         # kubectl would refuse; whose error tells more.
         return {}
-    return found if isinstance(found, Mapping) else {}
+    return manifest if isinstance(manifest, Mapping) else {}
 
 
 def _merge(original: Any, wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,8 +37,8 @@ async def _restart(session: Session, name: NamedSet, output: str | None) -> int:
     kind = kind_of(name)
     obj = await kind.find(session, name)
     patch = kind.restart_patch(obj, session.now)
-    if told := caution(obj, "restart"):
-        warn(told)
+    if message := caution(obj, "restart"):
+        warn(message)
     after = await write_unless_changed(
         session,
         obj,

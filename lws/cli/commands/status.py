@@ -87,16 +87,16 @@ def status(
 
 
 async def _list(session: Session, output: str | None) -> int:
-    found = [(kind, await _sets_of(session, kind)) for kind in KINDS]
-    sets = [obj for _, listed in found for obj in listed or ()]
+    sets_by_kind = [(kind, await _sets_of(session, kind)) for kind in KINDS]
+    sets = [obj for _, listed in sets_by_kind for obj in listed or ()]
     slots = asyncio.Semaphore(_AT_ONCE)
     judged: list[tuple[SetKind, list[SetState]]] = []
-    for kind, listed in found:
+    for kind, listed in sets_by_kind:
         looks = await asyncio.gather(*(_judged(session, kind, obj, slots) for obj in listed or ()))
-        judged.append((kind, [each for each in looks if each is not None]))
-    readable = [each for _, standings in judged for each in standings]
+        judged.append((kind, [standing for standing in looks if standing is not None]))
+    readable = [standing for _, standings in judged for standing in standings]
     if output in ("json", "yaml"):
-        dump({"items": [each.data() for each in readable]}, output)
+        dump({"items": [standing.data() for standing in readable]}, output)
     elif output == "name":
         print_names(sets)
     elif readable:
@@ -104,8 +104,8 @@ async def _list(session: Session, output: str | None) -> int:
     elif not sets:
         where = f" in {session.namespace} namespace" if session.namespace else ""
         click.echo(f"No resources found{where}.", err=True)
-    is_whole = len(readable) == len(sets) and all(listed is not None for _, listed in found)
-    return 0 if is_whole and all(each.is_settled for each in readable) else 1
+    is_whole = len(readable) == len(sets) and all(listed is not None for _, listed in sets_by_kind)
+    return 0 if is_whole and all(standing.is_settled for standing in readable) else 1
 
 
 async def _sets_of(session: Session, kind: SetKind) -> Sequence[Object] | None:

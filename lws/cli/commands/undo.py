@@ -79,8 +79,8 @@ async def _undo(session: Session, name: NamedSet, manner: UndoOptions) -> int:
         skipped = f"skipped rollback (current template already matches revision {target.number})"
         report(obj, manner.output, [changed(obj, skipped)])
         return 0
-    if told := caution(obj, "undo"):
-        warn(told)
+    if message := caution(obj, "undo"):
+        warn(message)
     for manager in appliers(obj):
         warn(
             f"{manager} applies the template of this set: its next apply will undo this undo. Change it "

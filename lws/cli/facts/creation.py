@@ -55,9 +55,9 @@ def _checked(obj: dict[str, Any], errors: Sequence[FieldError], model: type[Kube
     try:
         model.model_validate(obj)
     except ValidationError as error:
-        found = error.errors()[0]
-        where = ".".join(str(part) for part in found["loc"])
-        raise Refusal(f"it would be refused: {where}: {found['msg']}") from error
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Refusal(f"it would be refused: {where}: {first['msg']}") from error
     return {**obj, "metadata": {"namespace": "default", **obj["metadata"], "uid": _NO_UID}}
 
 

@@ -112,18 +112,18 @@ def impact_lines(what: Impact) -> Iterator[Text]:
 
 def _verdict(what: Impact) -> Text:
     now, then = what.before.rollout, what.after.rollout
-    said = []
+    parts = []
     if what.restarts:
-        said.append(outlook.restarts(what.restarts, then.budget, then.paused))
+        parts.append(outlook.restarts(what.restarts, then.budget, then.paused))
     if what.recreated:
-        said.append(f"{named(what.recreated)} {_verb(what.recreated)} at once")
+        parts.append(f"{named(what.recreated)} {_verb(what.recreated)} at once")
     if what.removed:
-        said.append(f"{named(what.removed)} {_verb(what.removed, 'is', 'are')} removed")
-    if said:
+        parts.append(f"{named(what.removed)} {_verb(what.removed, 'is', 'are')} removed")
+    if parts:
         stay = ""
         if what.staying and what.restarts:
             stay = f"; {named(what.staying)} {_verb(what.staying, 'stays as it is', 'stay as they are')}"
-        return Text("; ".join(said) + stay, "bold red")
+        return Text("; ".join(parts) + stay, "bold red")
     if now.statefulset is None and then.statefulset is None:
         return Text(f"{counted(then.replicas)} to be created; no pod is restarted", "bold green")
     if what.unknown:
@@ -138,12 +138,12 @@ def _verb(groups: Sized, one: str = "restarts", many: str = "restart") -> str:
 
 def _recreated(groups: Mapping[int, GroupSnapshot], after: Object) -> dict[int, str]:
     """Groups that the controller would delete as soon as it sees the change, and would not today."""
-    found = {}
+    reasons = {}
     for index, group in groups.items():
-        today, then = (_deletion(each) for each in (group, replace(group, lws=after)))
+        today, then = (_deletion(state) for state in (group, replace(group, lws=after)))
         if then is not None and today is None:
-            found[index] = then.why
-    return found
+            reasons[index] = then.why
+    return reasons
 
 
 def _deletion(group: GroupSnapshot) -> Delete | None:

@@ -94,11 +94,11 @@ async def _read(session: Session, lws: Object, leaders_only: bool) -> SetObjects
     unknown: dict[int, str] = {}
     for group in () if leaders_only else snapshot.groups:
         try:
-            found = await observer.observe_group(namespace, group.leader["metadata"]["name"], now)
+            observed = await observer.observe_group(namespace, group.leader["metadata"]["name"], now)
         except Forbidden as error:
             unknown[group.index] = error.message
             continue
-        if found is not None:
-            groups[group.index] = found
+        if observed is not None:
+            groups[group.index] = observed
     by_name = {pod["metadata"]["name"]: pod for pod in pods}
     return SetObjects(lws, snapshot, groups, by_name, tuple(revisions), unknown)

@@ -27,7 +27,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     """Reads YAML as kubectl does: a date is text, 1:30 is no number, and 1e3 is one."""
 
     yaml_implicit_resolvers: ClassVar = {
-        first: [each for each in resolvers if each[0] not in _NOT_AS_PYYAML]
+        first: [resolver for resolver in resolvers if resolver[0] not in _NOT_AS_PYYAML]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
@@ -48,7 +48,7 @@ def sets_in(stream: BinaryIO, kinds: _Kinds = (LEADER_WORKER_SET,)) -> Iterator[
     """Every object of these kinds, in order; those within a List too. Raises Refusal for what is no YAML,
     what JSON cannot say, or an unknown version.
     """
-    versions = {each.kind: f"{each.group}/{each.version}" for each in kinds}
+    versions = {kind.kind: f"{kind.group}/{kind.version}" for kind in kinds}
     try:
         documents = list(yaml.load_all(stream, Loader=_Loader))
         json.dumps(documents, ensure_ascii=False, allow_nan=False).encode()

@@ -39,10 +39,10 @@ class UnknownKind(Refusal):
 
 async def _missing(session: Session, kind: ResourceKind, name: str, error: NotFound) -> Refusal:
     try:
-        there = await find_sets(session, kind)
+        sets = await find_sets(session, kind)
     except Refusal as refusal:
         return refusal
-    names = sorted(each["metadata"]["name"] for each in there)
+    names = sorted(obj["metadata"]["name"] for obj in sets)
     missing = f'{kind.crd_name} "{name}" not found in namespace "{session.namespace}"'
     return Refusal(f"{missing}{_hint(name, names)}", from_server(error))
 

@@ -34,23 +34,23 @@ class Past:
 
     def numbered(self, number: int) -> Recorded:
         """The revision of this number; Refusal if there is none, more than one, or if it cannot be used."""
-        found = [each for each in self.recorded if each.number == number]
-        stranger = next((each for each in self.strangers if each.get("revision") == number), None)
-        if not found and stranger is not None:
-            raise Refusal(_about_stranger(stranger))
-        if not found:
-            there = ", ".join(str(each.number) for each in self.recorded) or "none yet"
-            raise Refusal(f"set {self.name} has no revision {number}: there is {there}")
-        if len(found) > 1:
-            raise Refusal(_about_number(number, found))
-        return self._usable(found[0])
+        matches = [revision for revision in self.recorded if revision.number == number]
+        orphan = next((orphan for orphan in self.strangers if orphan.get("revision") == number), None)
+        if not matches and orphan is not None:
+            raise Refusal(_about_stranger(orphan))
+        if not matches:
+            numbers = ", ".join(str(revision.number) for revision in self.recorded) or "none yet"
+            raise Refusal(f"set {self.name} has no revision {number}: there is {numbers}")
+        if len(matches) > 1:
+            raise Refusal(_about_number(number, matches))
+        return self._usable(matches[0])
 
     def before(self, revision: Recorded | None) -> Recorded:
         """The newest usable revision that is older than this one and unlike it; of None the newest of all."""
-        usable = [each for each in self.recorded if not each.broken]
+        usable = [other for other in self.recorded if not other.broken]
         if revision is not None:
             usable = [
-                each for each in usable if each.number < revision.number and not is_same(each, revision)
+                other for other in usable if other.number < revision.number and not is_same(other, revision)
             ]
         if not usable:
             raise Refusal(f"set {self.name} has no earlier revision: nothing was changed since it was made")
@@ -58,17 +58,17 @@ class Past:
 
     def complaints(self) -> Iterator[str]:
         """What is wrong, a sentence each."""
-        yield from (each.broken for each in self.recorded if each.broken)
+        yield from (revision.broken for revision in self.recorded if revision.broken)
         yield from map(_about_stranger, self.strangers)
-        for number, found in _grouped((each.number, each) for each in self.recorded).items():
-            if len(found) > 1:
-                yield _about_number(number, found)
-        for key, found in _grouped((each.key, each) for each in self._usable_ones()).items():
-            if len({each.form for each in found}) > 1:
-                yield _about_key(key, found)
-        known = {each.key for each in self.recorded}
+        for number, revisions in _grouped((revision.number, revision) for revision in self.recorded).items():
+            if len(revisions) > 1:
+                yield _about_number(number, revisions)
+        for key, revisions in _grouped((revision.key, revision) for revision in self._usable_ones()).items():
+            if len({revision.form for revision in revisions}) > 1:
+                yield _about_key(key, revisions)
+        keys = {revision.key for revision in self.recorded}
         for key, indices in sorted(self.groups.items()):
-            if key not in known:
+            if key not in keys:
                 yield f"{named(indices)} run under key {key or '(none)'}, of which no revision is left"
 
     def _usable(self, revision: Recorded) -> Recorded:
@@ -76,32 +76,38 @@ class Past:
             raise Refusal(f"revision {revision.number} cannot be used: {revision.broken}")
         if revision.is_leaving:
             raise Refusal(f"revision {revision.number} is being deleted ({revision.name})")
-        others = [each for each in self._usable_ones() if each.key == revision.key]
-        if len({each.form for each in others}) > 1:
+        others = [other for other in self._usable_ones() if other.key == revision.key]
+        if len({other.form for other in others}) > 1:
             raise Refusal(_about_key(revision.key, others))
         return revision
 
     def _usable_ones(self) -> Iterator[Recorded]:
-        return (each for each in self.recorded if not each.broken)
+        return (revision for revision in self.recorded if not revision.broken)
 
 
 def past_of(snapshot: SetSnapshot, revisions: Iterable[Object]) -> Past:
     """revisions: ControllerRevisions with the label of the set, regardless of owner."""
     listed, target = tuple(revisions), assess(snapshot).target
-    ours = {each.uid for each in snapshot.revisions}
+    ours = {revision.uid for revision in snapshot.revisions}
     keys = _grouped((group.leader_key or "", group.index) for group in snapshot.groups)
     return Past(
         name=snapshot.lws["metadata"]["name"],
-        recorded=tuple(sorted(snapshot.revisions, key=lambda each: (each.number, each.created, each.name))),
-        wanted=next((each for each in snapshot.revisions if each.name == target.name), None),
+        recorded=tuple(
+            sorted(
+                snapshot.revisions, key=lambda revision: (revision.number, revision.created, revision.name)
+            )
+        ),
+        wanted=next((revision for revision in snapshot.revisions if revision.name == target.name), None),
         groups={key: tuple(indices) for key, indices in keys.items()},
         causes={
-            each["metadata"]["uid"]: annotations_of(each)[CHANGE_CAUSE_ANNOTATION]
-            for each in listed
-            if annotations_of(each).get(CHANGE_CAUSE_ANNOTATION)
+            revision["metadata"]["uid"]: annotations_of(revision)[CHANGE_CAUSE_ANNOTATION]
+            for revision in listed
+            if annotations_of(revision).get(CHANGE_CAUSE_ANNOTATION)
         },
         strangers=tuple(
-            each for each in listed if each["metadata"]["uid"] not in ours and _is_nobodys_template(each)
+            revision
+            for revision in listed
+            if revision["metadata"]["uid"] not in ours and _is_nobodys_template(revision)
         ),
     )
 
@@ -121,10 +127,10 @@ def is_same(one: Recorded, other: Recorded) -> bool:
 
 
 def _grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
-    found: dict[Any, list[Any]] = defaultdict(list)
+    groups: dict[Any, list[Any]] = defaultdict(list)
     for key, value in pairs:
-        found[key].append(value)
-    return found
+        groups[key].append(value)
+    return groups
 
 
 def _about_stranger(revision: Object) -> str:
@@ -136,7 +142,7 @@ def _about_stranger(revision: Object) -> str:
 
 
 def _about_number(number: int, revisions: Iterable[Recorded]) -> str:
-    names = " and ".join(each.name for each in revisions)
+    names = " and ".join(revision.name for revision in revisions)
     return (
         f"more than one revision has the number {number} ({names}), so nothing says which is meant: delete "
         f"the ControllerRevision that is wrong"
@@ -144,7 +150,7 @@ def _about_number(number: int, revisions: Iterable[Recorded]) -> str:
 
 
 def _about_key(key: str, revisions: Iterable[Recorded]) -> str:
-    names = " and ".join(each.name for each in revisions)
+    names = " and ".join(revision.name for revision in revisions)
     return (
         f"different templates share the key {key} ({names}), so nothing says which one its groups run: "
         f"delete the ControllerRevision that is wrong"

@@ -110,7 +110,7 @@ def report_on(objects: SetObjects) -> StatusReport:
 
 def revision_number(past: Past, key: str) -> str:
     """The number of the newest revision of that key; the key itself where none is recorded."""
-    numbers = [each.number for each in past.recorded if each.key == key and key]
+    numbers = [revision.number for revision in past.recorded if revision.key == key and key]
     return str(numbers[-1]) if numbers else key or "<none>"
 
 
@@ -119,25 +119,27 @@ def _lines(objects: SetObjects, past: Past, standings: Iterable[GroupStanding]) 
     owned: dict[str, list[Object]] = defaultdict(list)
     for _, pod in sorted(objects.pods.items()):
         owned[(controller_of(pod) or {}).get("uid", "")].append(pod)
-    for each in standings:
-        group = facts.get(each.index)
+    for standing in standings:
+        group = facts.get(standing.index)
         if group is None:
-            yield GroupLine(each.index, "-", each.state, (0, 0), "-", each.reason, is_settled=False)
+            yield GroupLine(
+                standing.index, "-", standing.state, (0, 0), "-", standing.reason, is_settled=False
+            )
             continue
         leader = objects.pods.get(group.leader["metadata"]["name"], group.leader)
         workers = owned[group.workers["metadata"]["uid"]] if group.workers is not None else []
-        known = objects.groups.get(each.index)
-        size = known.size if known is not None else objects.snapshot.spec.size
-        unknown = objects.unknown.get(each.index, "")
-        detail = obstacle(known, [leader, *workers], size, unknown) if each.lacks_pods else ""
+        snapshot = objects.groups.get(standing.index)
+        size = snapshot.size if snapshot is not None else objects.snapshot.spec.size
+        unknown = objects.unknown.get(standing.index, "")
+        detail = obstacle(snapshot, [leader, *workers], size, unknown) if standing.lacks_pods else ""
         yield GroupLine(
-            index=each.index,
+            index=standing.index,
             revision=revision_number(past, group.leader_key or ""),
             leader=_phase(leader),
             workers=(sum(map(is_ready, workers)), size - 1),
             age=age(leader["metadata"].get("creationTimestamp"), objects.snapshot.now),
-            why="; ".join(filter(None, (each.reason, detail))),
-            is_settled=each.state == READY,
+            why="; ".join(filter(None, (standing.reason, detail))),
+            is_settled=standing.state == READY,
             pod=leader["metadata"]["name"],
             node=str(leader["spec"].get("nodeName") or ""),
         )
@@ -188,7 +190,7 @@ def _live_only(lws: Object, past: Past) -> Iterator[str]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {each}" for key, each in value.items())
+        return ", ".join(f"{key} {setting}" for key, setting in value.items())
     return "not set" if value is None else str(value)
 
 

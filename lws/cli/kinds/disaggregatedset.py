@@ -80,7 +80,7 @@ class _History(History):
 
     @property
     def complaints(self) -> Sequence[str]:
-        return [each.broken for each in self._past.revisions if each.broken]
+        return [revision.broken for revision in self._past.revisions if revision.broken]
 
     def numbered(self, number: int) -> RecordedRoles:
         return self._past.numbered(number)
@@ -130,7 +130,7 @@ class DisaggregatedSets(SetKind):
         return _Standing(report_on(await snapshot_of(session, obj)))
 
     def table(self, standings: Sequence[_Standing], with_namespace: bool, wide: bool) -> Table:
-        return status.sets_table([each.facts for each in standings], with_namespace, wide)
+        return status.sets_table([standing.facts for standing in standings], with_namespace, wide)
 
     async def history(self, session: Session, name: str) -> _History:
         return _History(await history.past_of(session, await self.find(session, name)))
@@ -207,14 +207,16 @@ async def snapshot_of(session: Session, obj: Object) -> DisaggregatedSnapshot:
     store = Store(lambda before, after: None, TABLES)
     store.put(obj)
     for kind in _KINDS:
-        for each in await session.cluster.listed(kind, namespace, f"{NAME_LABEL}={name}"):
-            store.put(each)
-    children = [each["metadata"]["name"] for each in store.controlled_by(obj["metadata"]["uid"], CHILD_KIND)]
-    for some in _portions(sorted(children)):
+        for stored in await session.cluster.listed(kind, namespace, f"{NAME_LABEL}={name}"):
+            store.put(stored)
+    children = [
+        child["metadata"]["name"] for child in store.controlled_by(obj["metadata"]["uid"], CHILD_KIND)
+    ]
+    for batch in _portions(sorted(children)):
         for kind in ("StatefulSet", "Pod"):
-            selector = f"{CHILD_LABEL} in ({','.join(some)})"
-            for each in await session.cluster.listed(kind, namespace, selector):
-                store.put(each)
+            selector = f"{CHILD_LABEL} in ({','.join(batch)})"
+            for stored in await session.cluster.listed(kind, namespace, selector):
+                store.put(stored)
     observer = DisaggregatedObserver(session.cluster, store, DisaggregatedMemory(store))
     snapshot = await observer.observe(namespace, name, session.now)
     if snapshot is None:

@@ -119,7 +119,7 @@ class LeaderWorkerSets(SetKind):
         return _Standing(report_on(await lookup.all_of(session, obj)))
 
     def table(self, standings: Sequence[_Standing], with_namespace: bool, wide: bool) -> Table:
-        return status.sets_table([each.facts for each in standings], with_namespace, wide)
+        return status.sets_table([standing.facts for standing in standings], with_namespace, wide)
 
     async def history(self, session: Session, name: str) -> _History:
         return _History(await lookup.find_history(session, name))

@@ -10,14 +10,14 @@ from lws.cli.kinds.leaderworkerset import LeaderWorkerSets
 
 KINDS: tuple[SetKind, ...] = (LeaderWorkerSets(), DisaggregatedSets())
 
-RESOURCES = tuple(each.resource for each in KINDS)
+RESOURCES = tuple(kind.resource for kind in KINDS)
 
 
 def kind_of(name: NamedSet) -> SetKind:
     """The kind that somebody has named."""
-    return next(each for each in KINDS if each.resource == name.type.resource)
+    return next(kind for kind in KINDS if kind.resource == name.type.resource)
 
 
 def kind_of_object(obj: Object) -> SetKind:
     """The kind of an object that is a set."""
-    return next(each for each in KINDS if each.resource.kind == obj["kind"])
+    return next(kind for kind in KINDS if kind.resource.kind == obj["kind"])

@@ -28,13 +28,13 @@ def condition_blocks(obj: Object, now: datetime) -> Iterator[Block]:
     yield Text("")
     rows = tuple(
         row(
-            each["type"],
-            Text(each["status"], _STYLES.get(each["status"], "")),
-            each.get("reason", ""),
-            age(each.get("lastTransitionTime"), now),
-            each.get("message", ""),
+            condition["type"],
+            Text(condition["status"], _STYLES.get(condition["status"], "")),
+            condition.get("reason", ""),
+            age(condition.get("lastTransitionTime"), now),
+            condition.get("message", ""),
         )
-        for each in stored
+        for condition in stored
     )
     yield Table(("CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"), rows)
 

@@ -26,7 +26,7 @@ def difference_lines(differences: Iterable[str]) -> Iterator[Text]:
 def diff_data(name: str, old: Entry, new: Entry, differences: Iterable[str]) -> dict[str, Any]:
     """The same as data."""
     older, newer = (
-        {"revision": each.number, "key": each.key, "name": each.reference.name} for each in (old, new)
+        {"revision": entry.number, "key": entry.key, "name": entry.reference.name} for entry in (old, new)
     )
     return {"name": name, "from": older, "to": newer, "changes": list(differences)}
 

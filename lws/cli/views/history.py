@@ -21,17 +21,22 @@ def history_table(past: Past, now: datetime, wide: bool = False) -> Table:
     names, cause = ("NAME",) if wide else (), ("CHANGE-CAUSE",) if has_causes else ()
     columns = ("REVISION", *names, "KEY", "AGE", "GROUPS", *cause, "CHANGE")
     rows = []
-    for each in past.recorded:
-        style = "bold" if each is past.wanted else ""
-        cells = [str(each.number), each.key or "<none>", age(each.created, now), groups_on(past, each)]
+    for revision in past.recorded:
+        style = "bold" if revision is past.wanted else ""
+        cells = [
+            str(revision.number),
+            revision.key or "<none>",
+            age(revision.created, now),
+            groups_on(past, revision),
+        ]
         if wide:
-            cells.insert(1, each.name)
+            cells.insert(1, revision.name)
         if has_causes:
-            cells.append(past.causes.get(each.uid, "<none>"))
+            cells.append(past.causes.get(revision.uid, "<none>"))
         change = (
-            Text(f"broken: {each.broken}", "red")
-            if each.broken
-            else Text(_joined(changes(past, each), None if wide else _LINES))
+            Text(f"broken: {revision.broken}", "red")
+            if revision.broken
+            else Text(_joined(changes(past, revision), None if wide else _LINES))
         )
         rows.append(row(*(Text(cell, style) for cell in cells), change))
     return Table(columns, tuple(rows))
@@ -52,13 +57,13 @@ def one_revision(past: Past, revision: Recorded, now: datetime, template: str) -
 
 def history_data(past: Past, revisions: Sequence[Recorded], *, with_spec: bool) -> dict[str, Any]:
     """The same as data. with_spec: the recorded templates too."""
-    return {"name": past.name, "revisions": [_data(past, each, with_spec) for each in revisions]}
+    return {"name": past.name, "revisions": [_data(past, revision, with_spec) for revision in revisions]}
 
 
 def changes(past: Past, revision: Recorded) -> list[str]:
     """What changed against the revision before it, a line each."""
     position = past.recorded.index(revision)
-    earlier = [each for each in past.recorded[:position] if not each.broken]
+    earlier = [other for other in past.recorded[:position] if not other.broken]
     if revision.broken:
         return []
     if not earlier:

@@ -90,12 +90,12 @@ def live() -> Iterator[Callable[[Sequence[Block]], None]]:
 
 
 def _print_news() -> Callable[[Sequence[Block]], None]:
-    told: list[str] = []
+    printed: list[str] = []
 
     def draw(blocks: Sequence[Block]) -> None:
         lines = list(plain(blocks))
-        if lines != told:
-            told[:] = lines
+        if lines != printed:
+            printed[:] = lines
             click.echo("\n".join(lines))
 
     return draw

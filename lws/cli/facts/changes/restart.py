@@ -51,13 +51,13 @@ def _paused(name: str, typed: str) -> Refusal:
 def _annotated(spec: Object, now: datetime) -> dict[str, Any]:
     """The patch of the spec of a LeaderWorkerSet."""
     annotated = {"metadata": {"annotations": {RESTARTED_AT_ANNOTATION: timestamp(now)}}}
-    there = [part for part in _PODS if spec[_TEMPLATE].get(part) is not None]
-    return {_TEMPLATE: dict.fromkeys(there, annotated)}
+    parts = [part for part in _PODS if spec[_TEMPLATE].get(part) is not None]
+    return {_TEMPLATE: dict.fromkeys(parts, annotated)}
 
 
 def _check_moment(name: str, specs: Iterable[Object], now: datetime) -> None:
     templates = [spec[_TEMPLATE][part] for spec in specs for part in _PODS if spec[_TEMPLATE].get(part)]
-    if all(_restarted_at(each) == timestamp(now) for each in templates):
+    if all(_restarted_at(template) == timestamp(now) for template in templates):
         raise Refusal(f"set {name} was restarted within this second: wait a moment")
 
 

@@ -77,14 +77,14 @@ def _escaped(key: str) -> str:
 
 def appliers(lws: Object) -> list[str]:
     """Who applies the fields that undo writes, and so would undo the undo: names of field managers."""
-    found = set()
+    managers = set()
     for entry in lws["metadata"].get("managedFields") or ():
         if entry.get("subresource") or entry.get("manager") == FIELD_MANAGER:
             continue
         is_applier = entry.get("operation") == "Apply" or entry.get("manager") in _CLIENT_SIDE_APPLIERS
         if is_applier and _owns_template(entry.get("fieldsV1") or {}):
-            found.add(str(entry["manager"]))
-    return sorted(found)
+            managers.add(str(entry["manager"]))
+    return sorted(managers)
 
 
 def _owns_template(fields: Mapping[str, Any]) -> bool:

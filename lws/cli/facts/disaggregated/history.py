@@ -74,42 +74,44 @@ class DisaggregatedPast:
     @property
     def wanted(self) -> RecordedRoles | None:
         """What the set asks for; None as long as that is not recorded."""
-        return next((each for each in self.revisions if each.name == self.target.name), None)
+        return next((revision for revision in self.revisions if revision.name == self.target.name), None)
 
     def groups_on(self, key: str) -> dict[str, int]:
         """Groups that the LeaderWorkerSets of a key want, by role, over all slices."""
-        found: dict[str, int] = {}
-        for each in self.children:
-            if each.key == key:
-                found[each.role] = found.get(each.role, 0) + each.groups
-        return found
+        counts: dict[str, int] = {}
+        for child in self.children:
+            if child.key == key:
+                counts[child.role] = counts.get(child.role, 0) + child.groups
+        return counts
 
     def numbered(self, number: int) -> RecordedRoles:
         """The revision of this number; Refusal if there is none, more than one, or if it cannot be used."""
-        found = [each for each in self.revisions if each.number == number]
-        if not found:
-            there = ", ".join(str(each.number) for each in self.revisions) or "none yet"
-            raise Refusal(f"set {self.name} has no revision {number}: there is {there}")
-        if len(found) > 1:
-            names = " and ".join(each.name for each in found)
+        matches = [revision for revision in self.revisions if revision.number == number]
+        if not matches:
+            numbers = ", ".join(str(revision.number) for revision in self.revisions) or "none yet"
+            raise Refusal(f"set {self.name} has no revision {number}: there is {numbers}")
+        if len(matches) > 1:
+            names = " and ".join(revision.name for revision in matches)
             raise Refusal(f"more than one revision has the number {number} ({names})")
-        if found[0].broken:
-            raise Refusal(f"revision {number} cannot be used: {found[0].broken}")
-        return found[0]
+        if matches[0].broken:
+            raise Refusal(f"revision {number} cannot be used: {matches[0].broken}")
+        return matches[0]
 
     def before(self, revision: RecordedRoles | None) -> RecordedRoles:
         """The newest usable revision that is older than this one and unlike it; of None the newest of all."""
-        usable = [each for each in self.revisions if not each.broken]
+        usable = [other for other in self.revisions if not other.broken]
         if revision is not None:
             forms = revision.record.forms
-            usable = [each for each in usable if each.number < revision.number and each.record.forms != forms]
+            usable = [
+                other for other in usable if other.number < revision.number and other.record.forms != forms
+            ]
         if not usable:
             raise Refusal(f"set {self.name} has no earlier revision: nothing was changed since it was made")
         return usable[-1]
 
     def earlier(self, revision: RecordedRoles) -> RecordedRoles | None:
         """The usable revision before this one."""
-        usable = [each for each in self.revisions if not each.broken and each.number < revision.number]
+        usable = [other for other in self.revisions if not other.broken and other.number < revision.number]
         return usable[-1] if usable else None
 
 
@@ -119,13 +121,16 @@ async def past_of(session: Session, obj: Object) -> DisaggregatedPast:
     selector = f"{NAME_LABEL}={name}"
     stored = await session.cluster.listed("ControllerRevision", session.namespace, selector)
     children = await session.cluster.listed(CHILD_KIND, session.namespace, selector)
-    own = [each for each in stored if is_ours(each, obj)]
-    causes = {each["metadata"]["name"]: annotations_of(each).get(CHANGE_CAUSE_ANNOTATION, "") for each in own}
+    own = [revision for revision in stored if is_ours(revision, obj)]
+    causes = {
+        revision["metadata"]["name"]: annotations_of(revision).get(CHANGE_CAUSE_ANNOTATION, "")
+        for revision in own
+    }
     return DisaggregatedPast(
         obj=obj,
-        revisions=tuple(sorted((read(each) for each in own), key=age)),
-        children=tuple(running for each in children if (running := _running(each, obj)) is not None),
-        causes={each: cause for each, cause in causes.items() if cause},
+        revisions=tuple(sorted((read(revision) for revision in own), key=age)),
+        children=tuple(running for child in children if (running := _running(child, obj)) is not None),
+        causes={name: cause for name, cause in causes.items() if cause},
     )
 
 
@@ -150,9 +155,9 @@ def operations(past: DisaggregatedPast, read_again: Object, target: RecordedRole
 
 def returning(past: DisaggregatedPast, target: RecordedRoles) -> dict[str, int]:
     """Roles that come back, with the number of groups that they get: as many as are left of them, or one."""
-    there = {role.name for role in spec.parse(past.obj).roles}
-    counts = {name: 1 for name in target.roles if name not in there}
-    for each in past.children:
-        if each.role in counts:
-            counts[each.role] = max(counts[each.role], each.groups)
+    existing = {role.name for role in spec.parse(past.obj).roles}
+    counts = {name: 1 for name in target.roles if name not in existing}
+    for child in past.children:
+        if child.role in counts:
+            counts[child.role] = max(counts[child.role], child.groups)
     return counts

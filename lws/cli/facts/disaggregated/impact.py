@@ -59,17 +59,19 @@ def impact(snapshot: DisaggregatedSnapshot, after: Object) -> DisaggregatedImpac
     spec = parse(after)
     before = RoleTargets(snapshot, parse(snapshot.obj), now.key).in_all()
     wanted = RoleTargets(changed, spec, then.key).in_all()
-    there = [each for each in snapshot.children if not each.is_leaving and each.slice_index < spec.slices]
+    children = [
+        child for child in snapshot.children if not child.is_leaving and child.slice_index < spec.slices
+    ]
     restarts: dict[str, int] = {}
-    for each in there:
-        if each.key != then.key and each.wanted and spec.role(each.role):
-            restarts[each.role] = restarts.get(each.role, 0) + each.wanted
+    for child in children:
+        if child.key != then.key and child.wanted and spec.role(child.role):
+            restarts[child.role] = restarts.get(child.role, 0) + child.wanted
     return DisaggregatedImpact(
         before=now,
         after=then,
         counts={role: (before.get(role, 0), wanted.get(role, 0)) for role in (*wanted, *before)},
         restarts=restarts,
-        staying=sum(each.wanted for each in there if each.key == then.key),
+        staying=sum(child.wanted for child in children if child.key == then.key),
         is_paused=spec.paused,
         template=tuple(describe(record(snapshot.obj), record(after))),
         at_once=tuple(_at_once(snapshot.obj["spec"], after["spec"])),
@@ -126,12 +128,12 @@ def creation(obj: Object, now: datetime) -> Iterator[Text]:
 
 def _at_once(before: Object, after: Object) -> Iterator[str]:
     """What takes effect without a rollout; numbers of groups are told apart."""
-    rest = [{key: value for key, value in each.items() if key not in _APART} for each in (before, after)]
+    rest = [{key: value for key, value in obj.items() if key not in _APART} for obj in (before, after)]
     yield from explain(*rest)
     former = {role["name"]: role for role in before["roles"]}
     for role in after["roles"]:
-        if known := former.get(role["name"]):
-            lines = explain(_beside_template(known), _beside_template(role))
+        if role_before := former.get(role["name"]):
+            lines = explain(_beside_template(role_before), _beside_template(role))
             yield from (f"role {role['name']} {line}" for line in lines)
 
 

@@ -69,9 +69,11 @@ class DisaggregatedReport:
         """Ready groups of a role, at most those wanted. updated: only those of the target revision."""
         key = self.target.key
         count = sum(
-            each.ready
-            for each in self.snapshot.children
-            if each.role == role and (each.key == key or not updated) and each.slice_index < self.spec.slices
+            child.ready
+            for child in self.snapshot.children
+            if child.role == role
+            and (child.key == key or not updated)
+            and child.slice_index < self.spec.slices
         )
         return min(count, self.wanted.get(role) or 0)
 
@@ -107,20 +109,20 @@ def _is_settled(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target
     is_seen = int(status.get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
     if not is_seen or is_terminating(obj) or target.actions or snapshot.orphans:
         return False
-    for each in snapshot.children:
-        is_wanted = each.key == target.key and each.slice_index < spec.slices and spec.role(each.role)
-        if not is_wanted or not each.is_settled or each.existing != each.wanted:
+    for child in snapshot.children:
+        is_wanted = child.key == target.key and child.slice_index < spec.slices and spec.role(child.role)
+        if not is_wanted or not child.is_settled or child.existing != child.wanted:
             return False
-    there = {(each.slice_index, each.role) for each in snapshot.children}
-    if len(there) != spec.slices * len(spec.roles):
+    existing = {(child.slice_index, child.role) for child in snapshot.children}
+    if len(existing) != spec.slices * len(spec.roles):
         return False
     return conditions.is_true(status.get("conditions"), AVAILABLE)
 
 
 def _lines(snapshot: DisaggregatedSnapshot, key: str) -> Iterator[ChildLine]:
-    order = sorted(snapshot.children, key=lambda each: (each.slice_index, each.key != key, each.key))
-    for each in order:
-        yield ChildLine(each, "; ".join(_reasons(each)))
+    order = sorted(snapshot.children, key=lambda child: (child.slice_index, child.key != key, child.key))
+    for child in order:
+        yield ChildLine(child, "; ".join(_reasons(child)))
 
 
 def _reasons(child: ChildFacts) -> Iterator[str]:

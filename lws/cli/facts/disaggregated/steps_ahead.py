@@ -79,16 +79,16 @@ def _groups(snapshot: DisaggregatedSnapshot) -> int:
     """How many there are and will be, roughly."""
     spec = snapshot.obj.get("spec") or {}
     asked = sum((role.get("spec") or {}).get("replicas") or 1 for role in spec.get("roles") or ())
-    scaled = sum((each.get("spec") or {}).get("replicas") or 0 for each in snapshot.scalers)
-    running = sum(each.wanted for each in snapshot.children)
+    scaled = sum((scaler.get("spec") or {}).get("replicas") or 0 for scaler in snapshot.scalers)
+    running = sum(child.wanted for child in snapshot.children)
     return int(asked * (spec.get("slices") or 1) + scaled + running)
 
 
 def _between(before: DisaggregatedSnapshot, after: DisaggregatedSnapshot) -> Iterator[StepAhead]:
-    known, now = _counts(before), _counts(after)
-    for index in sorted({slice_index for slice_index, _, _ in (*known, *now)}):
-        places = [each for each in dict.fromkeys((*known, *now)) if each[0] == index]
-        pairs = ((place, known.get(place, 0), now.get(place, 0)) for place in places)
+    former, now = _counts(before), _counts(after)
+    for index in sorted({slice_index for slice_index, _, _ in (*former, *now)}):
+        places = [place for place in dict.fromkeys((*former, *now)) if place[0] == index]
+        pairs = ((place, former.get(place, 0), now.get(place, 0)) for place in places)
         changes = tuple(Change(role, key, old, new) for (_, key, role), old, new in pairs if old != new)
         if changes:
             counts: dict[str, dict[str, int]] = {}
@@ -101,9 +101,9 @@ def _between(before: DisaggregatedSnapshot, after: DisaggregatedSnapshot) -> Ite
 def _counts(snapshot: DisaggregatedSnapshot) -> dict[tuple[int, str, str], int]:
     """What LeaderWorkerSets want, by slice, key and role."""
     counts: dict[tuple[int, str, str], int] = {}
-    for each in snapshot.children:
-        place = (each.slice_index, each.key, each.role)
-        counts[place] = counts.get(place, 0) + each.wanted
+    for child in snapshot.children:
+        place = (child.slice_index, child.key, child.role)
+        counts[place] = counts.get(place, 0) + child.wanted
     return counts
 
 
@@ -134,11 +134,11 @@ class Model:
     def move(self) -> bool:
         """Everybody else does what is left to do; True if there was anything."""
         key = target_revision(self.snapshot).key
-        there = [each for each in self.snapshot.children if not each.is_leaving]
-        moved = tuple(_complete(each) if each.key == key else self._shrunk(each) for each in there)
+        children = [child for child in self.snapshot.children if not child.is_leaving]
+        moved = tuple(_complete(child) if child.key == key else self._shrunk(child) for child in children)
         self.going_broken.clear()
-        scalers = tuple(each for each in self.snapshot.scalers if not _is_leaving(each))
-        services = tuple(each for each in self.snapshot.services if not _is_leaving(each))
+        scalers = tuple(scaler for scaler in self.snapshot.scalers if not _is_leaving(scaler))
+        services = tuple(service for service in self.snapshot.services if not _is_leaving(service))
         before = self.snapshot
         self.snapshot = replace(before, children=moved, scalers=scalers, services=services)
         return self.snapshot != before
@@ -147,11 +147,11 @@ class Model:
         """Groups that were to go are gone, those that were starting are ready, others are as they were."""
         going, failed = child.present - child.wanted, child.present - child.ready - child.starting
         broken = self.going_broken.get(child.obj["metadata"]["uid"], min(going, failed))
-        left = 0 if child.is_settled else min(child.wanted, max(0, failed - broken))
-        if not left:
+        failing = 0 if child.is_settled else min(child.wanted, max(0, failed - broken))
+        if not failing:
             return _complete(child)
-        on_top = child.wanted if left == child.wanted else child.failed_on_top
-        ready = child.wanted - left
+        on_top = child.wanted if failing == child.wanted else child.failed_on_top
+        ready = child.wanted - failing
         return replace(
             _complete(child), ready=ready, is_settled=False, broken_on_top=on_top, failed_on_top=on_top
         )
@@ -159,7 +159,7 @@ class Model:
     def _lowered(self, before: ChildFacts, after: ChildFacts) -> ChildFacts:
         """The highest are to go. Where others than those on top do not serve, they count as the lowest."""
         uid, going = before.obj["metadata"]["uid"], before.wanted - after.wanted
-        broken, failed = (min(going, each) for each in (before.broken_on_top, before.failed_on_top))
+        broken, failed = (min(going, count) for count in (before.broken_on_top, before.failed_on_top))
         self.going_broken[uid] = self.going_broken.get(uid, 0) + failed
         starting = max(0, before.starting - (broken - failed))
         if before.present - before.ready - starting - self.going_broken[uid] >= after.wanted:
@@ -178,8 +178,8 @@ class Model:
             case Merge():
                 self._change(action.target, action.patch)
             case SetOwner(owner=owner, patch=patch):
-                known = self._find(action.target) or {}
-                owners = [*((known.get("metadata") or {}).get("ownerReferences") or ()), owner]
+                stored = self._find(action.target) or {}
+                owners = [*((stored.get("metadata") or {}).get("ownerReferences") or ()), owner]
                 self._change(action.target, with_merged(patch, {"metadata": {"ownerReferences": owners}}))
             case Delete():
                 self._drop(action.target)
@@ -204,21 +204,21 @@ class Model:
     def _find(self, target: Reference) -> Object | None:
         snapshot = self.snapshot
         if target.kind == CHILD_KIND:
-            known = [*(each.obj for each in snapshot.children), *snapshot.orphans]
+            candidates = [*(child.obj for child in snapshot.children), *snapshot.orphans]
         else:
-            known = [snapshot.obj, *snapshot.services, *snapshot.scalers, *snapshot.strangers.values()]
-        return next((each for each in known if Reference.to(each).uid == target.uid), None)
+            candidates = [snapshot.obj, *snapshot.services, *snapshot.scalers, *snapshot.strangers.values()]
+        return next((obj for obj in candidates if Reference.to(obj).uid == target.uid), None)
 
     def _change(self, target: Reference, patch: Object) -> None:
         if target.kind == "ControllerRevision":
             self._renumber(target, patch)
             return
-        known = self._find(target)
-        if known is None:
+        stored = self._find(target)
+        if stored is None:
             return
-        after = with_merged(known, patch)
-        if after.get("spec") != known.get("spec"):
-            generation = known["metadata"].get("generation", 0) + 1
+        after = with_merged(stored, patch)
+        if after.get("spec") != stored.get("spec"):
+            generation = stored["metadata"].get("generation", 0) + 1
             after = with_merged(after, {"metadata": {"generation": generation}})
         self._put(after)
 
@@ -230,14 +230,14 @@ class Model:
             self.snapshot,
             revisions=tuple(
                 replace(
-                    each,
-                    number=patch.get("revision", each.number),
-                    labels={**each.labels, **labels},
-                    is_orphan=each.is_orphan and not is_owned,
+                    revision,
+                    number=patch.get("revision", revision.number),
+                    labels={**revision.labels, **labels},
+                    is_orphan=revision.is_orphan and not is_owned,
                 )
-                if each.reference.uid == target.uid
-                else each
-                for each in self.snapshot.revisions
+                if revision.reference.uid == target.uid
+                else revision
+                for revision in self.snapshot.revisions
             ),
         )
 
@@ -251,46 +251,46 @@ class Model:
             self._put_child(obj)
         else:
             of_kind = "scalers" if kind == SCALER_KIND else "services"
-            others = [each for each in getattr(snapshot, of_kind) if each["metadata"]["uid"] != uid]
+            others = [obj for obj in getattr(snapshot, of_kind) if obj["metadata"]["uid"] != uid]
             name = obj["metadata"]["name"]
-            strangers = {each: it for each, it in snapshot.strangers.items() if each != (kind, name)}
+            strangers = {key: stranger for key, stranger in snapshot.strangers.items() if key != (kind, name)}
             changed: dict[str, Any] = {of_kind: (*others, obj), "strangers": strangers}
             self.snapshot = replace(snapshot, **changed)
 
     def _put_child(self, obj: Object) -> None:
         snapshot, uid = self.snapshot, obj["metadata"]["uid"]
-        known = next((each for each in snapshot.children if each.obj["metadata"]["uid"] == uid), None)
-        if known is None:
+        former = next((child for child in snapshot.children if child.obj["metadata"]["uid"] == uid), None)
+        if former is None:
             identity = identity_of(snapshot.obj["metadata"]["name"], obj["metadata"]["name"])
             assert identity is not None, "only what has the name of a child is made or adopted"
-            is_adopted = any(each["metadata"]["uid"] == uid for each in snapshot.orphans)
+            is_adopted = any(orphan["metadata"]["uid"] == uid for orphan in snapshot.orphans)
             facts = child_facts(obj, identity, None if is_adopted else (), snapshot.now)
         else:
-            is_told = obj["metadata"].get("generation") != known.obj["metadata"].get("generation")
-            facts = replace(known, obj=obj, is_settled=known.is_settled and not is_told)
-            if facts.wanted < known.wanted:
-                facts = self._lowered(known, facts)
-        others = [each for each in snapshot.children if each.obj["metadata"]["uid"] != uid]
+            is_told = obj["metadata"].get("generation") != former.obj["metadata"].get("generation")
+            facts = replace(former, obj=obj, is_settled=former.is_settled and not is_told)
+            if facts.wanted < former.wanted:
+                facts = self._lowered(former, facts)
+        others = [child for child in snapshot.children if child.obj["metadata"]["uid"] != uid]
         self.snapshot = replace(
             snapshot,
-            children=tuple(sorted((*others, facts), key=lambda each: each.name)),
-            orphans=tuple(each for each in snapshot.orphans if each["metadata"]["uid"] != uid),
+            children=tuple(sorted((*others, facts), key=lambda child: child.name)),
+            orphans=tuple(orphan for orphan in snapshot.orphans if orphan["metadata"]["uid"] != uid),
         )
 
     def _drop(self, target: Reference) -> None:
         snapshot, uid = self.snapshot, target.uid
         self.snapshot = replace(
             snapshot,
-            children=tuple(each for each in snapshot.children if each.obj["metadata"]["uid"] != uid),
-            services=tuple(each for each in snapshot.services if each["metadata"]["uid"] != uid),
-            scalers=tuple(each for each in snapshot.scalers if each["metadata"]["uid"] != uid),
-            revisions=tuple(each for each in snapshot.revisions if each.reference.uid != uid),
+            children=tuple(child for child in snapshot.children if child.obj["metadata"]["uid"] != uid),
+            services=tuple(service for service in snapshot.services if service["metadata"]["uid"] != uid),
+            scalers=tuple(scaler for scaler in snapshot.scalers if scaler["metadata"]["uid"] != uid),
+            revisions=tuple(revision for revision in snapshot.revisions if revision.reference.uid != uid),
         )
 
     def _report(self, status: Status) -> None:
-        known = self._find(status.target)
-        if known is not None:
-            self._put(with_merged(known, {"status": status.patch}))
+        stored = self._find(status.target)
+        if stored is not None:
+            self._put(with_merged(stored, {"status": status.patch}))
 
 
 def _complete(child: ChildFacts) -> ChildFacts:

@@ -102,8 +102,8 @@ def check_versions(facts: Installation) -> Iterator[Result]:
 
 
 def _minor(version: str) -> tuple[int, int] | None:
-    found = _MINOR.match(version)
-    return (int(found[1]), int(found[2])) if found else None
+    match = _MINOR.match(version)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 _DEFINITIONS = "definitions"
@@ -117,7 +117,7 @@ _UPGRADE = (
 
 def check_definitions(facts: Installation) -> Iterator[Result]:
     """Definitions of kinds that are optional may be missing."""
-    wanted = {each["metadata"]["name"]: each for each in definitions().values()}
+    wanted = {definition["metadata"]["name"]: definition for definition in definitions().values()}
     for name, stored in facts.definitions.items():
         if isinstance(stored, Denied):
             yield Unchecked(_DEFINITIONS, f"CustomResourceDefinition {name}", stored.permission)
@@ -145,16 +145,18 @@ def _of_definition(stored: Object, wanted: Mapping[str, Any], others: ReadMany) 
 
 
 def _acceptance(where: str, stored: Object, others: ReadMany) -> Iterator[Finding]:
-    said = (stored.get("status") or {}).get("conditions") or ()
-    lacking = [kind for kind in ("NamesAccepted", "Established") if not conditions.is_true(said, kind)]
+    stored_conditions = (stored.get("status") or {}).get("conditions") or ()
+    lacking = [
+        kind for kind in ("NamesAccepted", "Established") if not conditions.is_true(stored_conditions, kind)
+    ]
     if not lacking:
         return
     # Without its names it is not established either: that is one trouble, not two.
-    found = conditions.find(said, lacking[0]) or {}
-    why = f": {found['message']}" if found.get("message") else ""
+    condition = conditions.find(stored_conditions, lacking[0]) or {}
+    why = f": {condition['message']}" if condition.get("message") else ""
     name = stored["metadata"]["name"]
     do = f"wait a moment and look again; if it stays so: kubectl describe crd {name}"
-    if conditions.is_false(said, "NamesAccepted"):
+    if conditions.is_false(stored_conditions, "NamesAccepted"):
         do = _make_room(stored, others)
     yield Finding(_DEFINITIONS, where, f"is not {lacking[0]}{why}", do)
 
@@ -162,11 +164,11 @@ def _acceptance(where: str, stored: Object, others: ReadMany) -> Iterator[Findin
 def _make_room(stored: Object, others: ReadMany) -> str:
     group = stored["spec"]["group"]
     holders = [
-        each["metadata"]["name"]
-        for each in (() if isinstance(others, Denied) else others)
-        if each["metadata"]["name"] != stored["metadata"]["name"]
-        and each["spec"]["group"] == group
-        and _names_of_definition(each) & _names_of_definition(stored)
+        definition["metadata"]["name"]
+        for definition in (() if isinstance(others, Denied) else others)
+        if definition["metadata"]["name"] != stored["metadata"]["name"]
+        and definition["spec"]["group"] == group
+        and _names_of_definition(definition) & _names_of_definition(stored)
     ]
     if holders:
         which = f"CustomResourceDefinition {', '.join(sorted(holders))}, which has its names"
@@ -178,16 +180,16 @@ def _make_room(stored: Object, others: ReadMany) -> str:
 def _names_of_definition(definition: Object) -> set[str]:
     """What no two definitions of a group may both be called."""
     names = definition["spec"]["names"]
-    said = (names.get("plural"), names.get("singular"), names.get("kind"), names.get("listKind"))
-    return {each for each in (*said, *(names.get("shortNames") or ())) if each}
+    own = (names.get("plural"), names.get("singular"), names.get("kind"), names.get("listKind"))
+    return {name for name in (*own, *(names.get("shortNames") or ())) if name}
 
 
 def _served_versions(
     where: str, spec: Mapping[str, Any], status: Mapping[str, Any], wanted: list[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    there = {each["name"]: each for each in spec["versions"]}
+    stored = {version["name"]: version for version in spec["versions"]}
     for version in wanted:
-        name, ours = version["name"], there.get(version["name"])
+        name, ours = version["name"], stored.get(version["name"])
         if ours is None or not ours.get("served"):
             yield Finding(_DEFINITIONS, where, f"does not serve version {name}", _UPGRADE)
             continue
@@ -198,7 +200,7 @@ def _served_versions(
             more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
             what = f"is older or of another release: it lacks {', '.join(lacking[:_SHOWN])}{more}"
             yield Finding(_DEFINITIONS, where, f"{what}; the API server drops what it lacks", _UPGRADE)
-    old = sorted(set(status.get("storedVersions") or ()) - {each["name"] for each in wanted})
+    old = sorted(set(status.get("storedVersions") or ()) - {version["name"] for version in wanted})
     if old:
         yield Finding(
             _DEFINITIONS,
@@ -208,7 +210,7 @@ def _served_versions(
             "these from status.storedVersions",
         )
     # With one version, as the original leaves the definition, it is never asked.
-    if len(there) > 1 and (spec.get("conversion") or {}).get("strategy", "None") != "None":
+    if len(stored) > 1 and (spec.get("conversion") or {}).get("strategy", "None") != "None":
         what = "asks a webhook to convert, which this manager does not serve"
         do = f"{_UPGRADE}; then `kubectl patch crd {where.split()[-1]} --type=json -p='{_NO_CONVERSION}'`"
         yield Finding(_DEFINITIONS, where, what, do)
@@ -220,14 +222,14 @@ def _schema(version: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _fields(schema: Mapping[str, Any], path: str = "") -> set[str]:
     """Paths of fields outside of pod templates, whose fields depend on the release of Kubernetes."""
-    found: set[str] = set()
-    for name, each in (schema.get("properties") or {}).items():
+    paths: set[str] = set()
+    for name, field in (schema.get("properties") or {}).items():
         here = f"{path}.{name}".lstrip(".")
-        found.add(here)
+        paths.add(here)
         is_of_pods = name.endswith(("Template", "Templates"))
-        if not is_of_pods or "leaderTemplate" in (each.get("properties") or {}):
-            found |= _fields(each, here) | _fields(each.get("items") or {}, f"{here}[]")
-    return found
+        if not is_of_pods or "leaderTemplate" in (field.get("properties") or {}):
+            paths |= _fields(field, here) | _fields(field.get("items") or {}, f"{here}[]")
+    return paths
 
 
 _MANAGERS = "manager"
@@ -257,7 +259,9 @@ def check_managers(facts: Installation) -> Iterator[Result]:
 
 def _deployments(facts: Installation) -> Iterator[Finding]:
     managers = [] if isinstance(facts.managers, Denied) else list(facts.managers)
-    names = [f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in managers]
+    names = [
+        f"{deployment['metadata']['namespace']}/{deployment['metadata']['name']}" for deployment in managers
+    ]
     deployment = facts.deployment
     if deployment is None:
         yield Finding(
@@ -281,9 +285,9 @@ def _deployments(facts: Installation) -> Iterator[Finding]:
 
 def _is_answered(facts: Installation) -> bool:
     slices = () if isinstance(facts.slices, Denied) else facts.slices
-    endpoints = [endpoint for each in slices for endpoint in each.get("endpoints") or ()]
+    endpoints = [endpoint for endpoint_slice in slices for endpoint in endpoint_slice.get("endpoints") or ()]
     # Absent means unknown, which callers are to take for ready.
-    return any((each.get("conditions") or {}).get("ready") is not False for each in endpoints)
+    return any((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
 
 
 _WEBHOOKS = "webhooks"
@@ -299,14 +303,14 @@ def check_webhooks(facts: Installation) -> Iterator[Result]:
 
 
 def _of_kind(facts: Installation, kind: str, name: str, stored: ReadMany) -> Iterator[Finding]:
-    found = list(hooks(stored))
-    if not any(configuration["metadata"]["name"] == name for configuration, _ in found):
+    webhooks = list(hooks(stored))
+    if not any(configuration["metadata"]["name"] == name for configuration, _ in webhooks):
         what = "is missing: sets are neither defaulted nor checked, and pods not told who they are"
         yield Finding(_WEBHOOKS, f"{kind} {name}", what, "install the chart, or upgrade it with equal values")
-    for configuration, hook in found:
+    for configuration, hook in webhooks:
         if configuration["metadata"]["name"] == name:
             yield from _of_hook(facts, f"{kind} {name}, webhook {hook['name']}", hook)
-    for other in sorted({each["metadata"]["name"] for each, _ in found} - {name}):
+    for other in sorted({configuration["metadata"]["name"] for configuration, _ in webhooks} - {name}):
         yield Finding(
             _WEBHOOKS,
             f"{kind} {other}",
@@ -357,8 +361,8 @@ def check_certificate(facts: Installation) -> Iterator[Result]:
     name = f"{settings.webhook_service_name}.{facts.namespace}.svc"
     if flaw := shown_flaw(certificate, (), (name,), facts.now):
         yield Finding(_CERTIFICATE, where, f"its certificate is {flaw}", _who_renews(settings.enable))
-    elif (left := expiry(certificate) - facts.now) < timing.NEARLY_OVER:
-        what = f"its certificate ends in {left.days} days, and nobody has renewed it"
+    elif (remaining := expiry(certificate) - facts.now) < timing.NEARLY_OVER:
+        what = f"its certificate ends in {remaining.days} days, and nobody has renewed it"
         yield Finding(_CERTIFICATE, where, what, _who_renews(settings.enable))
     yield from _bundles(facts, certificate, where)
 
@@ -399,9 +403,9 @@ def check_clashes(facts: Installation) -> Iterator[Result]:
         yield Unchecked(_CLASHES, "names that two sets need", facts.sets.permission)
         return
     by_namespace: dict[str, list[Object]] = defaultdict(list)
-    for each in facts.sets:
-        if not spec_fault(each):
-            by_namespace[each["metadata"]["namespace"]].append(each)
+    for lws in facts.sets:
+        if not spec_fault(lws):
+            by_namespace[lws["metadata"]["namespace"]].append(lws)
     for namespace, sets in sorted(by_namespace.items()):
         # Each pair once: the rule looks both ways.
         for index, one in enumerate(sets):
@@ -425,7 +429,7 @@ def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetim
     is_silent = moment is None or now - moment > timing.STUCK_AFTER
     if not (is_silent or data["stalled"]):
         return
-    waits = [each["why"] for each in data.get("groups") or data.get("leaderWorkerSets") or () if each["why"]]
+    waits = [line["why"] for line in data.get("groups") or data.get("leaderWorkerSets") or () if line["why"]]
     why = f"; {waits[0]}" if waits else ""
     yield Finding(
         STUCK,
@@ -437,8 +441,10 @@ def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetim
 
 def _last_transition(stored: Object) -> str:
     """When a condition last changed: a status of the original says no more of time. Empty if none has."""
-    said = (stored.get("status") or {}).get("conditions") or ()
-    moments = filter(None, (moment_of(each.get("lastTransitionTime")) for each in said))
+    stored_conditions = (stored.get("status") or {}).get("conditions") or ()
+    moments = filter(
+        None, (moment_of(condition.get("lastTransitionTime")) for condition in stored_conditions)
+    )
     latest = max(moments, default=None)
     return timestamp(latest) if latest else ""
 
@@ -478,8 +484,8 @@ def _of_lease(facts: Installation, where: str, lease: Object) -> Iterator[Findin
 def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, ...], when: datetime) -> str:
     """To be read after “it is”; empty for nothing. bundles: of CAs; none: any CA will do."""
     try:
-        chain = [read(each) for each in split(certificate)] or [read(certificate)]
-        authorities = [read(each) for bundle in bundles for each in split(bundle) or (bundle,)]
+        chain = [read(part) for part in split(certificate)] or [read(certificate)]
+        authorities = [read(part) for bundle in bundles for part in split(bundle) or (bundle,)]
     except UNREADABLE as error:
         return f"unreadable ({error})"
     if authorities and not _is_trusted(chain, authorities):
@@ -491,7 +497,7 @@ def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, .
 
 
 def _is_trusted(chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]) -> bool:
-    return any(_is_issued(each, by) for each in _leading(chain) for by in authorities)
+    return any(_is_issued(certificate, by) for certificate in _leading(chain) for by in authorities)
 
 
 def _leading(chain: Sequence[x509.Certificate]) -> Iterator[x509.Certificate]:

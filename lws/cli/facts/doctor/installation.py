@@ -152,12 +152,12 @@ class Installation:
 
 def hooks(configurations: ReadMany) -> Iterator[tuple[Object, Mapping[str, Any]]]:
     """Each webhook about our kinds, with the configuration that it stands in."""
-    for each in () if isinstance(configurations, Denied) else configurations:
-        ours = any(_GROUPS & _groups(hook) for hook in each.get("webhooks") or ())
-        for hook in each.get("webhooks") or ():
+    for configuration in () if isinstance(configurations, Denied) else configurations:
+        ours = any(_GROUPS & _groups(hook) for hook in configuration.get("webhooks") or ())
+        for hook in configuration.get("webhooks") or ():
             # The webhook of pods is that of a controller of ours if it stands beside one about sets.
             if ours:
-                yield each, hook
+                yield configuration, hook
 
 
 async def look(reader: Reader, namespace: str | None, now: datetime) -> Installation:
@@ -171,7 +171,7 @@ async def look(reader: Reader, namespace: str | None, now: datetime) -> Installa
     service = certificates.webhook_service_name
     ours = {
         name: await reader.get(DEFINITIONS, "", name)
-        for name in sorted(each["metadata"]["name"] for each in definitions().values())
+        for name in sorted(definition["metadata"]["name"] for definition in definitions().values())
     }
     return Installation(
         now=now,
@@ -208,10 +208,10 @@ def lease_names(configuration: Configuration) -> tuple[str, ...]:
 
 
 async def _managers(reader: Reader, namespace: str | None) -> ReadMany:
-    found = await reader.listed(DEPLOYMENTS, selector=_MANAGERS)
-    if isinstance(found, Denied):
-        found = await reader.listed(DEPLOYMENTS, namespace or USUAL_NAMESPACE, _MANAGERS)
-    return found if isinstance(found, Denied) else tuple(filter(_is_ours, found))
+    deployments = await reader.listed(DEPLOYMENTS, selector=_MANAGERS)
+    if isinstance(deployments, Denied):
+        deployments = await reader.listed(DEPLOYMENTS, namespace or USUAL_NAMESPACE, _MANAGERS)
+    return deployments if isinstance(deployments, Denied) else tuple(filter(_is_ours, deployments))
 
 
 def _is_ours(deployment: Object) -> bool:
@@ -227,8 +227,8 @@ def _is_ours(deployment: Object) -> bool:
 def _namespace(mutating: ReadMany, validating: ReadMany, managers: ReadMany) -> str:
     for configurations in (validating, mutating):
         for _, hook in hooks(configurations):
-            if found := (hook["clientConfig"].get("service") or {}).get("namespace"):
-                return str(found)
+            if namespace := (hook["clientConfig"].get("service") or {}).get("namespace"):
+                return str(namespace)
     if not isinstance(managers, Denied) and managers:
         return str(managers[0]["metadata"]["namespace"])
     return USUAL_NAMESPACE
@@ -257,7 +257,7 @@ def _parsed(text: str | None) -> Configuration:
 
 
 def _in(objects: Iterable[Object], namespace: str) -> Iterator[Object]:
-    return (each for each in objects if each["metadata"]["namespace"] == namespace)
+    return (obj for obj in objects if obj["metadata"]["namespace"] == namespace)
 
 
 def _groups(hook: Mapping[str, Any]) -> set[str]:

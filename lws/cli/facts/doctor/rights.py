@@ -50,7 +50,7 @@ class Right:
     def attributes(self) -> dict[str, str]:
         """As a review asks for it."""
         plural, _, subresource = self.resource.partition("/")
-        said = {
+        attributes = {
             "verb": self.verb,
             "group": self.group,
             "resource": plural,
@@ -58,7 +58,7 @@ class Right:
             "namespace": self.namespace,
             "name": self.name,
         }
-        return {key: value for key, value in said.items() if value}
+        return {key: value for key, value in attributes.items() if value}
 
 
 def needed(facts: Installation) -> Iterator[Right]:

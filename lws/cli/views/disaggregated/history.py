@@ -20,12 +20,16 @@ def history_table(past: DisaggregatedPast, now: datetime, wide: bool = False) ->
     names = ("NAME",) if wide else ()
     cause = ("CHANGE-CAUSE",) if past.causes else ()
     rows = []
-    for each in past.revisions:
-        style = "bold" if each is past.wanted else ""
-        cells = [str(each.number), each.key, age(each.created, now), _groups(past, each)]
-        cells[1:1] = [each.name] if wide else []
-        cells += [past.causes.get(each.name, "<none>")] if past.causes else []
-        change = Text(f"broken: {each.broken}", "red") if each.broken else Text(_change(past, each, wide))
+    for revision in past.revisions:
+        style = "bold" if revision is past.wanted else ""
+        cells = [str(revision.number), revision.key, age(revision.created, now), _groups(past, revision)]
+        cells[1:1] = [revision.name] if wide else []
+        cells += [past.causes.get(revision.name, "<none>")] if past.causes else []
+        change = (
+            Text(f"broken: {revision.broken}", "red")
+            if revision.broken
+            else Text(_change(past, revision, wide))
+        )
         rows.append(row(*(Text(cell, style) for cell in cells), change))
     return Table(("REVISION", *names, "KEY", "AGE", "GROUPS", *cause, "CHANGE"), tuple(rows))
 
@@ -49,7 +53,7 @@ def history_data(
     past: DisaggregatedPast, revisions: Sequence[RecordedRoles], *, with_roles: bool
 ) -> dict[str, Any]:
     """The same as data. with_roles: what was recorded too."""
-    return {"name": past.name, "revisions": [_data(past, each, with_roles) for each in revisions]}
+    return {"name": past.name, "revisions": [_data(past, revision, with_roles) for revision in revisions]}
 
 
 def changes(past: DisaggregatedPast, revision: RecordedRoles) -> list[str]:

@@ -16,7 +16,7 @@ def steps_blocks(ahead: StepsAhead, key: str) -> Iterator[Block]:
         yield Text("no steps: everything is as the set asks")
     else:
         yield Text("steps, if every new group gets ready:")
-        numbers = {each.key: each.number for each in ahead.end.revisions}
+        numbers = {revision.key: revision.number for revision in ahead.end.revisions}
         rows = tuple(_row(number, step, key, numbers) for number, step in enumerate(ahead.steps, start=1))
         yield Table(("STEP", "SLICE", "OLD", "NEW", "WHAT"), rows)
     if ahead.waiting_for:
@@ -52,17 +52,17 @@ def effect_data(effect: DisaggregatedImpact) -> dict[str, Any]:
 
 def _row(number: int, step: StepAhead, key: str, numbers: Mapping[str, int]) -> tuple[Text, ...]:
     of_key: dict[str, list[Change]] = {}
-    for each in step.changes:
-        of_key.setdefault(each.key, []).append(each)
-    what = "; ".join(f"revision {numbers.get(each, each)}: {_moves(of_key[each])}" for each in of_key)
-    old = {each: counts for each, counts in step.counts.items() if each != key}
+    for change in step.changes:
+        of_key.setdefault(change.key, []).append(change)
+    what = "; ".join(f"revision {numbers.get(name, name)}: {_moves(moves)}" for name, moves in of_key.items())
+    old = {name: counts for name, counts in step.counts.items() if name != key}
     return row(
         str(number), str(step.slice_index), _summed(old), _summed({key: step.counts.get(key, {})}), what
     )
 
 
 def _moves(changes: Sequence[Change]) -> str:
-    return ", ".join(f"{each.role} {each.before} → {each.after}" for each in changes)
+    return ", ".join(f"{change.role} {change.before} → {change.after}" for change in changes)
 
 
 def _summed(counts: Counts) -> str:

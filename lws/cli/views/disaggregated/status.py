@@ -144,7 +144,9 @@ def _updated(facts: DisaggregatedReport) -> int:
 
 def _number(facts: DisaggregatedReport, key: str) -> int | None:
     """Of the newest revision of that key; None where none is recorded."""
-    return max((each.number for each in facts.snapshot.revisions if each.key == key), default=None)
+    return max(
+        (revision.number for revision in facts.snapshot.revisions if revision.key == key), default=None
+    )
 
 
 def _revision(facts: DisaggregatedReport) -> str:
