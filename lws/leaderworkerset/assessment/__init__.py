@@ -1,1 +1,1 @@
-"""The assessment of a set, with which its plan and the commands begin."""
+"""Assess a set: who owns its StatefulSet, its target revision, and the state of its rollout."""

@@ -1,7 +1,8 @@
-"""Assess a set: ownership of the leader StatefulSet, target revision, state of the groups, and the position
-of its rollout.
+"""Assess a set: the owner of its leader StatefulSet, its target revision, the state of its groups and
+rollout.
 
-The controller's plan and the commands both begin with the `Assessment`.
+Both the controller's plan and the commands start from this assessment. The position of a rollout is recorded
+in `status.rollout`, so that a leader StatefulSet deleted in the middle of a rollout is recreated correctly.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from lws.leaderworkerset.snapshot import SetSnapshot
 class Assessment:
     """A set as its planner sees it.
 
-    ownership: of the StatefulSet that has the name of the set. target: the target revision, recorded or not.
-    rollout: what the next step is decided from; its StatefulSet is one of ours, or one to be adopted.
+    ownership: of the StatefulSet with the name of the set. target: the target revision, recorded or not.
+    rollout: input of the next step; its StatefulSet is ours or about to be adopted.
     """
 
     ownership: Ownership
@@ -44,15 +45,14 @@ class Assessment:
 
 
 def begun(snapshot: SetSnapshot, assessment: Assessment) -> Begun | None:
-    """With what a leader StatefulSet that is not there is made; None where there is one."""
+    """Return how a missing leader StatefulSet is created; None if it exists."""
     if assessment.rollout.statefulset is not None:
         return None
-    made = beginning(snapshot, assessment.target, plan_rollout(assessment.rollout))
-    return Begun(made.rollout, made.former is not None)
+    start = beginning(snapshot, assessment.target, plan_rollout(assessment.rollout))
+    return Begun(start.rollout, start.former is not None)
 
 
 def assess(snapshot: SetSnapshot) -> Assessment:
-    """The set as it stands."""
     lws, leader, spec = snapshot.lws, snapshot.leader, snapshot.spec
     ownership = ownership_of_leaders(snapshot)
     target = choose_revision(snapshot, ownership)
@@ -86,11 +86,11 @@ class Position:
 
 
 def remembered_position(lws: Object) -> Position | None:
-    """The position that the status remembers; None where there was no rollout, or nothing can be read."""
+    """The position recorded in the status; None if there was no rollout or the record is unreadable."""
     stored = (lws.get("status") or {}).get("rollout")
     if not isinstance(stored, Mapping):
         return None
-    # The API server may leave a zero out.
+    # The API server may omit zero.
     revision, partition = stored.get("revision"), stored.get("partition", 0)
     if not isinstance(revision, str) or not revision or not (is_integer(partition) and partition >= 0):
         return None
@@ -98,7 +98,7 @@ def remembered_position(lws: Object) -> Position | None:
 
 
 def remember(lws: Object, position: Position) -> Merge:
-    """The write that must be there before the StatefulSet is told."""
+    """Record the position; this write must precede the update of the StatefulSet."""
     why = f"groups from {position.partition} on may move to {position.revision}: remembered before they do"
     patch = {"status": {"rollout": position.stored}}
     return Merge(Reference.to(lws), patch, why=why, subresource="status")
@@ -106,9 +106,9 @@ def remember(lws: Object, position: Position) -> Merge:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a leader StatefulSet that does not exist is made with.
+    """How a missing leader StatefulSet is created.
 
-    former: the revision that it must know first, None for the wanted one.
+    former: the revision to create it with; None for the target revision.
     """
 
     rollout: Rollout
@@ -116,24 +116,27 @@ class Beginning:
 
 
 def beginning(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> Beginning:
-    """`planned` for a set that never had a StatefulSet, or lost it at rest.
+    """Return `planned` if the set never had a StatefulSet, or lost it while no rollout was in progress.
 
-    One that was lost in the middle of a rollout begins with the revision that the set came from: a
-    StatefulSet knows two templates, and makes groups that are lost before their turn from the former of them.
-    The next step tells it the wanted one. Until then it must not move any pod that was left behind, neither
-    on nor back. Surge groups may have been left behind too; they are kept until somebody has counted who is
-    ready. Where nothing shows what the set came from, no group moves before it is planned anew.
+    A StatefulSet that was lost during a rollout is created with the previous revision of the set. A
+    StatefulSet has two templates, and recreates groups below the partition from the older one. The next step
+    applies the target template. Until then no orphaned pod may be moved in either direction. Surge groups may
+    be among the orphaned pods; they are kept until ready groups have been counted. If the previous revision
+    is unknown, no group moves until the next pass.
     """
     lws = snapshot.lws
     former_name = (lws.get("status") or {}).get("currentRevision")
     position = remembered_position(lws)
     groups = snapshot.spec.replicas + budget_of(snapshot.spec).surge
     if not former_name or former_name == choice.name:
-        # On the way back to where the set came from there is one template to begin with, and pods of another.
+        # After a rollback to the previous revision there is only one template, but pods of another revision.
         is_on_its_way = position is not None and position.partition > snapshot.spec.floor
         return Beginning(_standing(snapshot, groups, planned.why)) if is_on_its_way else Beginning(planned)
-    former = next((each for each in snapshot.revisions if each.name == former_name and not each.broken), None)
-    # Without memory nothing says that there ever was a StatefulSet, or that the API server took it.
+    former = next(
+        (revision for revision in snapshot.revisions if revision.name == former_name and not revision.broken),
+        None,
+    )
+    # Without a recorded position, the StatefulSet may never have existed or may have been rejected.
     if position is None or former is None or former.key == choice.key:
         return Beginning(_standing(snapshot, planned.replicas, planned.why))
     partition = position.partition if position.revision == choice.name else groups
@@ -145,5 +148,5 @@ def beginning(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> Beginn
 
 
 def _standing(snapshot: SetSnapshot, groups: int, why: str) -> Rollout:
-    """So many groups, none of which moves."""
+    """A rollout that keeps `groups` groups and moves none of them."""
     return Rollout(max(groups, snapshot.spec.floor), groups, why=why)

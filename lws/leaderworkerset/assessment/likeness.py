@@ -1,8 +1,7 @@
-"""Decide whether a set could have created an object that has no controller, or whether the object does the
-same job.
+"""Decide who owns an object with a name that the set needs, and whether the set may adopt it.
 
-Labels prove nothing, because anyone can copy them. What a set adopts is deleted with it, so the object must
-have the shape that only this controller gives it.
+Labels alone are no proof, because users copy them. An adopted object is deleted with the set, so an object
+without a controller is adopted only if it has the shape that this controller or upstream writes.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from lws_api.leaderworkerset.v1 import (
 
 
 def ownership_of_leaders(snapshot: SetSnapshot) -> Ownership:
-    """Of the StatefulSet that has the name of the set."""
+    """Ownership of the StatefulSet with the name of the set."""
     is_like = partial(_is_like_leaders, set_name=name_of(snapshot.lws))
     return ownership_of(snapshot.leader, uid_of(snapshot.lws), is_like, snapshot.owners_alive)
 
@@ -34,7 +33,7 @@ def ownership_of_leaders(snapshot: SetSnapshot) -> Ownership:
 def ownership_of_workers(
     statefulset: Object | None, leader: Object, set_name: str, owners_alive: Collection[str]
 ) -> Ownership:
-    """Of the StatefulSet that has the name of a leader pod."""
+    """Ownership of the StatefulSet with the name of a leader pod."""
     is_like = partial(_is_like_workers, leader=leader, set_name=set_name)
     return ownership_of(statefulset, leader["metadata"]["uid"], is_like, owners_alive)
 
@@ -42,7 +41,7 @@ def ownership_of_workers(
 def ownership_of_service(
     service: Object | None, owner_uid: str, intent: Object, owners_alive: Collection[str]
 ) -> Ownership:
-    """Of the Service that has a name which we give. intent: the Service that we would make."""
+    """Ownership of a Service with a name that the set needs. intent: the desired Service."""
     is_like = partial(_is_like_service, intent=intent)
     ownership = ownership_of(service, owner_uid, is_like, owners_alive)
     if service is None or ownership != Ownership.CLASH or controller_of(service) is not None:
@@ -51,7 +50,7 @@ def ownership_of_service(
 
 
 def ownership_of_budget(snapshot: SetSnapshot) -> Ownership:
-    """Of the PodDisruptionBudget that has the name of the set."""
+    """Ownership of the PodDisruptionBudget with the name of the set."""
     uid, is_like = uid_of(snapshot.lws), partial(_is_like_budget, set_name=name_of(snapshot.lws))
     return ownership_of(snapshot.disruption_budget, uid, is_like, snapshot.owners_alive)
 
@@ -59,13 +58,13 @@ def ownership_of_budget(snapshot: SetSnapshot) -> Ownership:
 def ownership_of_pod_group(
     pod_group: Object | None, leader: Object, set_name: str, owners_alive: Collection[str]
 ) -> Ownership:
-    """Of the PodGroup that has the name which the group of a leader pod needs."""
+    """Ownership of the PodGroup with the name that the group of a leader pod needs."""
     is_like = partial(_is_labelled, set_name=set_name)
     return ownership_of(pod_group, leader["metadata"]["uid"], is_like, owners_alive)
 
 
 def may_be_adopted(obj: Object) -> bool:
-    """Nobody controls it, and it may be ours. What users made stays, maybe for ever."""
+    """Whether an object has no controller and may be ours. User-created objects may exist indefinitely."""
     if controller_of(obj) is not None:
         return False
     return obj["kind"] not in ("Service", "PodDisruptionBudget") or (
@@ -83,23 +82,23 @@ def _is_like_workers(statefulset: Object, leader: Object, set_name: str) -> bool
     selector = {NAME_LABEL: set_name} | {
         key: carried.get(key, "") for key in (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)
     }
-    # It may be of a revision with another network.
+    # It may belong to a revision with another subdomain policy.
     return _is_like_statefulset(statefulset, selector, {set_name, leader["metadata"]["name"]})
 
 
 def _is_like_statefulset(statefulset: Object, selector: Mapping[str, str], services: Collection[str]) -> bool:
-    made = statefulset.get("spec") or {}
+    spec = statefulset.get("spec") or {}
     return (
         _is_labelled(statefulset, selector[NAME_LABEL])
-        and made.get("selector") == {"matchLabels": selector}
-        and made.get("serviceName") in services
-        and made.get("podManagementPolicy") == "Parallel"
-        and REVISION_LABEL in labels_of(made.get("template") or {})
+        and spec.get("selector") == {"matchLabels": selector}
+        and spec.get("serviceName") in services
+        and spec.get("podManagementPolicy") == "Parallel"
+        and REVISION_LABEL in labels_of(spec.get("template") or {})
     )
 
 
 def _is_like_service(service: Object, intent: Object) -> bool:
-    # A user may well have written the very same: what tells is who wrote it.
+    # A user may have created an identical Service; only the field manager distinguishes them.
     return (
         _is_labelled(service, labels_of(intent)[NAME_LABEL])
         and _selects_the_same(service, intent)
@@ -121,10 +120,10 @@ def _is_labelled(obj: Object, set_name: str) -> bool:
 
 
 def _does_the_same(service: Object, intent: Object) -> bool:
-    """It leads to the same pods in the same way. Unready ones too? That is up to its owner."""
+    """Whether it routes to the same pods. Whether it publishes unready pods is up to its owner."""
     of_owner = ("selector", "publishNotReadyAddresses")
-    wanted = {field: value for field, value in intent["spec"].items() if field not in of_owner}
-    return _selects_the_same(service, intent) and covers(wanted, service.get("spec") or {})
+    desired = {field: value for field, value in intent["spec"].items() if field not in of_owner}
+    return _selects_the_same(service, intent) and covers(desired, service.get("spec") or {})
 
 
 def _selects_the_same(service: Object, intent: Object) -> bool:
@@ -132,7 +131,7 @@ def _selects_the_same(service: Object, intent: Object) -> bool:
 
 
 def _is_written_by_us(obj: Object) -> bool:
-    """By us or by the original controller, which gives the same name as the writer."""
+    """Whether this controller or upstream wrote it; both use the same field manager name."""
     return any(
         entry.get("manager") == FIELD_MANAGER
         and "f:selector" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})

@@ -1,6 +1,6 @@
-"""Decide the target revision of a set, and the writes that must precede any action on it.
+"""Choose the target revision of a set, and plan the writes to its history: record, adopt, restore, prune.
 
-Out: a Choice: the key, the writes that record it and whatever runs unrecorded, and what may be pruned.
+The target revision, and any revision that runs without a record, is recorded before anything acts on it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, REVISION_LABEL
 class Choice:
     """The target revision.
 
-    key: what leaders and workers are to carry. name: of its ControllerRevision. revision: the object, once
-    it is stored. size_of: pods per group for each recorded key. actions: what records it, before anything
-    acts on it. collisions: how many hashes collided when it was recorded; None where nothing was. filled: by
-    key, names of revisions of what runs, that `actions` record because they were missing.
+    key: revision key for leaders and workers. name: of its ControllerRevision. revision: the object, without
+    UID until it is stored. size_of: pods per group for each recorded key. actions: writes that record it,
+    before anything acts on it. collisions: number of hash collisions when it was recorded; None if it was not
+    recorded now. filled: by key, names of missing revisions of running pods that `actions` record.
     """
 
     key: str
@@ -57,21 +57,21 @@ class Choice:
 
     @property
     def is_new(self) -> bool:
-        """The target revision is recorded in this very pass."""
+        """Whether this pass records the target revision."""
         return not self.revision.uid
 
 
 @dataclass(frozen=True, slots=True)
 class _Fill:
-    """A revision that pods run under and that nothing records. number: that of its name."""
+    """A missing revision of running pods. number: the number in its name."""
 
-    made: Reconstruction
+    rebuilt: Reconstruction
     create: Create
     number: int
 
     @property
     def key(self) -> str:
-        return self.made.key
+        return self.rebuilt.key
 
     @property
     def name(self) -> str:
@@ -80,26 +80,26 @@ class _Fill:
 
 
 def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> Choice:
-    """Reuse an equal revision, whatever its age; record a new one only if there is none. What runs without a
-    revision is recorded first.
+    """Reuse an equal revision of any age; record a new one only if there is none.
 
-    ownership: of the leader StatefulSet; only one of ours, or one about to be, says which key is running.
+    Running templates without a revision are recorded first. ownership: of the leader StatefulSet; only one
+    that is ours, or about to be adopted, shows which key is running.
     """
     leader = snapshot.leader if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
     template = leader["spec"]["template"] if leader is not None else None
     running = _running_key(leader, snapshot.revisions)
     fills = _fills(snapshot, leader, running)
-    wanted = record(snapshot.lws)
-    # Where several are equal, nothing is restarted for the sake of another key.
-    running_now = [each for each in snapshot.revisions if each.key == running]
-    known = recognise(wanted, running_now, template) or recognise(wanted, snapshot.revisions, template)
+    desired = record(snapshot.lws)
+    # If several are equal, prefer the running one: another key would only restart groups.
+    running_now = [revision for revision in snapshot.revisions if revision.key == running]
+    existing = recognise(desired, running_now, template) or recognise(desired, snapshot.revisions, template)
     newest = fills[-1] if fills else None
-    if newest is not None and newest.made.is_wanted and (known is None or newest.key == running):
+    if newest is not None and newest.rebuilt.is_wanted and (existing is None or newest.key == running):
         chosen = Choice(
             newest.key, newest.name, _sizes(snapshot.revisions), Reference.to(newest.create.intent)
         )
-    elif known is not None:
-        chosen = _reused(snapshot, known, len(fills))
+    elif existing is not None:
+        chosen = _reused(snapshot, existing, len(fills))
     else:
         chosen = _recorded(snapshot, template, running, fills)
     if not fills:
@@ -107,125 +107,130 @@ def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> Choice:
     return replace(
         chosen,
         actions=(*(fill.create for fill in fills), *chosen.actions),
-        size_of={**chosen.size_of, **{fill.key: recorded_size(fill.made.record.spec) for fill in fills}},
+        size_of={**chosen.size_of, **{fill.key: recorded_size(fill.rebuilt.record.spec) for fill in fills}},
         filled={fill.key: fill.name for fill in fills},
     )
 
 
 def equal_keys(snapshot: SetSnapshot, choice: Choice) -> frozenset[str]:
-    """Keys of recorded revisions that mean the same as the wanted one and have another key: a group of theirs
-    gains nothing by moving on.
-    """
-    wanted = record(snapshot.lws)
-    others = (each for each in snapshot.revisions if each.key != choice.key)
-    return frozenset(each.key for each in others if recognise(wanted, (each,)) is not None)
+    """Other keys of recorded revisions that are equal to the target: moving their groups changes nothing."""
+    desired = record(snapshot.lws)
+    others = (revision for revision in snapshot.revisions if revision.key != choice.key)
+    return frozenset(revision.key for revision in others if recognise(desired, (revision,)) is not None)
 
 
-def _reused(snapshot: SetSnapshot, known: Recorded, fills: int) -> Choice:
+def _reused(snapshot: SetSnapshot, existing: Recorded, fills: int) -> Choice:
     owner = owner_reference(snapshot.lws) if snapshot.is_set_alive else None
-    actions = reuse.plan_reuse(known, next_number(snapshot.revisions) - 1 + fills, owner)
-    return Choice(known.key, known.name, _sizes(snapshot.revisions), known.reference, actions)
+    actions = reuse.plan_reuse(existing, next_number(snapshot.revisions) - 1 + fills, owner)
+    return Choice(existing.key, existing.name, _sizes(snapshot.revisions), existing.reference, actions)
 
 
 def _recorded(snapshot: SetSnapshot, template: Object | None, running: str, fills: Sequence[_Fill]) -> Choice:
-    lws, wanted = snapshot.lws, record(snapshot.lws)
-    history = (*snapshot.revisions, *(as_recorded(lws, fill.made) for fill in fills))
+    lws, desired = snapshot.lws, record(snapshot.lws)
+    history = (*snapshot.revisions, *(as_recorded(lws, fill.rebuilt) for fill in fills))
     before = find(history, running)
-    probe = free_probe(wanted, history, template)
-    place = _place(snapshot, wanted.key_at(probe), fills)
-    intent = build_revision(lws, wanted, place.number, probe=probe)
-    key, name, reference = wanted.key_at(probe), intent["metadata"]["name"], Reference.to(intent)
+    probe = free_probe(desired, history, template)
+    place = _place(snapshot, desired.key_at(probe), fills)
+    intent = build_revision(lws, desired, place.number, probe=probe)
+    key, name, reference = desired.key_at(probe), intent["metadata"]["name"], Reference.to(intent)
     occasion, why = "a newly created LeaderWorkerSet", "the first revision of the set"
     if before is not None:
-        occasion, why = "updated LWS", f"template changed: {'; '.join(describe(before, wanted)[:3])}"
+        occasion, why = "updated LWS", f"template changed: {'; '.join(describe(before, desired)[:3])}"
     announce = events.creating_revision(lws, reference, key, occasion)
     create = Create(intent, why=why, announce=(announce, *_passed(snapshot, place, reference)))
     sizes = {**_sizes(snapshot.revisions), key: snapshot.spec.size}
-    collisions = _collisions(lws, collisions_of(wanted, probe, history))
+    collisions = _collisions(lws, collisions_of(desired, probe, history))
     return Choice(key, name, sizes, reference, (create,), collisions)
 
 
 def _running_key(leader: Object | None, recorded: Sequence[Recorded]) -> str:
-    """The key that leaders come up with: the template says it, whatever the StatefulSet's label was edited
-    to.
-    """
+    """The key of new leaders: the template determines it even if the StatefulSet's label was edited."""
     if leader is None:
         return ""
-    told, carried = (labels_of(each).get(REVISION_LABEL, "") for each in (leader, leader["spec"]["template"]))
-    return carried if find(recorded, carried) is not None else told
+    own, inner = (labels_of(obj).get(REVISION_LABEL, "") for obj in (leader, leader["spec"]["template"]))
+    return inner if find(recorded, inner) is not None else own
 
 
 def _fills(snapshot: SetSnapshot, leader: Object | None, running: str) -> list[_Fill]:
-    """The one that the set asks for comes last: the last one recorded is the newest."""
-    shown = {each.key: each for each in snapshot.unrecorded if each.leader is not None}
+    """Missing revisions to record; the target revision comes last and thus becomes the newest."""
+    shown = {running.key: running for running in snapshot.unrecorded if running.leader is not None}
     template = leader["spec"]["template"] if leader is not None else {}
     if leader is not None and labels_of(template).get(REVISION_LABEL) == running:
         shown.setdefault(running, Running(running, template, claim_templates_of(leader)))
-    missing = [each for each in shown.values() if each.key and find(snapshot.revisions, each.key) is None]
-    made = [found for each in missing if (found := reconstruct(snapshot.lws, each)) is not None]
-    made.sort(key=lambda each: (each.is_wanted, each.key == running, each.key))
+    missing = [
+        templates
+        for templates in shown.values()
+        if templates.key and find(snapshot.revisions, templates.key) is None
+    ]
+    rebuilt = [one for templates in missing if (one := reconstruct(snapshot.lws, templates)) is not None]
+    rebuilt.sort(key=lambda one: (one.is_wanted, one.key == running, one.key))
     fills: list[_Fill] = []
-    for each in made:
-        place = _place(snapshot, each.record.key, fills)
-        fills.append(_Fill(each, _fill(snapshot, each, place), place.number))
+    for one in rebuilt:
+        place = _place(snapshot, one.record.key, fills)
+        fills.append(_Fill(one, _fill(snapshot, one, place), place.number))
     return fills
 
 
-def _fill(snapshot: SetSnapshot, made: Reconstruction, place: Place) -> Create:
+def _fill(snapshot: SetSnapshot, rebuilt: Reconstruction, place: Place) -> Create:
     lws = snapshot.lws
-    intent = build_revision(lws, made.record, place.number, key=made.key)
+    intent = build_revision(lws, rebuilt.record, place.number, key=rebuilt.key)
     reference = Reference.to(intent)
-    announce = [events.creating_revision(lws, reference, made.key, "existing LeaderWorkerSet")]
-    if made.guessed:
-        announce.append(events.guessed_revision(lws, reference, made.key, made.guessed))
+    announce = [events.creating_revision(lws, reference, rebuilt.key, "existing LeaderWorkerSet")]
+    if rebuilt.guessed:
+        announce.append(events.guessed_revision(lws, reference, rebuilt.key, rebuilt.guessed))
     announce += _passed(snapshot, place, reference)
-    why = f"pods run under key {made.key}, which no revision records"
+    why = f"pods run under key {rebuilt.key}, which no revision records"
     return Create(intent, why=why, announce=tuple(announce))
 
 
 def former_revision(snapshot: SetSnapshot, choice: Choice) -> str | None:
-    """What `status.currentRevision` says while an update is under way; None: what it says already.
+    """Value of `status.currentRevision` during an update; None to keep the stored value.
 
-    It stays what it was until the update is done (StatefulSet API). Where nothing says what that was, groups
-    that are still on another revision do; when the last one has gone, the template that the leader
-    StatefulSet would bring lost leaders back with.
+    The value does not change until the update is done, as in the StatefulSet API. If none is stored, use the
+    revision of a group that is not updated yet; without such a group, the revision that the leader
+    StatefulSet would recreate leaders with.
     """
     if (snapshot.lws.get("status") or {}).get("currentRevision"):
         return None
-    usable = sorted((each for each in snapshot.revisions if not each.broken), key=lambda each: each.number)
-    names = {**{each.key: each.name for each in usable}, **choice.filled}
+    usable = sorted(
+        (revision for revision in snapshot.revisions if not revision.broken),
+        key=lambda revision: revision.number,
+    )
+    names = {**{revision.key: revision.name for revision in usable}, **choice.filled}
     running = [labels_of(group.leader).get(REVISION_LABEL, "") for group in snapshot.groups]
-    held = [each.key for each in reversed(usable) if each.key in snapshot.live_keys]
+    held = [revision.key for revision in reversed(usable) if revision.key in snapshot.live_keys]
     return next((names[key] for key in (*running, *held) if key != choice.key and key in names), choice.name)
 
 
 def plan_adoption(snapshot: SetSnapshot, choice: Choice) -> tuple[Action, ...]:
-    """The rest of an orphaned history comes along with the target revision (ControllerRef rules), and what
-    was edited of a revision is put back.
-    """
-    own = (each for each in snapshot.revisions if not (each.is_orphan or each.is_leaving))
-    mended = tuple(merge for each in own if (merge := _put_back(snapshot, choice, each)) is not None)
+    """Adopt orphaned revisions (ControllerRef rules), and restore edited metadata of revisions."""
+    own = (revision for revision in snapshot.revisions if not (revision.is_orphan or revision.is_leaving))
+    restored = tuple(
+        merge for revision in own if (merge := _put_back(snapshot, choice, revision)) is not None
+    )
     if not snapshot.is_set_alive:
-        return mended
-    orphans = (each for each in snapshot.revisions if each.is_orphan and each.name != choice.name)
-    return (*mended, *reuse.plan_adoption(orphans, owner_reference(snapshot.lws)))
+        return restored
+    orphans = (
+        revision for revision in snapshot.revisions if revision.is_orphan and revision.name != choice.name
+    )
+    return (*restored, *reuse.plan_adoption(orphans, owner_reference(snapshot.lws)))
 
 
-def _put_back(snapshot: SetSnapshot, choice: Choice, each: Recorded) -> Merge | None:
-    """Key and placement as they were recorded, and the name label: without it no stream shows a revision."""
-    name, edits = name_of(snapshot.lws), dict(each.edits)
-    if each.name == choice.name and each.topology is not None and not each.is_sealed:
-        # Recognised by what runs: what its annotations say was not recorded.
-        edits |= _given(annotations=placement_patch(each.topology, snapshot.spec.placement))
+def _put_back(snapshot: SetSnapshot, choice: Choice, revision: Recorded) -> Merge | None:
+    """Restore key and placement as recorded, and the name label: watches select revisions by that label."""
+    name, edits = name_of(snapshot.lws), dict(revision.edits)
+    if revision.name == choice.name and revision.topology is not None and not revision.is_sealed:
+        # It was recognised by the running template; its annotations are not what was recorded.
+        edits |= _given(annotations=placement_patch(revision.topology, snapshot.spec.placement))
     fields = [field for part in edits.values() for field in part]
-    announce = (events.edited_revision(snapshot.lws, each.reference, fields),) if fields else ()
-    if each.set_name != name:
+    announce = (events.edited_revision(snapshot.lws, revision.reference, fields),) if fields else ()
+    if revision.set_name != name:
         edits["labels"] = {**edits.get("labels", {}), NAME_LABEL: name}
         fields.append(NAME_LABEL)
     if not edits:
         return None
     why = f"edited: {', '.join(sorted(fields))}"
-    return Merge(each.reference, {"metadata": edits}, why=why, announce=announce)
+    return Merge(revision.reference, {"metadata": edits}, why=why, announce=announce)
 
 
 def _given(**parts: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -233,43 +238,44 @@ def _given(**parts: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def plan_pruning(snapshot: SetSnapshot, choice: Choice, named: Sequence[str]) -> tuple[Action, ...]:
-    """Revisions that nothing needs any more, whether a rollout is done, under way, paused or stuck.
+    """Delete unneeded revisions, whether a rollout is done, in progress, paused or stuck.
 
-    named: those that the status remembers for as long as the rollout is not done.
+    named: revisions recorded in the status until the rollout is done.
     """
     if not snapshot.knows_live_keys:
         return ()
     needed, limit = snapshot.live_keys | {choice.key}, snapshot.spec.history_limit
     return tuple(
-        Delete(each.reference, "Background", why=f"no pod is of revision {each.number} any more")
-        for each in prunable(snapshot.revisions, needed, limit, named)
+        Delete(revision.reference, "Background", why=f"no pod is of revision {revision.number} any more")
+        for revision in prunable(snapshot.revisions, needed, limit, named)
     )
 
 
 def _sizes(recorded: tuple[Recorded, ...]) -> dict[str, int]:
-    return {each.key: recorded_size(each.spec) for each in recorded if not each.broken}
+    return {revision.key: recorded_size(revision.spec) for revision in recorded if not revision.broken}
 
 
 def _collisions(lws: Object, collided: int) -> int | None:
-    # Not a sum: a pass whose writes fail is repeated.
-    known = int((lws.get("status") or {}).get("collisionCount") or 0)
-    return max(known, collided) if collided else None
+    # Not a sum: a pass is repeated if its writes fail.
+    stored = int((lws.get("status") or {}).get("collisionCount") or 0)
+    return max(stored, collided) if collided else None
 
 
 def _place(snapshot: SetSnapshot, fingerprint: str, fills: Sequence[_Fill]) -> Place:
-    """Where a revision goes that is recorded after these."""
+    """Name and number of a revision that is recorded after `fills`."""
     lowest = fills[-1].number + 1 if fills else next_number(snapshot.revisions)
     taken = {each["metadata"]["name"] for each in snapshot.taken} | {each.name for each in snapshot.revisions}
     return free_place(snapshot.lws, fingerprint, lowest, taken)
 
 
 def _passed(snapshot: SetSnapshot, place: Place, instead: Reference) -> tuple[Announce, ...]:
-    """Names of strangers that were passed over, told once: with the write that does without them. What a
-    former set of this name has left goes by itself, and is nobody's concern.
+    """Report each name that another owner has taken once, with the write that uses another name.
+
+    Revisions left by a deleted set of this name are not reported: they are garbage collected.
     """
-    passed = (each for each in snapshot.taken if each["metadata"]["name"] in place.passed)
-    strangers = (each for each in passed if not _is_of_a_former_set(each, snapshot.lws))
-    return tuple(events.passed_over(snapshot.lws, each, instead) for each in strangers)
+    passed = (revision for revision in snapshot.taken if revision["metadata"]["name"] in place.passed)
+    strangers = (revision for revision in passed if not _is_of_a_former_set(revision, snapshot.lws))
+    return tuple(events.passed_over(snapshot.lws, revision, instead) for revision in strangers)
 
 
 def _is_of_a_former_set(revision: Object, lws: Object) -> bool:

@@ -1,1 +1,1 @@
-"""The objects that a set controls: made, kept up, taken away."""
+"""Plan the objects that a set controls: create, restore, delete."""

@@ -1,6 +1,6 @@
-"""Report whether anything of a set has yet to be created, recorded or adopted.
+"""Report whether objects of a set are still to be created, recorded or adopted.
 
-If so, the set is read past every cache first.
+If so, the set is first read from the API server instead of the cache.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Named = tuple[Object | None, Object | None, Object | None, Object | None]
 
 
 def has_gaps(lws: Object, named: Named, revisions: Collection[Recorded]) -> bool:
-    """Something is yet to be made, recorded or adopted.
+    """Whether anything is still to be created, recorded or adopted.
 
     named: leader StatefulSet, Service, budget, Service of the leaders.
     """
@@ -26,7 +26,7 @@ def has_gaps(lws: Object, named: Named, revisions: Collection[Recorded]) -> bool
 
 
 def has_orphans(objects: Iterable[Object | None], revisions: Iterable[Recorded]) -> bool:
-    """Something that the set may adopt."""
+    """Whether the set may adopt any of these."""
     if any(obj is not None and may_be_adopted(obj) for obj in objects):
         return True
     return any(recorded.is_orphan for recorded in revisions)
@@ -39,7 +39,7 @@ def is_incomplete(
     budget: Object | None,
     of_leaders: Object | None = None,
 ) -> bool:
-    """An object of the set is yet to be made. of_leaders: the Service of its leaders."""
+    """Whether an object of the set is still to be created. of_leaders: the Service of its leaders."""
     spec = SetSpec.of(lws)
     needs_service = spec.subdomain_policy == SubdomainPolicy.SHARED
     lacks_budget = budget is None and wants_disruption_budget(spec)

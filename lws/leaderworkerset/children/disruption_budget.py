@@ -1,11 +1,11 @@
-"""Plan the PodDisruptionBudget of a set, which counts whole groups.
+"""Plan the PodDisruptionBudget of a set, which limits how many groups evictions (node drains) may disrupt.
 
-An eviction of one pod takes its whole group, so `maxUnavailable` counts groups that may go: all that the user
-grants while nothing is disrupted, none once that many are. In between the disruption controller itself counts
-at least one missing pod of every disrupted group. The exception is a group without workers: a StatefulSet
-that has no pods is not counted, so a ready leader hides that its group is down. Adding the missing pods of
-disrupted groups would let groups go sooner. But pods come back one by one, and each of them would let another
-group go before the budget could be lowered again.
+Evicting one pod disrupts its whole group, so `maxUnavailable` counts groups: all that the user grants while
+none is disrupted, and 0 once that many are. In between, the disruption controller counts at least one missing
+pod of each disrupted group. The exception are groups without worker pods: a StatefulSet without pods is not
+counted, so a ready leader hides that its group is disrupted. Adding the missing pods of disrupted groups
+would allow evictions sooner, but pods are recreated one by one, and each would allow the disruption of
+another group before this budget is lowered again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
 def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) -> Plan:
-    """The set has a PodDisruptionBudget of its name if and only if it asks for one."""
+    """Create, update or delete the PodDisruptionBudget as the spec requests."""
     lws, stored = snapshot.lws, snapshot.disruption_budget
     try:
         granted = granted_groups(snapshot.spec)
     except ValueError as error:
-        # What protects the set so far is better than nothing.
+        # Keep the existing budget: it is better than none.
         note = f"spec.podDisruptionBudget.maxUnavailableGroups: {error}"
         return Plan(problems=(Problem("InvalidDisruptionBudget", note),), waiting_for=note)
     if granted is None:
@@ -45,10 +45,10 @@ def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) 
 
 
 def granted_groups(spec: SetSpec) -> int | None:
-    """Groups that evictions may take at a time; None where the set is to have no PodDisruptionBudget.
+    """Groups that evictions may disrupt at a time; None if the set has no PodDisruptionBudget.
 
-    A percentage that comes out as 0 means 1: nobody asks by rounding for drains that never end. A set of one
-    group has a budget only where that is asked for by a number. ValueError for what is no amount.
+    A percentage that rounds down to 0 means 1, because drains would never finish. A set of one group has a
+    budget only if the amount is a number. Raises ValueError for an invalid amount.
     """
     amount, replicas = spec.disrupted_groups, spec.replicas
     if not spec.has_disruption_budget or replicas == 0:
@@ -62,7 +62,7 @@ def granted_groups(spec: SetSpec) -> int | None:
 
 
 def wants_disruption_budget(spec: SetSpec) -> bool:
-    """Whether the set is to have a PodDisruptionBudget."""
+    """Whether the set has a valid request for a PodDisruptionBudget."""
     try:
         return granted_groups(spec) is not None
     except ValueError:
@@ -70,20 +70,20 @@ def wants_disruption_budget(spec: SetSpec) -> bool:
 
 
 def allowed_groups(granted: int, snapshot: SetSnapshot, groups: Iterable[GroupState]) -> int:
-    """How many more groups may go, as `maxUnavailable` of pods that the disruption controller counts itself.
+    """How many more groups may be disrupted, as `maxUnavailable` for the disruption controller.
 
-    A disrupted group of which it counts a missing pod needs no place of its own.
+    A disrupted group is not subtracted if the disruption controller counts a missing pod of it itself.
     """
     ready = {group.index for group in groups if group.ready}
     disrupted = max(0, snapshot.spec.replicas - len(ready))
     if disrupted >= granted:
         return 0
-    counted = sum(_is_counted(each, snapshot) for each in snapshot.groups if each.index not in ready)
+    counted = sum(_is_counted(group, snapshot) for group in snapshot.groups if group.index not in ready)
     return granted - max(0, disrupted - counted)
 
 
 def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]:
-    """The PodDisruptionBudget over all pods of a set; those that are not ready may always be evicted."""
+    """The PodDisruptionBudget for all pods of a set; pods that are not ready may always be evicted."""
     name = name_of(lws)
     return {
         "apiVersion": "policy/v1",
@@ -103,10 +103,10 @@ def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]
 
 
 def _is_counted(group: GroupFacts, snapshot: SetSnapshot) -> bool:
-    """Whether the disruption controller is certain to miss a pod of a group that is not ready, until it is.
+    """Whether the disruption controller counts a missing pod of a group for as long as it is not ready.
 
-    Not from the moment in which its leader or its last worker goes: soon its workers are gone and count no
-    more, and then a leader that is ready is all that it sees.
+    It does not once the leader or the last worker is being deleted: the workers are soon gone and no longer
+    counted, and then the disruption controller sees only a ready leader.
     """
     workers = group.workers
     if workers is None:
@@ -116,11 +116,11 @@ def _is_counted(group: GroupFacts, snapshot: SetSnapshot) -> bool:
 
 
 def _put_back(stored: Object, intent: Object) -> Plan:
-    known, wanted = stored.get("spec") or {}, dict(intent["spec"])
-    if "unhealthyPodEvictionPolicy" not in known:
-        # Kubernetes before 1.27 drops it.
-        del wanted["unhealthyPodEvictionPolicy"]
-    ours = {field: value for field, value in known.items() if field in wanted or field == "minAvailable"}
-    changed = merge_patch(ours, wanted)
+    existing, desired = stored.get("spec") or {}, dict(intent["spec"])
+    if "unhealthyPodEvictionPolicy" not in existing:
+        # Kubernetes before 1.27 drops this field.
+        del desired["unhealthyPodEvictionPolicy"]
+    ours = {field: value for field, value in existing.items() if field in desired or field == "minAvailable"}
+    changed = merge_patch(ours, desired)
     patch = {**({"spec": changed} if changed is not None else {}), **name_label(stored, intent)}
     return repair(stored, {f"evictions may take {intent['spec']['maxUnavailable']} more groups": patch})

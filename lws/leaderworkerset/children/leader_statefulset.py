@@ -1,7 +1,7 @@
-"""Plan the leader StatefulSet, and which leaders to delete before it is written.
+"""Plan the leader StatefulSet of a set: create, update, replace leaders, retry pods that were rejected.
 
-Out: writes in this order: revision, checkpoint, deletions of leaders, StatefulSet. Pods that the StatefulSet
-controller gave up creating are retried.
+Writes are ordered so that a crash loses nothing: the revision, the position of the rollout in the status, the
+leaders to delete, then the StatefulSet.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _TEMPLATE, _STRATEGY = ("spec", "template"), ("spec", "updateStrategy")
 
 @dataclass(frozen=True, slots=True)
 class LeaderStep:
-    """A part of the plan, and the position of the rollout once it is carried out. has_moved: it changes."""
+    """A part of the plan, and the position of the rollout after it. has_moved: the position changes."""
 
     plan: Plan
     position: Position | None = None
@@ -68,7 +68,7 @@ class LeaderStep:
 
 
 def plan_leaders(snapshot: SetSnapshot, assessment: Assessment) -> LeaderStep:
-    """Intent before deed: what a crash must not lose is written first."""
+    """Plan the next step of the leader StatefulSet."""
     child = Child(assessment.ownership, snapshot.leader, "the former leader StatefulSet")
     blocked = plan_obstacle(snapshot.owner, child)
     return (
@@ -77,35 +77,39 @@ def plan_leaders(snapshot: SetSnapshot, assessment: Assessment) -> LeaderStep:
 
 
 def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> LeaderStep:
-    lws, leader, known = snapshot.lws, snapshot.leader, remembered_position(snapshot.lws)
-    told = state.statefulset
+    lws, leader, position_recorded = snapshot.lws, snapshot.leader, remembered_position(snapshot.lws)
+    stored = state.statefulset
     rollout = plan_rollout(state)
-    if leader is None or told is None:
+    if leader is None or stored is None:
         created = _create_leaders(snapshot, choice, rollout)
         return LeaderStep(Plan(((*choice.actions, created),), waiting_for=rollout.waiting_for))
-    if known is not None and not told.is_current and not (told.observed or current_revision_of(leader)):
-        # A StatefulSet learns the former of its two templates by its first report.
+    if (
+        position_recorded is not None
+        and not stored.is_current
+        and not (stored.observed or current_revision_of(leader))
+    ):
+        # The older of the two templates of a StatefulSet is only known after its first status update.
         waiting_for = "the StatefulSet controller to report on the revision that the set came from"
         patience = timing.REPORT_WITHIN.total_seconds()
         return LeaderStep(Plan((choice.actions,), waiting_for=waiting_for, again_after=patience))
-    unseen = _unseen_surge(snapshot, state, told, rollout)
+    unseen = _unseen_surge(snapshot, state, stored, rollout)
     if unseen is not None:
         rollout = plan_rollout(replace(state, stays=True))
     if snapshot.leaders_refused:
-        # They would come back as they were, and be deleted once more with every try.
-        rollout = rollout.within(told)
+        # Leaders would be recreated on the old template, and deleted again at every attempt.
+        rollout = rollout.within(stored)
     position = Position(choice.name, rollout.partition)
     guard = _guard(lws, leader, position, choice.key)
     applying = _apply_leaders(snapshot, leader, choice, rollout)
-    applying = _telling_leftovers(snapshot, told, state.groups, applying)
+    applying = _telling_leftovers(snapshot, stored, state.groups, applying)
     going = _replace_leaders(snapshot, choice, rollout)
-    rehearsal = _rehearse(applying) if going and not told.is_current else ()
+    rehearsal = _rehearse(applying) if going and not stored.is_current else ()
     sequence = (*choice.actions, *guard, *rehearsal, *going, *applying)
-    # Leaders that the partition covers already have nothing to wait for.
-    newly = [each for index, each in zip(rollout.replace, going, strict=True) if index < told.partition]
+    # Leaders at or above the stored partition need not wait.
+    newly = [delete for index, delete in zip(rollout.replace, going, strict=True) if index < stored.partition]
     small_step = Postponable(Reference.to(leader), (*guard, *newly, *applying))
-    # A StatefulSet controller that falls silent must not hold the rollout until the next resync.
-    report_due = timing.REPORT_WITHIN.total_seconds() if told.awaited else None
+    # If the StatefulSet controller stops reporting, the rollout must not wait for the next resync.
+    report_due = timing.REPORT_WITHIN.total_seconds() if stored.awaited else None
     planned = Plan(
         (sequence,),
         again_after=soonest((report_due, unseen)),
@@ -118,10 +122,9 @@ def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> LeaderS
 def _unseen_surge(
     snapshot: SetSnapshot, state: RolloutState, told: LeaderStatefulSet, rollout: Rollout
 ) -> float | None:
-    """Seconds until everybody can have seen the surge; None where nothing has to wait for that.
+    """Seconds until other controllers have had time to see the surge; None if no step has to wait for it.
 
-    The step that comes right after the surge never waits. Later ones may give it back, and end that others
-    count with it.
+    The first step after the surge never waits. Later ones may remove the surge while others still rely on it.
     """
     goes_on = rollout.partition < told.partition < state.replicas or rollout.replicas < told.replicas
     is_scaled = not told.is_current or told.last_replicas != state.replicas
@@ -129,22 +132,20 @@ def _unseen_surge(
         return None
     surge = range(state.replicas, told.replicas)
     created = (moment_of(group.created) for group in snapshot.groups if group.index in surge)
-    ages = [abs(snapshot.now - each) for each in created if each is not None]
+    ages = [abs(snapshot.now - moment) for moment in created if moment is not None]
     unseen = timing.SURGE_SHOWN - min(ages, default=timing.SURGE_SHOWN)
     return unseen.total_seconds() if unseen > timedelta(0) else None
 
 
 def _rehearse(applying: Iterable[Action]) -> tuple[Apply, ...]:
-    """A new template may be refused, by validation or by a policy, and leaders that went for it would come
-    back as they were.
-    """
-    found = (each for each in applying if isinstance(each, Apply))
+    """Dry-run a new template: if it is rejected, deleted leaders would be recreated on the old one."""
+    applies = (action for action in applying if isinstance(action, Apply))
     why = "would it be taken: what goes before it comes back by it"
-    return tuple(replace(each, why=why, announce=(), is_rehearsal=True) for each in found)
+    return tuple(replace(apply, why=why, announce=(), is_rehearsal=True) for apply in applies)
 
 
 def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[Action, ...]:
-    """What must be remembered before the StatefulSet is told; nothing where it stays where it is."""
+    """Record the position before the StatefulSet is updated; nothing if it does not change."""
     is_new = key_of_template(leader) != key
     if not is_new and position.partition == partition_of(leader):
         return ()
@@ -175,7 +176,7 @@ def _apply_leaders(
     update = RollingUpdate(rollout.partition, rollout.replicas, statefulset_max_unavailable(snapshot.spec))
     intent = build_leader_statefulset(snapshot.spec, choice.key, update, stored)
     paths = patches.changed_paths(intent, stored, FIELD_MANAGER, _is_kept)
-    # Without these labels it would drop out of every stream, or count as another revision.
+    # Without these labels no watch would select it, or it would count as another revision.
     lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))
     if not paths or (not lost and _is_fought_over(snapshot, stored, intent)):
         return ()
@@ -192,7 +193,9 @@ def _apply_leaders(
 
 
 def _take_off_tools_own(stored: Object) -> tuple[Merge, ...]:
-    """What an apply leaves, because somebody else has written it."""
+    """Remove labels and annotations of deployment tools that an apply keeps, because another client owns
+    them.
+    """
     patch = without_tools_own(stored, {})
     if all(
         patches.is_owned(stored, FIELD_MANAGER, ("metadata", field, key))
@@ -208,13 +211,13 @@ def _take_off_tools_own(stored: Object) -> tuple[Merge, ...]:
 def _beside_template(
     intent: Object, stored: Object, paths: Sequence[patches.Path]
 ) -> Mapping[str, Any] | None:
-    """A patch in place of the apply, where that could bring fields of the template that were dropped once.
+    """Return a patch to use instead of an apply that could add template fields the API server dropped before.
 
-    Since then their feature gate may have been opened, and every leader would be rolled at the pace of the
-    StatefulSet controller, for a number of groups or a label. The next template brings them.
+    If their feature gate was enabled since, applying them for a mere change of replicas or labels would make
+    the StatefulSet controller roll every leader at its own pace. The next template includes these fields.
     """
     if any(path[:2] in (_TEMPLATE, _STRATEGY) for path in paths):
-        # Steps of a rollout are applied: when that was, tells how long a report on it may take.
+        # Steps of a rollout are applied: the time of the apply shows how long a report on it may take.
         return None
     if not patches.was_dropped_below(intent, stored, FIELD_MANAGER, _TEMPLATE):
         return None
@@ -222,12 +225,12 @@ def _beside_template(
 
 
 def _is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> bool:
-    """This very intent was applied already, and what differs since then is no change of the spec."""
+    """Whether this intent was applied already, and the spec has not changed since."""
     return snapshot.applied == (patches.digest(intent), stored["metadata"].get("generation", 0))
 
 
 def _is_kept(path: patches.Path) -> bool:
-    """What an earlier release copied to the StatefulSet stays until the next rollout writes it anyway."""
+    """Whether an earlier release copied this to the StatefulSet: it is kept until the next rollout."""
     return path[:1] == ("metadata",) and path[1] in ("labels", "annotations") and is_tools_own(path[-1])
 
 
@@ -237,13 +240,13 @@ def _telling_leftovers(
     groups: Sequence[GroupState],
     applying: tuple[Apply | Merge, ...],
 ) -> tuple[Apply | Merge, ...]:
-    """The write that scales the set down, with the Event about groups that stay. stored: before it."""
+    """Add the Event about unready groups that a scale-down keeps. stored: state before the scale-down."""
     wanted = snapshot.spec.replicas
     if stored.last_replicas is None or wanted >= stored.last_replicas:
         return applying
-    found = leftovers(groups, {group.index: group.leader for group in snapshot.groups}, wanted)
-    said = events.left_behind(snapshot.lws, wanted, stored.replicas, found)
-    return (*(replace(each, announce=(*each.announce, *said)) for each in applying[:1]), *applying[1:])
+    kept = leftovers(groups, {group.index: group.leader for group in snapshot.groups}, wanted)
+    added = events.left_behind(snapshot.lws, wanted, stored.replicas, kept)
+    return (*(replace(write, announce=(*write.announce, *added)) for write in applying[:1]), *applying[1:])
 
 
 def _replace_leaders(snapshot: SetSnapshot, choice: Choice, rollout: Rollout) -> tuple[Action, ...]:
@@ -274,42 +277,46 @@ _MOST_AT_ONCE = timing.RETRY_NEXT_PODS_AFTER // timing.RETRY_PODS_EACH
 
 
 def plan_retries(snapshot: SetSnapshot) -> Plan:
-    """Those that have waited longest come first."""
+    """Make controllers retry pods that were rejected; StatefulSets that have waited longest come first."""
     refused = _refused(snapshot)
     pause = max(timing.RETRY_PODS_AFTER, len(refused) * timing.RETRY_PODS_EACH)
-    waits = [(_last_try(each, snapshot) + pause - snapshot.now, each) for each in refused]
-    due = sorted((each for each in waits if each[0] <= timedelta()), key=lambda each: each[0])
+    waits = [
+        (_last_try(statefulset, snapshot) + pause - snapshot.now, statefulset) for statefulset in refused
+    ]
+    due = sorted((pair for pair in waits if pair[0] <= timedelta()), key=lambda pair: pair[0])
     again_after = [wait for wait, _ in waits if wait > timedelta()]
     if due:
         again_after.append(timing.RETRY_NEXT_PODS_AFTER if len(due) > _MOST_AT_ONCE else pause)
     return Plan(
-        sequences=tuple((_retry(each, snapshot.now),) for _, each in due[:_MOST_AT_ONCE]),
-        again_after=soonest(each.total_seconds() for each in again_after),
+        sequences=tuple((_retry(statefulset, snapshot.now),) for _, statefulset in due[:_MOST_AT_ONCE]),
+        again_after=soonest(wait.total_seconds() for wait in again_after),
     )
 
 
 def _refused(snapshot: SetSnapshot) -> list[Object]:
-    """StatefulSets of the set that are short of pods for that, the leaders' first."""
+    """StatefulSets of the set that lack pods because of a rejection; the leader StatefulSet comes first."""
     if not snapshot.refused_at:
         return []
     leader, uid = snapshot.leader, uid_of(snapshot.lws)
-    # Any write that succeeds would count as the end of a refusal of what the leaders' is to be told.
+    # Any successful write would count as the end of the rejection of the leader StatefulSet's update.
     may_change = leader is not None and is_controlled_by(leader, uid) and not snapshot.leaders_refused
     workers = (group.workers for group in snapshot.groups if not group.leader_terminating)
     return [
-        each
-        for each in (leader if may_change else None, *workers)
-        if each is not None and each["metadata"]["uid"] in snapshot.refused_at and not is_terminating(each)
+        statefulset
+        for statefulset in (leader if may_change else None, *workers)
+        if statefulset is not None
+        and statefulset["metadata"]["uid"] in snapshot.refused_at
+        and not is_terminating(statefulset)
     ]
 
 
 def _last_try(statefulset: Object, snapshot: SetSnapshot) -> datetime:
-    """When its controller last tried, as far as that is known."""
+    """When its controller last tried to create pods, as far as known."""
     retried_at = moment_of(annotations_of(statefulset).get(PODS_RETRIED_AT_ANNOTATION))
     moments = (retried_at, snapshot.refused_at[statefulset["metadata"]["uid"]])
-    # A clock that is so far ahead is not believed.
+    # Times further in the future than clock skew explains are ignored.
     latest = snapshot.now + timedelta(seconds=timing.SKEW_SECONDS)
-    return max((each for each in moments if each is not None and each <= latest), default=_NEVER)
+    return max((moment for moment in moments if moment is not None and moment <= latest), default=_NEVER)
 
 
 def _retry(statefulset: Object, now: datetime) -> Merge:

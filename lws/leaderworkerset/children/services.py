@@ -1,7 +1,7 @@
-"""The Services of a set: the headless one of its pods, and the one that leads clients to its leaders.
+"""Plan the Services of a set: the headless Service of its pods, and the Service of its leaders.
 
-In: a SetSnapshot. Out: a part of the plan of a set: a Service is made, adopted, put back or taken away. Pods
-find each other by the headless one before they are ready; the other leads to leaders that are ready.
+Pods resolve each other through the headless Service before they are ready; clients reach ready leaders
+through the other.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL, Subdomain
 
 
 def leader_service_name(set_name: str) -> str:
-    """The name of the Service of the leaders of a set."""
     return f"{set_name}-leader"
 
 
 def plan_leader_service(snapshot: SetSnapshot) -> Plan:
-    """The set has the Service if and only if it asks for one."""
+    """Create, update or delete the Service of leaders as the spec requests."""
     lws, owner, stored = snapshot.lws, snapshot.owner, snapshot.leader_service
     if snapshot.spec.leader_service is None:
         return plan_unwanted(owner, stored, "the set asks for no Service of leaders")
@@ -65,38 +64,39 @@ def build_leader_service(lws: Object) -> dict[str, Any]:
 
 
 def ports_of(requested: Mapping[str, Any], template: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The ports that the set asks for; where it names none, those that containers of its leaders declare.
+    """The requested ports; if none are requested, the ports that containers of the leader template declare.
 
-    Declared ports keep their names, by which pods are told: so their numbers may change from one revision to
-    the next. Of several with one number and protocol the first counts.
+    Declared ports are targeted by name, so their numbers may differ between revisions. Of several with the
+    same number and protocol the first is used.
     """
     if ports := requested.get("ports"):
-        return [_port(each) for each in ports]
-    found: dict[tuple[int, str], dict[str, Any]] = {}
+        return [_port(port) for port in ports]
+    ports_by_number: dict[tuple[int, str], dict[str, Any]] = {}
     for container in (template.get("spec") or {}).get("containers") or ():
-        for each in container.get("ports") or ():
-            number, protocol = each["containerPort"], each.get("protocol") or LeaderServiceProtocol.TCP.value
-            name = each.get("name") or f"{protocol.lower()}-{number}"
+        for declared in container.get("ports") or ():
+            number = declared["containerPort"]
+            protocol = declared.get("protocol") or LeaderServiceProtocol.TCP.value
+            name = declared.get("name") or f"{protocol.lower()}-{number}"
             port = {
                 "name": name,
                 "port": number,
                 "protocol": protocol,
-                "targetPort": each.get("name") or number,
+                "targetPort": declared.get("name") or number,
             }
-            found.setdefault((number, protocol), port)
-    return _named_once(found.values())
+            ports_by_number.setdefault((number, protocol), port)
+    return _named_once(ports_by_number.values())
 
 
 def _named_once(ports: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Two containers may call ports the same; a Service may not."""
-    made: list[dict[str, Any]] = []
+    """Rename duplicates: two containers may use the same port name, a Service may not."""
+    renamed: list[dict[str, Any]] = []
     taken: set[str] = set()
     for port in ports:
         if port["name"] in taken:
             port = {**port, "name": f"{port['protocol'].lower()}-{port['port']}", "targetPort": port["port"]}
         taken.add(port["name"])
-        made.append(port)
-    return made
+        renamed.append(port)
+    return renamed
 
 
 def _port(requested: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _without_ports() -> Plan:
 
 
 def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
-    """Make it where a group needs it, take it away when the last such group is gone.
+    """Create the headless Service if a group needs it; delete it with the last such group.
 
     is_done: no group is waiting to be updated.
     """
@@ -136,22 +136,26 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
 
 
 def _is_needed(snapshot: SetSnapshot) -> bool:
-    """Groups whose turn in a rollout has not come keep the subdomain of their own revision."""
+    """Whether any group needs it; groups that are not updated yet keep the subdomain of their revision."""
     if snapshot.spec.subdomain_policy == SubdomainPolicy.SHARED:
         return True
-    running = (each for each in snapshot.revisions if each.key in snapshot.live_keys and not each.broken)
+    running = (
+        revision
+        for revision in snapshot.revisions
+        if revision.key in snapshot.live_keys and not revision.broken
+    )
     return SubdomainPolicy.SHARED in _policies(snapshot, running)
 
 
 def _was_needed(snapshot: SetSnapshot) -> bool:
-    """Only where the history shows a change of the policy, and only if all that runs is known.
+    """Whether the history shows that the policy changed, with all running revisions known.
 
-    Earlier releases left the Service behind: what they left stays as they left it.
+    Otherwise an earlier release left the Service behind, and it is kept.
     """
-    recorded = [each for each in snapshot.revisions if not each.broken]
+    recorded = [revision for revision in snapshot.revisions if not revision.broken]
     is_known = all(find(recorded, key) is not None for key in snapshot.live_keys)
     return is_known and SubdomainPolicy.SHARED in _policies(snapshot, recorded)
 
 
 def _policies(snapshot: SetSnapshot, recorded: Iterable[Recorded]) -> set[SubdomainPolicy]:
-    return {subdomain_policy_of(restore(snapshot.lws, each)) for each in recorded}
+    return {subdomain_policy_of(restore(snapshot.lws, revision)) for revision in recorded}

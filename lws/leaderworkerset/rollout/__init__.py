@@ -1,1 +1,1 @@
-"""The rollout of a set, in numbers only."""
+"""Move a set from one revision, or number of groups, to another."""

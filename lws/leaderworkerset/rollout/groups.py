@@ -1,4 +1,4 @@
-"""Reduce groups and the leader StatefulSet to the small frozen values that rollout and status decide from."""
+"""Reduce groups and the leader StatefulSet to the small frozen values that rollout and status use."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, SIZE_ANNOTATION
 FIELD_MANAGER = "lws"
 
 _INDEX = attrgetter("index")
-# Passes over the set, and over a group of it that fails, judge all groups, each by marks of their own.
+# Two kinds of passes cache states with different keys: those of the set and those of a failing group.
 _ASKERS = 2
 
 
-# No slots: what follows from it is kept with it.
+# No slots: derived values are cached.
 @dataclass(frozen=True)
 class GroupState:
-    """One group that has a leader pod. A group without one has no state at all: it is missing.
+    """One group that has a leader pod. A group without one is missing and has no state.
 
     ready: leader Running, Ready and not terminating; its own workers settled, or none needed.
-    formed: everything it is made of exists: the leader and, unless its size is 1, its worker StatefulSet.
-    outdated: the leader or its worker StatefulSet carries another revision key than the wanted one.
+    formed: all its objects exist: the leader and, unless its size is 1, its worker StatefulSet.
+    outdated: the leader or its worker StatefulSet has another revision key than the target.
     terminating: the leader is being deleted; it may serve for a while, but never counts as ready.
-    leader_ready: the leader alone is Running, Ready and not terminating; more a StatefulSet controller does
-    not see.
+    leader_ready: the leader is Running, Ready and not terminating; a StatefulSet controller sees no more.
     replaceable: the leader is not on the update revision of the leader StatefulSet: a new one would differ.
-    gate: the scheduling gate that the leader waits for; empty where it waits for none.
+    gate: the scheduling gate of the leader; empty if it has none.
     """
 
     index: int
@@ -51,7 +50,7 @@ class GroupState:
 
     @cached_property
     def updated(self) -> bool:
-        """Leader and workers exist and carry the wanted key."""
+        """Leader and workers exist and have the target key."""
         return self.formed and not self.outdated
 
     @cached_property
@@ -61,10 +60,10 @@ class GroupState:
 
     @property
     def broken(self) -> bool:
-        """Outdated, not ready and not on its way out: it serves nobody and will not be kept.
+        """Outdated, not ready and not terminating: replacing it costs no availability.
 
-        Told by what shows, never by how long: an old group that is still starting looks the same, and losing
-        it costs the same, nothing. Groups on the target revision are never called broken: they get time.
+        Time plays no role: an outdated group that is still starting counts as broken too, and replacing it
+        costs nothing either. Groups on the target revision are never broken: they get time to start.
         """
         return self.outdated and not self.ready and not self.terminating
 
@@ -76,14 +75,14 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class LeaderStatefulSet:
-    """The position of a rollout, as the leader StatefulSet keeps it.
+    """The position of a rollout, as stored in the leader StatefulSet.
 
     replicas, partition: as stored.
-    last_replicas: `spec.replicas` of the set when it was last applied; None if that is missing or garbled.
-    is_current: its template carries the wanted key.
-    observed: its controller has reported on it as it stands.
-    awaited: that report is still out, but our write is young and a report can be expected.
-    max_unavailable: as stored, None where the feature MaxUnavailableStatefulSet is off.
+    last_replicas: `spec.replicas` of the set when it was last applied; None if missing or unreadable.
+    is_current: its template has the target key.
+    observed: its controller has observed the current generation.
+    awaited: it has not, but the last write is recent, so that it is expected to.
+    max_unavailable: as stored, None if the feature MaxUnavailableStatefulSet is off.
     """
 
     replicas: int
@@ -97,7 +96,7 @@ class LeaderStatefulSet:
 
 @dataclass(frozen=True, slots=True)
 class DesiredGroups:
-    """What groups are measured by.
+    """The revision that groups are compared with.
 
     key: the target revision key. size_of: pods per group for each recorded key. update_revision: name of the
     leader StatefulSet's own update revision, empty before its controller's first report.
@@ -109,26 +108,26 @@ class DesiredGroups:
 
 
 def group_states(facts: Iterable[GroupFacts], wanted: DesiredGroups) -> tuple[GroupState, ...]:
-    """The state of every group that has a leader pod, by index; measured by the size of its own revision."""
+    """The state of every group that has a leader pod, by index. Its size is the one of its own revision."""
     marks: dict[str | None, Hashable] = {}
-    found = []
+    states = []
     for group in sorted(facts, key=_INDEX):
         key = group.leader_key
         if key not in marks:
             marks[key] = (wanted.key, wanted.update_revision, wanted.size_of.get(key or ""))
-        # Of a thousand groups few have changed since the last pass over their set, and nothing else tells.
+        # Of a thousand groups, few have changed since the last pass: reuse the cached state of the others.
         state = group.judged.get(marks[key])
         if state is None:
             state = _group_state(group, wanted)
             if len(group.judged) == _ASKERS:
                 group.judged.clear()
             group.judged[marks[key]] = state
-        found.append(state)
-    return tuple(found)
+        states.append(state)
+    return tuple(states)
 
 
 def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderStatefulSet:
-    """The position that a leader StatefulSet of ours keeps; `key` is the target revision key."""
+    """Read the position from our leader StatefulSet; `key` is the target revision key."""
     observed = statefulsets.is_observed(statefulset)
     return LeaderStatefulSet(
         replicas=statefulsets.wanted_replicas(statefulset),
@@ -153,14 +152,14 @@ def _group_state(group: GroupFacts, wanted: DesiredGroups) -> GroupState:
         outdated=group.leader_key != wanted.key or (counts_workers and group.worker_key != wanted.key),
         terminating=terminating,
         leader_ready=leader_ready,
-        # Without the label nothing says that the pod would come back the same.
+        # Without the label, nothing shows that the pod would be recreated unchanged.
         replaceable=labels_of(group.leader).get(STATEFULSET_REVISION_LABEL) != wanted.update_revision,
         gate=gate_of(group.leader),
     )
 
 
 def _size(group: GroupFacts, size_of: Mapping[str, int]) -> int | None:
-    """Size by the leader's revision, or if that is lost by the leader's template; None where nobody knows."""
+    """Size in the leader's revision, or if that is lost in its annotations; None if unknown."""
     size = size_of.get(group.leader_key or "")
     return size if size is not None else whole_number(annotations_of(group.leader).get(SIZE_ANNOTATION))
 

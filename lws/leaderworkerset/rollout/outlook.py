@@ -1,4 +1,4 @@
-"""Describe which groups a change restarts, for commands and webhook alike."""
+"""Describe which groups a change of a set restarts, in the same words for commands and webhook."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from lws.leaderworkerset.rollout.state import Budget
 
 
 def restarts(groups: Sequence[int], budget: Budget, paused: bool) -> str:
-    """Which of them restart, and how: "groups 0 to 3 restart, by a rollout, one at a time"; empty for
-    none.
-    """
+    """Describe which groups restart and how: "groups 0 to 3 restart, by a rollout, one at a time"."""
     if not groups:
         return ""
-    said = f"{named(groups)} {'restarts' if len(groups) == 1 else 'restart'}"
+    subject = f"{named(groups)} {'restarts' if len(groups) == 1 else 'restart'}"
     if paused:
-        return f"{said} once the rollout is resumed"
-    return f"{said}, by a rollout{_pace(len(groups), budget)}"
+        return f"{subject} once the rollout is resumed"
+    return f"{subject}, by a rollout{_pace(len(groups), budget)}"
 
 
 def pinned(groups: Sequence[int]) -> str:
-    """Which of them the partition keeps from it; empty for none."""
+    """Describe which groups the partition keeps from restarting; empty for none."""
     keep = "keeps its" if len(groups) == 1 else "keep their"
     return f"{named(groups)} {keep} revision until the partition is lowered" if groups else ""
 

@@ -1,19 +1,17 @@
-"""Decide the next step of a rollout: partition, replicas, leaders to replace, and why.
+"""Plan the next step of a rollout or scaling: partition, replicas, leaders to replace, and the reason.
 
-In: a `RolloutState`. Out: a `Rollout`.
-
-Partition and replicas are upstream's, except that
-- with a surge one group always stays: maxUnavailable acts as at most replicas - 1;
-- a budget of nothing at all acts as one unavailable group;
-- no step of ours leaves fewer groups ready than replicas - maxUnavailable, counted over all groups. Below
-  that, healthy groups go one at a time, and only where nothing but broken old groups has used the budget up;
-- a group that is stuck does not hold up those below it while there is budget left;
-- broken old groups go all at once, but no more than maxUnavailable are tried on a revision that none gets
-  ready on;
-- the only group of a set is given the new template and its turn at once;
-- there is a surge only while outdated groups remain, it goes only while replicas - maxUnavailable groups stay
-  ready, and a plain scale-down shrinks at once;
-- a missing or garbled record of the replicas last asked for counts as if nothing was scaled.
+Partition and replicas are the same as upstream, except that
+- with a surge at least one group is kept: maxUnavailable acts as at most replicas - 1;
+- a budget of 0 acts as one unavailable group;
+- no step leaves fewer ready groups than replicas - maxUnavailable, counted over all groups. Below that,
+  healthy groups are replaced one at a time, and only if broken outdated groups alone have used up the budget;
+- a stuck group does not block the groups below it while there is budget left;
+- broken outdated groups are replaced all at once, but at most maxUnavailable on a revision on which no group
+  becomes ready;
+- the only group of a set gets the new template and is replaced in the same step;
+- a surge exists only while outdated groups remain. It is removed only while replicas - maxUnavailable groups
+  stay ready. A plain scale-down takes effect at once;
+- without a readable record of the last requested replicas, nothing counts as scaled.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ __all__ = ["Rollout", "RolloutState", "is_small_step", "plan_rollout"]
 
 
 def plan_rollout(state: RolloutState) -> Rollout:
-    """The next step of a rollout, of a scaling, or of both; repeated, it comes to rest from any state."""
+    """Return the next step of a rollout, a scaling, or both. Repeated, it converges from any state."""
     if state.statefulset is None:
         return Rollout(state.floor, state.replicas, why=f"{reasons.counted(state.replicas)} to be created")
     moment = Moment(state, state.statefulset)
@@ -59,10 +57,9 @@ def plan_rollout(state: RolloutState) -> Rollout:
 
 
 def is_small_step(state: RolloutState, rollout: Rollout) -> bool:
-    """Nothing but the partition changes, by less than two thirds of the budget, and others will follow.
+    """Whether only the partition changes, by less than two thirds of the budget, and more steps will follow.
 
-    Each thing that a StatefulSet is told costs its controller a look at all pods, so that few groups can wait
-    for more.
+    After each update of a StatefulSet its controller checks all pods, so a few groups can wait for more.
     """
     stored = state.statefulset
     if stored is None or not stored.is_current or rollout.replicas != stored.replicas:
@@ -77,11 +74,11 @@ def _partition(moment: Moment) -> int:
     safe, needed = moment.reach(moment.allowance)
     covered = stored.partition
     if not stored.is_current:
-        # The new template counts from here on; wanted groups that exist are not touched before the next step.
+        # The new template only applies to new groups; existing ones are not touched before the next step.
         proposal = min(stored.replicas, wanted)
         covered = stored.replicas
         if moment.state.reached is not None and stored.observed:
-            # The StatefulSet was lost in the middle of this very rollout.
+            # The StatefulSet was lost during this rollout.
             proposal = min(proposal, moment.state.reached)
         elif moment.is_sole_group_due:
             proposal = 0
@@ -91,17 +88,17 @@ def _partition(moment: Moment) -> int:
         proposal = min(stored.partition, moment.ceiling)
     else:
         proposal = min(stored.partition, _window(moment), needed)
-    # A controller that is about to report would otherwise meet two partitions at once, and leaders that
-    # nobody prepared for the second.
+    # A StatefulSet controller that has not reported yet would otherwise see two changes of the partition at
+    # once, and could take leaders of the second that this controller has not deleted yet.
     lowest = covered if stored.awaited else min(covered, safe)
     return max(proposal, lowest, moment.state.floor)
 
 
 def _window(moment: Moment) -> int:
-    """The lower end of the original controller's window.
+    """The lower end of upstream's window.
 
-    As many groups below the finished tail as the budget has, less those that are not ready further down; then
-    on, for free, over neighbours within the window that are not ready or updated already.
+    The window has as many groups below the finished tail as the budget allows, less groups further down that
+    are not ready. It extends over adjacent groups that are not ready or already updated, at no cost.
     """
     replicas = moment.stored.replicas
     step = moment.state.budget.unavailable + replicas - moment.wanted
@@ -125,7 +122,7 @@ def _replicas(moment: Moment, partition: int) -> int:
 
 
 def _surged(moment: Moment) -> int:
-    """Groups wanted plus as much surge as outdated and unready ones among them still call for."""
+    """Desired groups plus the surge that outdated and unready groups among them still require."""
     unsettled = moment.wanted
     if moment.stored.is_current:
         if not moment.is_any_outdated(moment.wanted):
@@ -137,11 +134,11 @@ def _surged(moment: Moment) -> int:
 
 
 def paused_position(moment: Moment) -> tuple[int, int]:
-    """Partition and replicas of a paused rollout: no group moves to another revision, scaling goes on.
+    """Partition and replicas of a paused rollout: no group changes its revision, scaling still works.
 
-    The partition rises to the lowest group that is on the target revision already: a group below it that is
-    lost comes back as it was. It never covers an outdated group. A surge stays as large as it is, because the
-    groups it stands in for may be down.
+    The partition rises to the lowest group on the target revision, so that lost groups below it are recreated
+    on their revision. No outdated group is at or above it. The surge keeps its size, because the groups that
+    it replaces may not be ready.
     """
     partition = max(_paused_partition(moment), moment.state.floor)
     return partition, _paused_replicas(moment, partition)
@@ -154,8 +151,8 @@ def _paused_partition(moment: Moment) -> int:
     if stored.is_current and not outdated:
         return stored.partition
     lowest = min((index for index in updated if index < stored.replicas), default=stored.replicas)
-    # After a change back it is the low groups that match: those above them must not be taken. Nor those that
-    # were scaled away a moment ago, have not gone yet, and are wanted again.
+    # After a rollback it is the low groups that match: the groups above must not be replaced. Nor must groups
+    # that were scaled away a moment ago, still exist, and are desired again.
     staying = max(stored.replicas, moment.wanted)
     return max([lowest, *(index + 1 for index in outdated if index < staying)])
 
@@ -169,17 +166,16 @@ def _paused_replicas(moment: Moment, partition: int) -> int:
 
 
 def leaders_to_replace(moment: Moment, partition: int, replicas: int) -> tuple[int, ...]:
-    """Leaders to delete in the foreground before the StatefulSet is told `partition` and `replicas`.
+    """Leaders to delete in the foreground before `partition` and `replicas` are applied.
 
-    A StatefulSet controller deletes the highest outdated leader in the very sync that first sees a lower
-    partition, in the background, so that old workers and a new leader share host names for a while. Therefore
-    - leaders that it would take at once must be on their way out before it sees the partition: it passes over
-      pods that are terminating;
-    - all others of the window follow once it has reported on template and partition: before that it could
-      bring them back on the old template. It would take them one by one, or none at all behind one that is
-      stuck.
-    Healthy ones go as far as the budget allows, broken ones always. Where the controller is not known to keep
-    up, nothing is deleted. A leader that came back old all the same is simply found here again.
+    As soon as a StatefulSet controller sees a lower partition, it deletes the highest outdated leader in the
+    background, so that old workers and a new leader share host names for a while. Therefore
+    - leaders that it would delete at once must be terminating before it sees the partition: it skips
+      terminating pods;
+    - all others of the window follow once it has observed template and partition: before that it could
+      recreate them on the old template. It would delete them one by one, or none behind a stuck one.
+    Healthy leaders are deleted as far as the budget allows, broken ones always. While the controller lags
+    behind, nothing is deleted. A leader that was recreated on the old template is deleted again.
     """
     stored = moment.stored
     if not stored.observed:
@@ -198,32 +194,31 @@ def leaders_to_replace(moment: Moment, partition: int, replicas: int) -> tuple[i
 
 
 def _replaceable(moment: Moment, start: int, end: int) -> list[int]:
-    """Outdated leaders of a range that would come back updated, highest first; terminating ones go anyway."""
-    found = (moment.groups[index] for index in reversed(range(start, end)) if moment.is_outdated(index))
-    # As long as the new template is not even stored, what the StatefulSet calls its update revision is the
-    # old one.
+    """Outdated leaders of a range that would be recreated updated, highest first, except terminating ones."""
+    outdated = (moment.groups[index] for index in reversed(range(start, end)) if moment.is_outdated(index))
+    # Until the new template is stored, the update revision of the StatefulSet is the old one.
     return [
         group.index
-        for group in found
+        for group in outdated
         if not group.terminating and (group.replaceable or not moment.stored.is_current)
     ]
 
 
-def _taken_at_once(moment: Moment, partition: int, replicas: int, gone: Container[int]) -> list[int]:
+def _taken_at_once(moment: Moment, partition: int, replicas: int, deleted: Container[int]) -> list[int]:
     """Leaders that the StatefulSet controller deletes as soon as it sees `partition` and `replicas`.
 
-    gone: leaders that are deleted before it looks. (Kubernetes 1.37, podManagementPolicy Parallel. Earlier
-    ones that know `maxUnavailable` take the same or fewer.)
+    deleted: leaders that are deleted before. (Kubernetes 1.37, podManagementPolicy Parallel. Earlier releases
+    with `maxUnavailable` delete the same or fewer.)
     """
-    candidates = [index for index in _replaceable(moment, partition, replicas) if index not in gone]
+    candidates = [index for index in _replaceable(moment, partition, replicas) if index not in deleted]
     down = [
         index
         for index in range(replicas)
-        if index in gone or index not in moment.groups or not moment.groups[index].leader_ready
+        if index in deleted or index not in moment.groups or not moment.groups[index].leader_ready
     ]
     if moment.stored.max_unavailable is not None:
         available = [index for index in candidates if index not in down]
         spared = available[max(0, moment.stored.max_unavailable - len(down)) :]
         return [index for index in candidates if index not in spared]
-    # One at a time from the top: it stops at the first leader that is missing or starting.
+    # One at a time from the top, up to the first leader that is missing or starting.
     return [index for index in candidates[:1] if all(other <= index for other in down)]

@@ -1,4 +1,4 @@
-"""Describe a step of a rollout for logs and plans: why it is taken, and what the next one waits for."""
+"""Describe why a rollout step is taken and what the next one waits for, in one line for logs and plans."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def why_replicas(moment: Moment, replicas: int) -> str:
 
 
 def why_replace(moment: Moment, replace: tuple[int, ...]) -> str:
-    """Which leaders are replaced by us, and which of them served nobody; empty for none."""
+    """Which leaders this controller deletes, and which of them were not ready; empty for none."""
     healthy = [index for index in replace if moment.is_ready(index)]
     broken = [index for index in replace if not moment.is_ready(index)]
-    said = [f"replacing {named(healthy)}"] if healthy else []
-    return "; ".join(said + ([f"replacing {named(broken)}, not ready anyway"] if broken else []))
+    parts = [f"replacing {named(healthy)}"] if healthy else []
+    return "; ".join(parts + ([f"replacing {named(broken)}, not ready anyway"] if broken else []))
 
 
 def waiting_for(moment: Moment, replicas: int) -> str:
-    """What has to happen before there is a next step; empty if nothing has to."""
+    """What must happen before the next step; empty for nothing."""
     if moment.state.outdated and not moment.stored.observed:
         return "the StatefulSet controller to report on the last change"
     ready = moment.state.ready
@@ -53,7 +53,7 @@ def waiting_for(moment: Moment, replicas: int) -> str:
 
 
 def named(indices: Iterable[int]) -> str:
-    """Groups by index: "group 3", "groups 0 to 2, 5"; of many runs the first five; empty for none."""
+    """Groups by index: "group 3", "groups 0 to 2, 5"; at most five ranges; empty for none."""
     texts = runs(indices, " to ")
     if not texts or (len(texts) == 1 and texts[0].isdigit()):
         return "".join(f"group {text}" for text in texts)
@@ -61,16 +61,16 @@ def named(indices: Iterable[int]) -> str:
 
 
 def runs(indices: Iterable[int], joint: str) -> list[str]:
-    """Indices in order, each run of them as its first and last: "0-2", "5"."""
-    found: list[list[int]] = []
+    """Indices in order, as ranges: "0-2", "5"."""
+    ranges: list[list[int]] = []
     for index in sorted(indices):
-        if found and found[-1][-1] == index - 1:
-            found[-1][1:] = [index]
+        if ranges and ranges[-1][-1] == index - 1:
+            ranges[-1][1:] = [index]
         else:
-            found.append([index])
-    return [joint.join(map(str, each)) for each in found]
+            ranges.append([index])
+    return [joint.join(map(str, bounds)) for bounds in ranges]
 
 
 def counted(groups: int) -> str:
-    """A number of groups: "1 group", "4 groups"."""
+    """A number with its noun: "1 group", "4 groups"."""
     return f"{groups} group{'' if groups == 1 else 's'}"

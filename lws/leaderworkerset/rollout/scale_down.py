@@ -1,7 +1,7 @@
-"""Find unready groups that a scale-down keeps.
+"""Find unready or cheaper groups that a scale-down keeps.
 
-StatefulSets delete the highest index first, ready or not. `ordinals.start` could only release the lowest
-indices, and would rename every group created after that.
+StatefulSets remove the highest index first, ready or not. `ordinals.start` could only remove the lowest
+indices, and would change the names of later groups.
 """
 
 from __future__ import annotations
@@ -15,37 +15,39 @@ from lws.kube.quantities import INT32, whole_number
 from lws.leaderworkerset.rollout.groups import GroupState
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
-"""Says which pods should go first (KEP-2255): those that cost least; 0 where it is missing."""
+"""Pods with the lowest cost should be deleted first (KEP-2255); 0 by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A group that stays while a better one goes. why: in a few words."""
+    """A group that is kept while a better one is deleted. why: a few words."""
 
     index: int
     why: str
 
 
 def leftovers(groups: Iterable[GroupState], leaders: Mapping[int, Object], replicas: int) -> list[Leftover]:
-    """Groups below `replicas` that are not ready, or marked as cheaper than a ready one that goes.
+    """Groups below `replicas` that are not ready, or have a lower deletion cost than a deleted ready one.
 
-    leaders: their pods, by index. Empty where no ready group goes.
+    leaders: their pods, by index. Empty if no ready group is deleted.
     """
     states = tuple(groups)
-    going = [_cost(leaders.get(each.index)) for each in states if each.index >= replicas and each.ready]
-    if not going:
+    deleted_costs = [
+        _cost(leaders.get(group.index)) for group in states if group.index >= replicas and group.ready
+    ]
+    if not deleted_costs:
         return []
-    found = []
-    for each in sorted(states, key=lambda state: state.index):
-        leader = leaders.get(each.index)
-        if each.index >= replicas or leader is None or is_terminating(leader):
+    kept = []
+    for group in sorted(states, key=lambda state: state.index):
+        leader = leaders.get(group.index)
+        if group.index >= replicas or leader is None or is_terminating(leader):
             continue
         cost = _cost(leader)
-        if not each.ready:
-            found.append(Leftover(each.index, "not ready"))
-        elif cost < max(going):
-            found.append(Leftover(each.index, f"pod-deletion-cost {cost}"))
-    return found
+        if not group.ready:
+            kept.append(Leftover(group.index, "not ready"))
+        elif cost < max(deleted_costs):
+            kept.append(Leftover(group.index, f"pod-deletion-cost {cost}"))
+    return kept
 
 
 def _cost(leader: Object | None) -> int:

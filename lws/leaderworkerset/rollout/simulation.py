@@ -1,10 +1,8 @@
-"""List the steps of a rollout from here to its end, if every new group becomes ready.
+"""Simulate the steps of a rollout from a given state to its end, assuming that every new group becomes ready.
 
-The planner plays against a model of the StatefulSet controller (Kubernetes 1.37, podManagementPolicy
-Parallel).
-
-The model has no time: both controllers do what they can, then every pod makes one move. Outdated groups that
-are not ready stay so.
+The planner runs against a model of the StatefulSet controller (Kubernetes 1.37, podManagementPolicy
+Parallel). The model has no time: both controllers act until nothing is left to do, then every pod advances
+one stage. Outdated groups that are not ready stay so.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import plan_rollout
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState
 
-# Each group costs a handful of steps; a set that needs more than this many never comes to rest.
+# Each group takes a handful of steps; a set that needs more than this never settles.
 _STEPS_PER_GROUP = 10
 _STEPS_AT_LEAST = 100
 
@@ -24,10 +22,10 @@ _GONE, _CREATED, _FORMED, _LEADER_READY, _READY = range(-1, 4)
 
 @dataclass(frozen=True, slots=True)
 class SimulatedStep:
-    """One thing that the controller does.
+    """One step of the controller.
 
-    partition, replicas: what the leader StatefulSet was told before; None where there is none yet.
-    groups: how they stood just before the step. rollout: what is done, and why.
+    partition, replicas: of the leader StatefulSet before the step; None if it does not exist yet.
+    groups: their state before the step. rollout: what is done, and why.
     """
 
     partition: int | None
@@ -38,7 +36,7 @@ class SimulatedStep:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """steps: in order. groups: at the end. waiting_for: what the last word is, empty if all is done."""
+    """steps: in order. groups: at the end. waiting_for: what the rollout then waits for, empty if done."""
 
     steps: tuple[SimulatedStep, ...]
     groups: tuple[GroupState, ...]
@@ -47,22 +45,20 @@ class Simulation:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """With what a leader StatefulSet that does not exist is made. is_former: with a revision that the set
-    came from, not with the wanted one.
-    """
+    """How a missing leader StatefulSet is created. is_former: with the previous, not the target revision."""
 
     rollout: Rollout
     is_former: bool = False
 
 
 def simulate(state: RolloutState, begun: Begun | None = None) -> Simulation:
-    """Play the rollout until nothing happens any more. begun: None for how a new set begins."""
+    """Run the rollout until nothing changes. begun: None to start like a new set."""
     model = _Model(state)
     steps: list[SimulatedStep] = []
     limit = _STEPS_AT_LEAST + _STEPS_PER_GROUP * max(state.replicas, len(state.groups))
-    is_made = state.statefulset is None and begun is not None
-    rollout = begun.rollout if begun is not None and is_made else plan_rollout(model.state)
-    is_former = begun is not None and is_made and begun.is_former
+    is_created = state.statefulset is None and begun is not None
+    rollout = begun.rollout if begun is not None and is_created else plan_rollout(model.state)
+    is_former = begun is not None and is_created and begun.is_former
     while len(steps) < limit:
         if model.is_changed_by(rollout):
             before = model.state
@@ -104,31 +100,32 @@ class _Model:
         self._given = state
         self._stored = state.statefulset
         self._is_observed = state.statefulset is not None and state.statefulset.observed
-        # Once its controller has seen the new template, lost groups below the partition still come back as
-        # they were until the rollout is done.
+        # After its controller has seen the new template, lost groups below the partition are still recreated
+        # on the old one until the rollout is done.
         self._is_rolling = any(group.outdated for group in state.groups)
         self._groups = {group.index: _group_of(group) for group in state.groups}
 
     @property
     def state(self) -> RolloutState:
-        """What the next step is decided from."""
+        """Input of the next step."""
         stored = self._stored
         if stored is None:
             return replace(self._given, groups=(), statefulset=None)
-        told = replace(stored, observed=self._is_observed, awaited=not self._is_observed)
-        groups = tuple(self._state_of(index, each) for index, each in sorted(self._groups.items()))
-        return replace(self._given, groups=groups, statefulset=told)
+        stored_now = replace(stored, observed=self._is_observed, awaited=not self._is_observed)
+        groups = tuple(self._state_of(index, group) for index, group in sorted(self._groups.items()))
+        return replace(self._given, groups=groups, statefulset=stored_now)
 
     def is_changed_by(self, rollout: Rollout) -> bool:
-        """Whether carrying the step out would write anything that matters."""
+        """Whether the step would change anything."""
         stored = self._stored
         if stored is None or rollout.replace or not stored.is_current:
             return True
         return (rollout.partition, rollout.replicas) != (stored.partition, stored.replicas)
 
     def tell(self, rollout: Rollout, is_former: bool = False) -> None:
-        """Carry a step out: leaders first, then what the StatefulSet is told. is_former: it is made with a
-        revision that the set came from.
+        """Apply a step: delete leaders, then update the StatefulSet.
+
+        is_former: the StatefulSet is created with the previous revision.
         """
         self._is_rolling |= is_former
         for index in rollout.replace:
@@ -136,16 +133,16 @@ class _Model:
         stored = self._stored
         if stored is None:
             stored = LeaderStatefulSet(replicas=0, partition=0)
-        told = replace(
+        updated = replace(
             stored,
             partition=rollout.partition,
             replicas=rollout.replicas,
             last_replicas=self._given.replicas,
             is_current=not is_former,
         )
-        if told != self._stored:
+        if updated != self._stored:
             self._is_observed = False
-        self._stored = told
+        self._stored = updated
 
     def sync(self) -> bool:
         """One pass of the StatefulSet controller; True if it did or reported anything."""
@@ -160,44 +157,44 @@ class _Model:
         return acted or has_news
 
     def move(self) -> bool:
-        """Every pod makes one move; True if any could."""
-        movable = [each for each in self._groups.values() if each.is_terminating or not each.is_stuck]
-        movable = [each for each in movable if each.is_terminating or each.stage < _READY]
-        for each in movable:
-            each.stage = _GONE if each.is_terminating else each.stage + 1
-        self._groups = {index: each for index, each in self._groups.items() if each.stage != _GONE}
+        """Advance every pod by one stage; True if any could."""
+        movable = [group for group in self._groups.values() if group.is_terminating or not group.is_stuck]
+        movable = [group for group in movable if group.is_terminating or group.stage < _READY]
+        for group in movable:
+            group.stage = _GONE if group.is_terminating else group.stage + 1
+        self._groups = {index: group for index, group in self._groups.items() if group.stage != _GONE}
         return bool(movable)
 
     def _create_missing(self, stored: LeaderStatefulSet) -> bool:
         missing = [index for index in range(stored.replicas) if index not in self._groups]
         for index in missing:
-            comes_back_old = self._is_rolling and index < stored.partition
-            self._groups[index] = _Group(is_new=stored.is_current and not comes_back_old)
+            is_recreated_old = self._is_rolling and index < stored.partition
+            self._groups[index] = _Group(is_new=stored.is_current and not is_recreated_old)
         return bool(missing)
 
     def _scale_down(self, stored: LeaderStatefulSet) -> bool:
-        going = [
-            each
-            for index, each in self._groups.items()
-            if index >= stored.replicas and not each.is_terminating
+        surplus = [
+            group
+            for index, group in self._groups.items()
+            if index >= stored.replicas and not group.is_terminating
         ]
-        for each in going:
-            each.is_terminating = True
-        return bool(going)
+        for group in surplus:
+            group.is_terminating = True
+        return bool(surplus)
 
     def _update(self, stored: LeaderStatefulSet) -> bool:
         if not stored.is_current:
             return False
-        taken = self._one_at_a_time(stored)
+        deleted = self._one_at_a_time(stored)
         if stored.max_unavailable is not None:
             down = sum(not self._groups[index].is_available for index in range(stored.replicas))
             outdated = self._outdated(stored)
             available = [index for index in outdated if self._groups[index].is_available]
-            spared = available[max(0, stored.max_unavailable - down) :]
-            taken = [index for index in outdated if index not in spared]
-        for index in taken:
+            kept = available[max(0, stored.max_unavailable - down) :]
+            deleted = [index for index in outdated if index not in kept]
+        for index in deleted:
             self._groups[index].is_terminating = True
-        return bool(taken)
+        return bool(deleted)
 
     def _one_at_a_time(self, stored: LeaderStatefulSet) -> list[int]:
         outdated = self._outdated(stored)
@@ -209,7 +206,7 @@ class _Model:
         return []
 
     def _outdated(self, stored: LeaderStatefulSet) -> list[int]:
-        """Those that the controller would replace, highest first."""
+        """Groups that the controller would replace, highest first."""
         indices = reversed(range(stored.partition, stored.replicas))
         return [i for i in indices if not self._groups[i].is_new and not self._groups[i].is_terminating]
 

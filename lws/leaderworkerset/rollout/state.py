@@ -1,8 +1,4 @@
-"""Input, output and counts of the decision about a rollout.
-
-In: the state of every group, the position that the leader StatefulSet keeps, and the budget. The decision
-itself is made in `plan`.
-"""
+"""Define the input and output of a rollout decision, and the counts of groups that it uses."""
 
 from __future__ import annotations
 
@@ -16,22 +12,22 @@ from lws.leaderworkerset.spec import SetSpec
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Groups, as whole numbers: how many of `replicas` may be missing, how many may come on top."""
+    """Numbers of groups: how many of `replicas` may be unavailable, and how many may be added."""
 
     unavailable: int
     surge: int
 
 
-# No slots: what is counted is counted once.
+# No slots: counts are cached.
 @dataclass(frozen=True)
 class RolloutState:
-    """All that a rollout is decided from.
+    """Input of a rollout decision.
 
-    replicas: groups that the user wants. floor: groups below this index keep their revision. groups: all that
-    have a leader pod, in any order. statefulset: None where there is none yet. paused: no group may move.
-    reached: the partition that the rollout to the target revision had reached, should the StatefulSet not
-    know it; None where it had not begun. is_refused: the API server has lately refused what the StatefulSet
-    was to be told. stays: no further step is taken, and no surge given back, at this moment.
+    replicas: desired groups. floor: groups below this index keep their revision. groups: all that have a
+    leader pod, in any order. statefulset: None if it does not exist yet. paused: no group may change its
+    revision. reached: the recorded partition of the rollout to the target revision, in case the StatefulSet
+    was lost; None if it had not begun. is_refused: the API server has recently rejected an update of the
+    StatefulSet. stays: take no further step and remove no surge now.
     """
 
     replicas: int
@@ -46,17 +42,17 @@ class RolloutState:
 
     @cached_property
     def ready(self) -> frozenset[int]:
-        """Groups that are ready, whether they are wanted or not."""
+        """Ready groups, desired or not."""
         return frozenset([group.index for group in self.groups if group.ready])
 
     @cached_property
     def settled(self) -> frozenset[int]:
-        """Groups that are ready and on the target revision, whether they are wanted or not."""
+        """Groups that are ready and on the target revision, desired or not."""
         return frozenset([group.index for group in self.groups if group.settled])
 
     @cached_property
     def outdated(self) -> tuple[int, ...]:
-        """Groups that the rollout replaces, in time."""
+        """Groups that the rollout replaces sooner or later."""
         wanted = range(self.floor, self.replicas)
         return tuple([group.index for group in self.groups if group.outdated and group.index in wanted])
 
@@ -69,12 +65,11 @@ class RolloutState:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """What to tell the leader StatefulSet, and which leaders to replace before it is told.
+    """Desired position of the leader StatefulSet, and leaders to delete before it is applied.
 
-    replace: indices of leaders to delete, highest first, in the foreground: old workers never meet a new
-    leader.
-    why: what changes and why, empty if nothing does.
-    waiting_for: what has to happen before there is a next step, empty if nothing has to.
+    replace: indices of leaders to delete, highest first, in the foreground, so that old workers never see a
+    new leader. why: what changes and why, empty for no change. waiting_for: what must happen before the next
+    step, empty for nothing.
     """
 
     partition: int
@@ -84,13 +79,13 @@ class Rollout:
     waiting_for: str = ""
 
     def within(self, stored: LeaderStatefulSet) -> Rollout:
-        """The same, but of leaders only those that come back updated with nothing told to the StatefulSet."""
+        """The same, with only those leaders that are recreated updated as the StatefulSet is now."""
         covered = (index for index in self.replace if stored.is_current and index >= stored.partition)
         return replace(self, replace=tuple(covered))
 
 
 def budget(replicas: int, max_unavailable: int, max_surge: int) -> Budget:
-    """The budget of a set of `replicas` groups; both limits as scaled whole numbers ≥ 0."""
+    """The budget of a set of `replicas` groups; both limits are scaled integers ≥ 0."""
     surge = min(max_surge, replicas)
     if surge > 0:
         return Budget(min(max_unavailable, replicas - 1), surge)
@@ -99,24 +94,24 @@ def budget(replicas: int, max_unavailable: int, max_surge: int) -> Budget:
 
 @dataclass(frozen=True)
 class Moment:
-    """A state in which there is a StatefulSet, and what is counted in it."""
+    """A state with a StatefulSet, and counts of its groups."""
 
     state: RolloutState
     stored: LeaderStatefulSet
 
     @property
     def wanted(self) -> int:
-        """Groups that the user wants."""
+        """Number of desired groups."""
         return self.state.replicas
 
     @property
     def must_stay(self) -> int:
-        """Groups that the budget wants ready; may be negative."""
+        """Minimum of ready groups that the budget demands; may be negative."""
         return self.state.replicas - self.state.budget.unavailable
 
     @property
     def ceiling(self) -> int:
-        """Most groups that may exist."""
+        """Maximum number of groups."""
         return self.state.replicas + self.state.budget.surge
 
     @cached_property
@@ -126,13 +121,13 @@ class Moment:
 
     @property
     def is_at_rest(self) -> bool:
-        """The StatefulSet has the target template, with no partition, and as many groups as are wanted."""
+        """The StatefulSet has the target template, partition 0, and the desired number of groups."""
         stored = self.stored
         return stored.is_current and stored.partition == 0 and stored.replicas == self.wanted
 
     @property
     def is_sole_group_due(self) -> bool:
-        """There is one group, nothing comes on top of it, and it goes now: no other is kept as it is."""
+        """There is one group without a surge, and it can be replaced now: no other group is affected."""
         state, stored = self.state, self.stored
         if (state.replicas, stored.replicas, state.budget.surge) != (1, 1, 0) or 0 not in self.groups:
             return False
@@ -141,22 +136,22 @@ class Moment:
 
     @cached_property
     def is_plain_scale_down(self) -> bool:
-        """The groups on top are the user's own and not a surge, and no rollout needs them."""
+        """Surplus groups were requested by the user, are no surge, and no rollout needs them."""
         stored = self.stored
         is_users_own = stored.is_current and stored.last_replicas == stored.replicas > self.wanted
         return is_users_own and not self.state.outdated
 
     @cached_property
     def ready(self) -> int:
-        """Ready groups among those that the StatefulSet is to have, surge included."""
+        """Ready groups below the replicas of the StatefulSet, surge included."""
         return self.stored.replicas - self.unready_below(self.stored.replicas)
 
     @cached_property
     def allowance(self) -> int:
-        """How many healthy outdated groups may go now, those that the partition covers already included.
+        """How many healthy outdated groups may be replaced now, including those at or above the partition.
 
-        What the budget leaves; and where broken outdated groups alone have used it up, and none of them can
-        be replaced before a healthy one, still one.
+        This is the rest of the budget. It is still 1 if broken outdated groups alone have used up the budget
+        and none of them can be replaced before a healthy group.
         """
         spare = self.ready - self.must_stay
         return 1 if spare <= 0 and self._only_broken_groups_hold_up() else max(0, spare)
@@ -170,11 +165,11 @@ class Moment:
         return index in self.state.settled
 
     def is_outdated(self, index: int) -> bool:
-        """The group exists and is on another revision than the wanted one."""
+        """The group exists and is not on the target revision."""
         return index in self.groups and self.groups[index].outdated
 
     def is_broken(self, index: int) -> bool:
-        """The group exists, is outdated and serves nobody: replacing it costs nothing."""
+        """The group exists, is outdated and not ready: replacing it costs no availability."""
         return index in self.groups and self.groups[index].broken
 
     def is_serving_outdated(self, index: int) -> bool:
@@ -195,12 +190,11 @@ class Moment:
 
     @cached_property
     def risk_budget(self) -> int:
-        """How many broken outdated groups may be tried on the new revision, besides those that the partition
-        covers.
+        """How many broken outdated groups below the partition may be moved to the new revision.
 
-        All of them, unless a group that was replaced is not ready: then the new revision may be what is
-        broken, and those that look broken may only just have lost a node. No more than the budget is at risk
-        so long. Surge groups do not count: they may be waiting for the room that broken ones take up.
+        All of them, unless a replaced group is not ready: then the new revision may be broken, while the
+        broken groups may only have lost a node. Until it is ready, no more groups than the budget are risked.
+        Surge groups do not count: they may be waiting for resources that broken groups hold.
         """
         tried = range(self.stored.partition, min(self.wanted, self.stored.replicas))
         unproven = self.unsettled_among(tried)
@@ -209,10 +203,9 @@ class Moment:
         return max(0, self.state.budget.unavailable - unproven)
 
     def reach(self, allowance: int) -> tuple[int, int]:
-        """How far down the partition may go if `allowance` healthy outdated groups may go, from the top on.
+        """How far the partition may be lowered if `allowance` healthy outdated groups may be replaced.
 
-        First the lowest partition that is safe; second the lowest one that still has something to replace
-        that is worth the risk.
+        Returns the lowest safe partition, and the lowest one that still covers a group worth the risk.
         """
         needed, risk_budget = self.stored.partition, self.risk_budget
         for group in self._outdated_from_the_top:
@@ -231,15 +224,15 @@ class Moment:
 
     @cached_property
     def _outdated_from_the_top(self) -> list[GroupState]:
-        """Those that the StatefulSet is to have."""
-        known = range(self.stored.replicas)
-        found = [group for group in self.groups.values() if group.outdated and group.index in known]
-        return sorted(found, key=lambda group: -group.index)
+        """Outdated groups below the replicas of the StatefulSet, highest first."""
+        indices = range(self.stored.replicas)
+        outdated = [group for group in self.groups.values() if group.outdated and group.index in indices]
+        return sorted(outdated, key=lambda group: -group.index)
 
     def shrunk(self, fewest: int, partition: int) -> int:
-        """Groups to go down to: `fewest`, or as many more as it takes to keep those ready that must stay.
+        """Number of groups to shrink to: `fewest`, or more to keep the required number of groups ready.
 
-        partition: outdated groups from here on are going and do not count.
+        partition: outdated groups at or above it are being replaced and do not count.
         """
         if fewest >= self.stored.replicas or self.is_plain_scale_down:
             return fewest
@@ -261,10 +254,9 @@ class Moment:
 
 
 def budget_of(spec: SetSpec) -> Budget:
-    """How many groups may be missing and how many may come on top."""
     return budget(spec.replicas, spec.unavailable_groups or 0, spec.surge_groups or 0)
 
 
 def statefulset_max_unavailable(spec: SetSpec) -> int:
-    """What the StatefulSet is told, where it listens: at least 1 (StatefulSet API), the surge on top."""
+    """`maxUnavailable` of the StatefulSet: at least 1 (StatefulSet API), the surge included."""
     return max(1, (spec.unavailable_groups or 0) + (spec.surge_groups or 0))

@@ -1,1 +1,1 @@
-"""Builders for the objects of a set."""
+"""Build the objects of a set from its spec."""

@@ -1,7 +1,6 @@
-"""Build the claim templates of StatefulSets, and decide what becomes of claims (KEP-622).
+"""Build the PVC templates of a set's StatefulSets, and plan the owners of its PVCs (KEP-622).
 
-The claim templates of a StatefulSet that exists can never change. Out: parts of StatefulSet specs; writes
-that set the owners of claims.
+Claim templates of an existing StatefulSet cannot be changed.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ _CLAIMS, _RETENTION = fields.CLAIMS.name, fields.CLAIM_RETENTION.name
 
 
 def build_leader_storage(lws: Object, stored: Object | None = None) -> dict[str, Any]:
-    """What concerns claims in the spec of the leader StatefulSet; empty where the set has none.
+    """PVC fields of the leader StatefulSet's spec; empty if the set has none.
 
-    stored: that StatefulSet, if it exists. Earlier releases gave claims a few of their fields only.
+    stored: that StatefulSet, if it exists. Earlier releases copied only some fields of claims.
     """
     storage = _claims(lws)
     if storage and stored is not None and not patches.covers(storage, stored["spec"]):
@@ -42,7 +41,7 @@ def build_leader_storage(lws: Object, stored: Object | None = None) -> dict[str,
 
 
 def build_worker_storage(restored: Object) -> dict[str, Any]:
-    """The same for worker StatefulSets: each goes with its leader pod, and the claims outlive it."""
+    """PVC fields of a worker StatefulSet, which is deleted with its leader pod but whose PVCs are kept."""
     storage = _claims(restored)
     if retention_of(restored) is None:
         return storage
@@ -50,14 +49,14 @@ def build_worker_storage(restored: Object) -> dict[str, Any]:
 
 
 def claims_of(lws: Object) -> list[Mapping[str, Any]]:
-    """The claim templates, as users wrote them."""
+    """The claim templates, as the user wrote them."""
     return list(fields.CLAIMS.of(lws) or ())
 
 
 def retention_of(lws: Object) -> Mapping[str, str] | None:
-    """whenDeleted and whenScaled, Retain where one is missing; None where the set says nothing.
+    """whenDeleted and whenScaled, each Retain by default; None if the set has no policy.
 
-    Always both, because the original controller owns both: what is owned and not intended would be written.
+    Always both, because upstream owns both fields: an owned field without a value would cause a write.
     """
     policy = fields.CLAIM_RETENTION.of(lws)
     if policy is None:
@@ -66,30 +65,31 @@ def retention_of(lws: Object) -> Mapping[str, str] | None:
 
 
 def common_claim(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    """A claim template with the fields that every release has passed on."""
+    """A claim template with only the fields that every release has copied."""
     claimed = claim.get("spec") or {}
     kept = ("accessModes", "storageClassName", "volumeMode", "resources")
-    wanted = {field: claimed[field] for field in kept if field in claimed}
-    return _claim({"metadata": {"name": metadata_of(claim).get("name", "")}, "spec": wanted}, namespace)
+    desired = {field: claimed[field] for field in kept if field in claimed}
+    return _claim({"metadata": {"name": metadata_of(claim).get("name", "")}, "spec": desired}, namespace)
 
 
 def claims_at_risk(lws: Object, workers: Iterable[Object | None]) -> list[str]:
-    """Names of worker StatefulSets whose claims go each time their group is made anew.
+    """Names of worker StatefulSets whose PVCs are deleted whenever their group is recreated.
 
-    The original controller made them so where the set says `whenDeleted: Delete`. They keep it, because an
-    edit is nothing that a user of the set has asked for.
+    Upstream creates them so if the set has `whenDeleted: Delete`. They are not edited, because the user of
+    the set has not requested it.
     """
     if not claims_of(lws):
         return []
     return [
-        each["metadata"]["name"]
-        for each in workers
-        if each is not None and (each["spec"].get(_RETENTION) or {}).get("whenDeleted") == DELETE
+        statefulset["metadata"]["name"]
+        for statefulset in workers
+        if statefulset is not None
+        and (statefulset["spec"].get(_RETENTION) or {}).get("whenDeleted") == DELETE
     ]
 
 
 def risk_of_claims(statefulsets: Sequence[str]) -> str:
-    """What users should know about them; by name, at least one."""
+    """The warning about these StatefulSets, of which there is at least one."""
     more = f" and {len(statefulsets) - 1} more" if len(statefulsets) > 1 else ""
     return (
         f"worker StatefulSet {statefulsets[0]}{more}: whenDeleted is Delete, as the original controller made "
@@ -99,17 +99,17 @@ def risk_of_claims(statefulsets: Sequence[str]) -> str:
 
 
 def plan_owners(lws: Object, groups: Iterable[int], claims: Collection[Object]) -> tuple[SetOwner, ...]:
-    """Have claims of workers go with the set where it says so, and stay where it does not.
+    """Make the set an owner of its workers' PVCs if they are to be deleted with it, and otherwise not.
 
-    groups: indices of those that exist: claims of others may be left from another set of this name. claims:
-    all that carry the name of the set. Claims that a StatefulSet controls follow that alone.
+    groups: indices of existing groups; PVCs of others may belong to an earlier set of this name. claims: all
+    PVCs with the name label of the set. PVCs that a StatefulSet controls are left to it.
     """
     is_wanted = (retention_of(lws) or {}).get("whenDeleted") == DELETE
     if not claims:
         return ()
     existing = {str(index) for index in groups}
     reference = {key: owner_reference(lws)[key] for key in ("apiVersion", "kind", "name", "uid")}
-    found = []
+    changes = []
     for claim in claims:
         owners = metadata_of(claim).get("ownerReferences") or []
         is_owned = any(owner["uid"] == reference["uid"] for owner in owners)
@@ -117,11 +117,11 @@ def plan_owners(lws: Object, groups: Iterable[int], claims: Collection[Object]) 
             continue
         if is_wanted and not is_owned and labels_of(claim).get(GROUP_INDEX_LABEL) in existing:
             why = "the set asks that it goes when the set goes"
-            found.append(SetOwner(Reference.to(claim), reference, why))
+            changes.append(SetOwner(Reference.to(claim), reference, why))
         elif is_owned and not is_wanted:
             why = "the set does not ask any more that it goes with the set"
-            found.append(SetOwner(Reference.to(claim), reference, why, is_owner=False))
-    return tuple(found)
+            changes.append(SetOwner(Reference.to(claim), reference, why, is_owner=False))
+    return tuple(changes)
 
 
 def _claims(lws: Object) -> dict[str, Any]:
@@ -130,18 +130,18 @@ def _claims(lws: Object) -> dict[str, Any]:
 
 
 def _claim(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    told, claimed = metadata_of(claim), claim.get("spec") or {}
+    stored, claimed = metadata_of(claim), claim.get("spec") or {}
     resources = claimed.get("resources") or {}
-    metadata = {"name": told.get("name", ""), "namespace": namespace}
-    metadata |= {field: dict(told[field]) for field in ("labels", "annotations") if told.get(field)}
-    wanted = {field: copy.deepcopy(value) for field, value in claimed.items() if value is not None}
-    wanted["resources"] = {
+    metadata = {"name": stored.get("name", ""), "namespace": namespace}
+    metadata |= {field: dict(stored[field]) for field in ("labels", "annotations") if stored.get(field)}
+    desired = {field: copy.deepcopy(value) for field, value in claimed.items() if value is not None}
+    desired["resources"] = {
         field: dict(resources[field]) for field in ("requests", "limits") if resources.get(field)
     }
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": wanted}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": desired}
 
 
 def _is_of_workers(claim: Object) -> bool:
-    """By the labels that StatefulSets give their claims: the selector of their pods."""
+    """Whether a PVC belongs to workers: StatefulSets label PVCs with the selector of their pods."""
     labels = labels_of(claim)
     return GROUP_KEY_LABEL in labels and WORKER_INDEX_LABEL not in labels

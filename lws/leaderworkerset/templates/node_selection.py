@@ -1,7 +1,7 @@
-"""Compute node selectors and tolerations that depend on the index of a group.
+"""Compute the node selector and tolerations of one group from annotations that refer to its index.
 
-The leader StatefulSet has one template for all groups, so leaders get theirs from the pod webhook, workers
-from the template of their own StatefulSet.
+The leader StatefulSet has one template for all groups, so the pod webhook sets them on leaders; workers get
+them from the template of their own StatefulSet.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ Toleration = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class GroupNodes:
-    """What all pods of one group have in common, on top of what their templates say."""
+    """Node selector and tolerations of all pods of one group, in addition to their templates."""
 
     node_selector: Mapping[str, str]
     tolerations: tuple[Toleration, ...] = ()
 
 
 def selects_by_group(annotations: Mapping[str, str]) -> bool:
-    """Whether groups ask for nodes of their own."""
+    """Whether groups request nodes of their own."""
     return any(annotations.get(key) for key in (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION))
 
 
 def nodes_of_group(annotations: Mapping[str, str], namespace: str, set_name: str, index: int) -> GroupNodes:
-    """What the annotations say for this group.
+    """Evaluate the annotations for one group.
 
-    ValueError, with what to write instead, for what no pod could be made with.
+    Raises ValueError, with a suggestion, if no pod could be created with the result.
     """
     variables = {
         GROUP_INDEX_REFERENCE: str(index),
@@ -50,38 +50,41 @@ def nodes_of_group(annotations: Mapping[str, str], namespace: str, set_name: str
         NAMESPACE_REFERENCE: namespace,
     }
     selector = dict(
-        _label(each, variables) for each in _items(annotations.get(GROUP_NODE_SELECTOR_ANNOTATION, ""))
+        _label(item, variables) for item in _items(annotations.get(GROUP_NODE_SELECTOR_ANNOTATION, ""))
     )
-    wanted = annotations.get(GROUP_TOLERATIONS_ANNOTATION, "")
-    return GroupNodes(selector, tuple(_toleration(each, variables) for each in _items(wanted)))
+    requested = annotations.get(GROUP_TOLERATIONS_ANNOTATION, "")
+    return GroupNodes(selector, tuple(_toleration(item, variables) for item in _items(requested)))
 
 
 def with_tolerations(own: Iterable[Any], added: Iterable[Toleration]) -> list[Any]:
-    """Tolerations of a template, then those of the group that it has not yet."""
-    found = list(own)
-    # Those of users may be of any shape; those of groups are flat.
-    there = {frozenset(each.items()) for each in found if _is_flat(each)}
-    return [*found, *(dict(each) for each in added if frozenset(each.items()) not in there)]
+    """Tolerations of a template, then those of the group that it lacks."""
+    tolerations = list(own)
+    # Tolerations of users may have any shape; those of groups are flat.
+    existing = {frozenset(toleration.items()) for toleration in tolerations if _is_flat(toleration)}
+    return [
+        *tolerations,
+        *(dict(toleration) for toleration in added if frozenset(toleration.items()) not in existing),
+    ]
 
 
 def _is_flat(toleration: Any) -> bool:
-    return isinstance(toleration, Mapping) and all(isinstance(each, str) for each in toleration.values())
+    return isinstance(toleration, Mapping) and all(isinstance(value, str) for value in toleration.values())
 
 
 def without_group_nodes(pod: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
-    """The spec of a template without what it may have got for its group, whichever that is."""
+    """The pod spec without the fields that this module may have added for a group, whatever its index."""
     stripped = dict(pod)
     try:
         nodes = nodes_of_group(annotations, "namespace", "name", 0)
     except ValueError:
-        # No pod was ever made of it.
+        # No pod was ever created from it.
         return stripped
-    keys = {each["key"] for each in nodes.tolerations}
+    keys = {entry["key"] for entry in nodes.tolerations}
     _leave_out(
-        stripped, "tolerations", [each for each in _list(pod, "tolerations") if _key(each) not in keys]
+        stripped, "tolerations", [entry for entry in _list(pod, "tolerations") if _key(entry) not in keys]
     )
     gates = _list(pod, "schedulingGates")
-    _leave_out(stripped, "schedulingGates", [each for each in gates if each != {"name": PLACEMENT_GATE}])
+    _leave_out(stripped, "schedulingGates", [entry for entry in gates if entry != {"name": PLACEMENT_GATE}])
     selector = pod.get("nodeSelector") or {}
     kept = {key: value for key, value in selector.items() if key not in nodes.node_selector}
     _leave_out(stripped, "nodeSelector", kept)
@@ -104,7 +107,7 @@ def _key(toleration: Any) -> Any:
 
 
 def _items(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",")] if text else []
+    return [item.strip() for item in text.split(",")] if text else []
 
 
 def _label(item: str, variables: Mapping[str, str]) -> tuple[str, str]:
@@ -134,8 +137,8 @@ def _checked_key(key: str) -> str:
 
 
 def _checked_value(key: str, value: str, variables: Mapping[str, str]) -> str:
-    for reference, meant in variables.items():
-        value = value.replace(reference, meant)
+    for reference, replacement in variables.items():
+        value = value.replace(reference, replacement)
     if "$(" in value:
         raise ValueError(f"{key}={value} has a reference that is none of {', '.join(_REFERENCES)}")
     if wrong := label_value_errors(value):

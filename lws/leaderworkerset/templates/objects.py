@@ -1,7 +1,6 @@
-"""The objects a set consists of: leader StatefulSet and shared headless Service.
+"""Build the leader StatefulSet and the headless Service of a set.
 
-In: the set, the revision key, partition and replicas. Out: complete new objects; what exists is looked at for
-what cannot be changed.
+Objects are complete; the stored StatefulSet is only read for fields that cannot be changed.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from lws_api.leaderworkerset.v1 import (
 
 @dataclass(frozen=True, slots=True)
 class RollingUpdate:
-    """What the leader StatefulSet is told. max_unavailable: groups, at least 1."""
+    """The rolling update of the leader StatefulSet. max_unavailable: groups, at least 1."""
 
     partition: int
     replicas: int
@@ -41,9 +40,9 @@ class RollingUpdate:
 def build_leader_statefulset(
     spec: SetSpec, key: str, update: RollingUpdate, stored: Object | None = None
 ) -> dict[str, Any]:
-    """The StatefulSet of the leaders, as the whole intent of a server-side apply.
+    """The leader StatefulSet, as the complete intent of a server-side apply.
 
-    stored: the one that exists, for what a StatefulSet cannot change.
+    stored: the existing one, for fields that cannot be changed.
     """
     lws, name = spec.lws, name_of(spec.lws)
     statefulset: dict[str, Any] = {
@@ -73,9 +72,9 @@ def build_leader_statefulset(
 
 
 def _role_in(stored: Object | None) -> dict[str, str]:
-    """The label that later releases of the original write: it stays, so that a takeover writes nothing."""
-    found = labels_of(stored).get(ROLE_LABEL) if stored is not None else None
-    return {} if found is None else {ROLE_LABEL: found}
+    """The label that later upstream releases write: it is kept, so that a takeover writes nothing."""
+    role = labels_of(stored).get(ROLE_LABEL) if stored is not None else None
+    return {} if role is None else {ROLE_LABEL: role}
 
 
 def _leader_pod_template(spec: SetSpec, key: str) -> dict[str, Any]:
@@ -85,7 +84,7 @@ def _leader_pod_template(spec: SetSpec, key: str) -> dict[str, Any]:
     labels = {WORKER_INDEX_LABEL: "0", NAME_LABEL: name_of(spec.lws), REVISION_LABEL: key}
     template = decorated(spec.leader_template, labels, annotations)
     if selects_by_group(spec.placement):
-        # The webhook, which says for each leader where it goes, takes it off: without it none goes elsewhere.
+        # The webhook removes the gate when it places the leader; without the webhook no leader is misplaced.
         pod = template.get("spec") or {}
         gates = [*(pod.get("schedulingGates") or ()), {"name": PLACEMENT_GATE}]
         template["spec"] = {**pod, "schedulingGates": gates}
@@ -95,7 +94,7 @@ def _leader_pod_template(spec: SetSpec, key: str) -> dict[str, Any]:
 def decorated(
     template: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> dict[str, Any]:
-    """A copy of a pod template with labels and annotations added; all else stays as the user wrote it."""
+    """A copy of a pod template with labels and annotations added, and otherwise unchanged."""
     result = copied(template)
     metadata = dict(result.get("metadata") or {})
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
@@ -105,9 +104,7 @@ def decorated(
 
 
 def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: Object) -> dict[str, Any]:
-    """A headless Service that publishes addresses of pods before they are ready: they must find each other to
-    start.
-    """
+    """A headless Service that publishes unready pods, because pods must resolve each other to start."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -129,6 +126,6 @@ def labels_of_set(lws: Object) -> dict[str, str]:
 def annotations_of_set(lws: Object) -> dict[str, str]:
     """Annotations that children inherit from the set."""
     annotations = inherited(lws["metadata"].get("annotations"))
-    # When pods were retried is said of each StatefulSet alone.
+    # The time of the last retry belongs to each StatefulSet alone.
     annotations.pop(PODS_RETRIED_AT_ANNOTATION, None)
     return annotations
