@@ -1,1 +1,1 @@
-"""Decisions about one request: an object in, the object or errors out. Pure."""
+"""Default, validate and mutate the object of one admission request. Pure functions."""

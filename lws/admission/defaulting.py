@@ -1,4 +1,4 @@
-"""Set the defaults of a LeaderWorkerSet, in place."""
+"""Set defaults on a LeaderWorkerSet."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _BUDGETS = (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
 
 
 def default(raw: dict[str, Any]) -> None:
-    """Set, in place, the defaults that the CRD cannot carry; a second call changes nothing.
+    """Set the defaults that the CRD cannot express. In place and idempotent.
 
-    Fields that the original controller's API does not have are never set: clients compare whole specs.
-    Values of the wrong type stay as they are, for the schema to refuse.
+    Fields that upstream's API lacks are never set, because clients compare whole specs. Values of the wrong
+    type are left for the schema to reject.
     """
     spec = _object_in(raw, fields.SPEC)
     if spec is None:
@@ -28,7 +28,7 @@ def default(raw: dict[str, Any]) -> None:
         _set(strategy, fields.STRATEGY_TYPE, _UNSET)
         is_rolling = strategy[fields.STRATEGY_TYPE.name] == RolloutStrategyType.ROLLING_UPDATE
         if is_rolling and strategy.get(fields.ROLLING_UPDATE.name) is None:
-            strategy[fields.ROLLING_UPDATE.name] = {each.name: each.stored_default for each in _BUDGETS}
+            strategy[fields.ROLLING_UPDATE.name] = {field.name: field.stored_default for field in _BUDGETS}
     if (network := _object_in(spec, fields.NETWORK)) is not None:
         _set(network, fields.SUBDOMAIN_POLICY, (None,))
 
@@ -39,7 +39,7 @@ def _set(parent: dict[str, Any], field: fields.Field, unset: tuple[object, ...])
 
 
 def _object_in(parent: dict[str, Any], field: fields.Field) -> dict[str, Any] | None:
-    """The object in that field, made if missing or null; None where something else is in its place."""
+    """The object in that field, created if missing or null; None if the value is not an object."""
     value = parent.get(field.name)
     if value is None:
         value = parent[field.name] = {}

@@ -1,7 +1,4 @@
-"""How a refusal reads: the path, the value and the reason of one error, and several errors as one message.
-
-In: paths, values, details. Out: text in the form that the API server and the original controller use.
-"""
+"""Format field errors as the API server and upstream do."""
 
 from __future__ import annotations
 
@@ -25,11 +22,11 @@ _ESCAPES = {
 
 
 class Refused(Exception):
-    """A request that is not admitted; its text says what, where, and what to do."""
+    """A rejected request. Its text names the field, the problem and the remedy."""
 
 
 class Complaint(StrEnum):
-    """The kinds of field errors that we make, in the words of the API server."""
+    """Kinds of field errors, in the words of the API server."""
 
     FORBIDDEN = "Forbidden"
     INVALID = "Invalid value"
@@ -42,7 +39,7 @@ _WITHOUT_VALUE = (Complaint.FORBIDDEN, Complaint.REQUIRED)
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong with one field; `str()` of it is what the user reads."""
+    """One problem of one field; `str()` gives the message for the user."""
 
     complaint: Complaint
     path: str
@@ -56,34 +53,34 @@ class FieldError:
 
 
 def invalid(path: object, value: Any, detail: str) -> FieldError:
-    """The field at a path (as text it is one) is there and `value` will not do."""
+    """An error for a field whose value is not allowed. `str(path)` is the field's path."""
     return FieldError(Complaint.INVALID, str(path), detail, value)
 
 
 def forbidden(path: object, value: Any, detail: str) -> FieldError:
-    """The field must not be set here, to whatever it is."""
+    """An error for a field that must not be set here."""
     return FieldError(Complaint.FORBIDDEN, str(path), detail, value)
 
 
 def not_supported(path: object, value: Any, supported: Iterable[str]) -> FieldError:
-    """The field has another value than one of those that there are."""
-    detail = f"supported values: {', '.join(rendered(each) for each in supported)}"
+    """An error for a field whose value is not one of `supported`."""
+    detail = f"supported values: {', '.join(rendered(name) for name in supported)}"
     return FieldError(Complaint.NOT_SUPPORTED, str(path), detail, value)
 
 
 def required(path: str, detail: str) -> FieldError:
-    """The field must be set and is not."""
+    """An error for a field that is missing."""
     return FieldError(Complaint.REQUIRED, path, detail)
 
 
 def aggregate(errors: Sequence[FieldError]) -> str:
-    """One message for all errors (one at least): itself, or `[e1, e2]` without repeating equal ones."""
+    """One message for one or more errors: the only error, or `[e1, e2]` without duplicates."""
     messages = list(dict.fromkeys(str(error) for error in errors))
     return messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
 
 
 def rendered(value: Any) -> str:
-    """A value as errors show it: strings quoted and escaped as Go does, all else as compact JSON."""
+    """A value as errors show it: strings quoted and escaped as in Go, other values as compact JSON."""
     if isinstance(value, str):
         if value.isprintable() and _ESCAPES.keys().isdisjoint(value):
             return f'"{value}"'

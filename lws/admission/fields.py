@@ -1,7 +1,6 @@
-"""Check the types of the values of a LeaderWorkerSet, and list the pod templates that its user wrote.
+"""Check the types of a LeaderWorkerSet's values, and list its pod templates.
 
-Another definition may have stored anything. Values of the wrong type are errors, so that no rule ever meets
-one.
+A CRD of another version may have admitted values of any type. The rules run only if there are no errors here.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _AMOUNTS: tuple[fields.Field, ...] = (fields.MAX_UNAVAILABLE, fields.MAX_SURGE, 
 
 
 def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
-    """An error for each value of the wrong type; normally the CRD's schema has refused them before."""
+    """An error for each value of the wrong type; normally the CRD's schema has already rejected them."""
     errors = []
     for field in _OBJECTS:
         value = field.of(raw)
@@ -48,7 +47,7 @@ def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
 
 
 def templates_of(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Path and value of the pod templates that the user wrote, the leaders' first."""
+    """Path and value of the pod templates in the set, the leader template first."""
     for field in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE):
         template = field.of(raw)
         if isinstance(template, Mapping):

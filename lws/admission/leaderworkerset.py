@@ -1,7 +1,4 @@
-"""Validate a LeaderWorkerSet on create and update, and warn about what is stored anyway.
-
-Upstream's errors come in the order, at the paths and in the words of its webhook.
-"""
+"""Validate a LeaderWorkerSet: errors and warnings, with the order, paths and texts of upstream's webhook."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ from lws_api.leaderworkerset.v1 import (
 _READ_ANNOTATIONS = (*PLACEMENT_ANNOTATIONS, RECREATE_GROUP_AFTER_START_ANNOTATION)
 _MAX_REPLICAS = 1_000_000
 MOST_TOLD = 100
-"""Errors or warnings of one rule: nobody reads more, and who means harm could have a million of them."""
+"""Maximum errors or warnings per rule: a malicious object could cause a million of them."""
 _MAX_PODS = 2**31 - 1
 
 
@@ -65,22 +62,21 @@ def errors_in(
     old: Mapping[str, Any] | None = None,
     others: Iterable[Mapping[str, Any]] = (),
 ) -> list[FieldError]:
-    """Everything that forbids storing `new`, in rule order; `old` is what is stored, None or empty on create.
+    """All reasons to reject `new`, in rule order. `old`: the stored set, None or empty on create.
 
-    others: the sets of its namespace, whose names it must not need.
+    others: the sets of the namespace; names of their objects must not conflict with those of `new`.
 
-    A set that is being deleted, or whose spec and the annotations that we read are as before, is never
-    refused: a removed finalizer or an added label has nothing to do with what was stored earlier. Of
-    the metadata only the name is checked; the API server has checked the rest before it calls a validating
-    webhook.
+    A set is never rejected if it is being deleted, or if its spec and the annotations that are read here are
+    unchanged: removing a finalizer or adding a label must stay possible. Of the metadata only the name is
+    checked; the API server validates the rest before it calls the webhook.
     """
     if _needs_no_check(new, old):
         return []
-    wrong = shape_errors(new) or [
-        invalid(*each) for each in islice(number_faults(new.get("spec")), MOST_TOLD)
+    malformed = shape_errors(new) or [
+        invalid(*fault) for fault in islice(number_faults(new.get("spec")), MOST_TOLD)
     ]
-    if wrong:
-        return wrong
+    if malformed:
+        return malformed
     spec = SetSpec.of(new)
     before = SetSpec.of(old) if old else None
     errors = [
@@ -93,15 +89,15 @@ def errors_in(
     if before is not None:
         errors += _update_errors(new, spec, before)
     errors += _name_length_errors(new, spec, before)
-    known = {str(each) for each in _later_errors(old, before)} if old and before is not None else set()
-    errors += [each for each in _later_errors(new, spec) if str(each) not in known]
+    existing = {str(error) for error in _later_errors(old, before)} if old and before is not None else set()
+    errors += [error for error in _later_errors(new, spec) if str(error) not in existing]
     if old:
         errors += [*claim_change_errors(new, old), *later_field_change_errors(new, old)]
     return errors + clash_errors(new, old, others)
 
 
 def _later_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """What the original controller stores, and what nothing can ever be made of."""
+    """Errors in sets that upstream admits although their objects can never be created."""
     rules = (
         template_errors(raw, spec),
         storage_errors(raw),
@@ -109,33 +105,33 @@ def _later_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
         leader_service_errors(raw),
         later_field_errors(raw),
     )
-    return [error for found in rules for error in islice(found, MOST_TOLD)]
+    return [error for rule in rules for error in islice(rule, MOST_TOLD)]
 
 
 def warnings_in(
     new: Mapping[str, Any], old: Mapping[str, Any] | None = None, gang: GangProvider | None = None
 ) -> list[str]:
-    """What is stored although it is unwise; `old` is the stored object, None or empty on create.
+    """Problems of `new` that do not prevent storing it. `old`: the stored set, None or empty on create.
 
-    gang: who places groups as a whole. Nothing is told twice that was so before.
+    gang: the provider that schedules groups as gangs. Warnings that applied to `old` are not repeated.
     """
     if _needs_no_check(new, old) or shape_errors(new):
         return []
     spec = SetSpec.of(new)
-    found = _unwise(new, spec, gang)
+    warnings = _unwise(new, spec, gang)
     if not old:
-        return found
+        return warnings
     before = SetSpec.of(old)
-    known = set(_unwise(old, before, gang))
+    existing = set(_unwise(old, before, gang))
     scaled = [*_empty_budget_warnings(spec, before), *scaling_warnings(old, spec, before)]
     restarted = restart_warnings(new, old, spec, before)
-    return [*restarted, *scaled, *(each for each in found if each not in known)]
+    return [*restarted, *scaled, *(warning for warning in warnings if warning not in existing)]
 
 
 def _unwise(raw: Mapping[str, Any], spec: SetSpec, gang: GangProvider | None) -> list[str]:
     of_gangs = gang_warnings(raw, gang) if gang is not None else []
     of_pods = (template_warnings(raw, spec), storage_warnings(raw), placement_warnings(raw, spec))
-    return [warning for found in (*of_pods, of_gangs) for warning in islice(found, MOST_TOLD)]
+    return [warning for rule in (*of_pods, of_gangs) for warning in islice(rule, MOST_TOLD)]
 
 
 def _empty_budget_warnings(spec: SetSpec, before: SetSpec) -> list[str]:
@@ -150,12 +146,12 @@ def _empty_budget_warnings(spec: SetSpec, before: SetSpec) -> list[str]:
 def _needs_no_check(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
     if is_terminating(new):
         return True
-    told, known = annotations_of(new), annotations_of(old or {})
-    if not old or any(told.get(key) != known.get(key) for key in _READ_ANNOTATIONS):
+    after, before = annotations_of(new), annotations_of(old or {})
+    if not old or any(after.get(key) != before.get(key) for key in _READ_ANNOTATIONS):
         return False
     if new.get("spec") == old.get("spec"):
         return True
-    # The new object has been through `default`; one that an earlier release stored may not have been.
+    # The new object is defaulted; an object that an earlier release stored may not be.
     defaulted = copied({"spec": old.get("spec")})
     default(defaulted)
     return bool(new.get("spec") == defaulted["spec"])
@@ -200,7 +196,7 @@ def _budget_errors(spec: SetSpec) -> list[FieldError]:
 
 
 def _empty_budget_errors(spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
-    """With budgets of 0 and 0 no rollout can move. Who sets them so is refused, not who scales the set."""
+    """With both budgets 0 no rollout can progress. Setting them so is rejected, scaling such a set is not."""
     if not _allows_no_step(spec) or (before is not None and not _budgets_changed(spec, before)):
         return []
     return [invalid(fields.MAX_UNAVAILABLE, spec.max_unavailable, "must not be 0 when `maxSurge` is 0")]
@@ -235,14 +231,14 @@ def _update_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> li
 
 
 def _name_length_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
-    """A name with which the StatefulSet controller could not make every pod of the set, surge included.
+    """An error if the StatefulSet controller could not create every pod of the set, surge groups included.
 
-    An update is checked only if replicas, size or surge grow: what is stored must stay editable.
+    An update is checked only if replicas, size or surge grow, so that stored sets stay editable.
     """
     name, replicas, size, surge = _name_of(new), *_extent(spec)
     if before is not None and not _grew(spec, before):
         return []
-    # A set without groups is made to be scaled up: it is measured as if it had one.
+    # A set without groups will be scaled up: check it as if it had one.
     tightest = tightest_derived_name(max(replicas + surge - 1, 0), size)
     if byte_length(name) <= tightest.room:
         return []
@@ -259,7 +255,7 @@ def _grew(spec: SetSpec, before: SetSpec) -> bool:
 
 
 def _extent(spec: SetSpec) -> tuple[int, int, int]:
-    """Replicas, size and surge groups, each at least what a valid set could have."""
+    """Replicas, size and surge groups, each raised to the minimum of a valid set."""
     return max(spec.replicas, 0), max(spec.size, 1), max(spec.surge_groups or 0, 0)
 
 
@@ -275,7 +271,7 @@ _PERCENT_MESSAGE = (
 
 
 def amount_errors(path: object, amount: int | str | None) -> list[FieldError]:
-    """What is wrong with the amount in the field at `path`: one error at most, none where it says nothing."""
+    """At most one error for the amount in the field at `path`; none if it is unset."""
     if amount is None:
         return []
     if isinstance(amount, int):
@@ -288,11 +284,11 @@ def amount_errors(path: object, amount: int | str | None) -> list[FieldError]:
 
 
 SUBGROUP_SIZE_PATH = str(fields.TEMPLATE.field("SubGroupPolicy").field("subGroupSize"))
-"""The capital S is no field of the API, but clients of the original controller know this path."""
+"""The API's field has a lower-case s; upstream reports this path, so clients may depend on it."""
 
 
 def subgroup_errors(new: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """What is wrong with the subgroup policy, at the paths and in the words of the original controller."""
+    """Errors of the subgroup policy, with upstream's paths and texts."""
     policy, size, path = spec.subgroup, spec.size, SUBGROUP_SIZE_PATH
     if policy is None:
         topology = annotations_of(new).get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
@@ -318,7 +314,7 @@ def subgroup_errors(new: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 
 def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Claims without which no pod would start, and policies that StatefulSets do not know."""
+    """PVC templates that would keep pods from starting, and policies that StatefulSets do not support."""
     for field in map(fields.CLAIM_RETENTION.field, ("whenDeleted", "whenScaled")):
         if field.of(raw) not in (None, "", RETAIN, DELETE):
             yield invalid(field, field.of(raw), f"must be {RETAIN} or {DELETE}")
@@ -332,7 +328,7 @@ def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
-    """Names that are there twice: StatefulSets take the last claim of a name."""
+    """Duplicate names: StatefulSets use the last PVC template of a name."""
     names = [metadata_of(claim).get("name") for claim in _claims(raw)]
     last = {str(name): place for place, name in enumerate(names)}
     for place, name in enumerate(names):
@@ -342,7 +338,7 @@ def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
 
 
 def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
-    """Claim templates mean what they did: a StatefulSet can never change its own."""
+    """PVC templates must not change: those of a StatefulSet are immutable. Notation may differ."""
     after, before = _claims(new), _claims(old)
     if after == before or _form(after) == _form(before):
         return []
@@ -356,7 +352,7 @@ def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[
 
 def _claims(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     claims = fields.CLAIMS.of(raw)
-    return [each for each in claims if isinstance(each, Mapping)] if isinstance(claims, list) else []
+    return [claim for claim in claims if isinstance(claim, Mapping)] if isinstance(claims, list) else []
 
 
 def _form(claims: list[Mapping[str, Any]]) -> str:
@@ -374,18 +370,18 @@ _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
-    """Ports that no Service can have, or none at all."""
+    """Ports that no Service can have, or no ports at all."""
     service = fields.LEADER_SERVICE.of(raw)
     if not isinstance(service, Mapping):
         return []
-    asked = service.get("ports")
-    ports = [each for each in asked if isinstance(each, Mapping)] if isinstance(asked, list) else []
+    listed = service.get("ports")
+    ports = [port for port in listed if isinstance(port, Mapping)] if isinstance(listed, list) else []
     if not ports and not _declares_ports(raw):
         why = "no container of the leader template declares a port: say which ones clients reach leaders by"
         return [required(_PORTS, why)]
     errors: list[FieldError] = []
     names: set[str] = set()
-    # As text: what is stored may be anything.
+    # As text, because stored values may have any type.
     numbers: set[tuple[str, str]] = set()
     for place, port in enumerate(ports):
         path, number = f"{_PORTS}[{place}]", port.get("port")
@@ -402,7 +398,7 @@ def _declares_ports(raw: Mapping[str, Any]) -> bool:
     template = fields.LEADER_TEMPLATE.of(raw) or fields.WORKER_TEMPLATE.of(raw)
     containers = fields.value_at(template, ("spec", "containers")) if isinstance(template, Mapping) else None
     listed = containers if isinstance(containers, list) else ()
-    return any(isinstance(each, Mapping) and each.get("ports") for each in listed)
+    return any(isinstance(container, Mapping) and container.get("ports") for container in listed)
 
 
 def _leader_service_name_errors(path: str, name: Any, seen: set[str], count: int) -> list[FieldError]:
@@ -427,24 +423,24 @@ _ALONE = "so that the scheduler is asked for the leader alone, and workers may f
 
 
 def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> list[str]:
-    """What is legal and not placed as a whole."""
-    found = []
+    """Valid settings with which groups are not scheduled as gangs."""
+    warnings = []
     if fields.STARTUP_POLICY.of(raw) == StartupPolicy.LEADER_READY:
-        found.append(
+        warnings.append(
             f"spec.startupPolicy: LeaderReady: workers do not exist before their leader is ready, {_ALONE}; "
             f"use LeaderCreated"
         )
     for annotation in (EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION):
         if topology := annotations_of(raw).get(annotation):
-            found.append(
+            warnings.append(
                 f"metadata.annotations.{annotation}: {rendered(topology)}: workers do not exist before their "
                 f"leader has a node, {_ALONE} beside it"
             )
     if isinstance(gang, Coscheduling):
-        found += _timeout_warnings(annotations_of(raw).get(TIMEOUT_ANNOTATION))
+        warnings += _timeout_warnings(annotations_of(raw).get(TIMEOUT_ANNOTATION))
     if isinstance(gang, Kubernetes):
-        found += _own_group_warnings(raw)
-    return found + _scheduler_warnings(raw)
+        warnings += _own_group_warnings(raw)
+    return warnings + _scheduler_warnings(raw)
 
 
 def _timeout_warnings(value: object) -> list[str]:
@@ -464,19 +460,23 @@ def _own_group_warnings(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _scheduler_warnings(raw: Mapping[str, Any]) -> list[str]:
-    """Each scheduler sees its own pods only, and waits for the others."""
-    named = {path: fields.value_at(each, ("spec", "schedulerName")) for path, each in templates_of(raw)}
-    if len({rendered(name or "default-scheduler") for name in named.values()}) < 2:
+    """Each scheduler sees only its own pods, and waits indefinitely for the rest of the group."""
+    schedulers = {
+        path: fields.value_at(template, ("spec", "schedulerName")) for path, template in templates_of(raw)
+    }
+    if len({rendered(name or "default-scheduler") for name in schedulers.values()}) < 2:
         return []
-    told = " and ".join(f"{where} {rendered(name or 'default-scheduler')}" for where, name in named.items())
-    return [f"spec.schedulerName: {told}: no scheduler sees the whole group, which is never placed; name one"]
+    text = " and ".join(
+        f"{where} {rendered(name or 'default-scheduler')}" for where, name in schedulers.items()
+    )
+    return [f"spec.schedulerName: {text}: no scheduler sees the whole group, which is never placed; name one"]
 
 
 _DOWN = ("NotReady", "Broken")
 
 
 def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[str]:
-    """StatefulSets take the highest index first, ready or not."""
+    """Unready groups that a scale-down keeps: StatefulSets delete the highest index first, ready or not."""
     if spec.replicas >= before.replicas:
         return []
     down = {index: name for name, index in _groups_that_are_down(old)}
@@ -490,16 +490,18 @@ def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> 
 
 
 def _groups_that_are_down(raw: Mapping[str, Any]) -> list[tuple[str, int]]:
-    named = fields.value_at(raw, ("status", "groups", "unsettled"))
-    told = [each for each in named if isinstance(each, Mapping)] if isinstance(named, list) else []
-    names = [str(each.get("name")) for each in told if each.get("state") in _DOWN]
+    unsettled = fields.value_at(raw, ("status", "groups", "unsettled"))
+    groups = (
+        [group for group in unsettled if isinstance(group, Mapping)] if isinstance(unsettled, list) else []
+    )
+    names = [str(group.get("name")) for group in groups if group.get("state") in _DOWN]
     return [(name, index) for name in names if (index := parent_and_ordinal(name)[1]) >= 0]
 
 
-# kubectl and the API server cut warnings off that are much longer.
+# kubectl and the API server truncate much longer warnings.
 _MOST_CHANGES = 3
 MOST_VALUES = 20_000
-"""Of a spec whose changes are described: a hundred times what a large template has costs 0.1 s."""
+"""Maximum values in a spec whose changes are described: a hundred times a large template, 0.1 s."""
 TOO_LARGE = (
     "it is too large to say in a review which groups this update restarts, and why: `lws plan` says it"
 )
@@ -508,29 +510,29 @@ TOO_LARGE = (
 def restart_warnings(
     new: Mapping[str, Any], old: Mapping[str, Any], spec: SetSpec, before: SetSpec
 ) -> list[str]:
-    """One, or none where no pod is restarted, as far as the set itself shows: pods are not looked at."""
+    """One warning if the update restarts groups, derived from the set alone: pods are not read."""
     running = min(spec.replicas, before.replicas, _counted(old, "replicas"))
     if running <= 0 or why_left_alone(new, is_covered=True) is not None:
         return []
-    if any(has_more_values(each["spec"], MOST_VALUES) for each in (new, old)):
-        is_like = fields.TEMPLATE.of(new) == fields.TEMPLATE.of(old)
-        return [] if is_like else [f"{fields.TEMPLATE}: {TOO_LARGE}"]
-    now, then = record(new), record(old)
-    is_same = now.form == then.form and now.topology == then.topology
-    why = _released(old, spec, before) if is_same else _changes(describe(then, now))
+    if any(has_more_values(raw["spec"], MOST_VALUES) for raw in (new, old)):
+        is_same_template = fields.TEMPLATE.of(new) == fields.TEMPLATE.of(old)
+        return [] if is_same_template else [f"{fields.TEMPLATE}: {TOO_LARGE}"]
+    after_record, before_record = record(new), record(old)
+    is_same = after_record.form == before_record.form and after_record.topology == before_record.topology
+    why = _released(old, spec, before) if is_same else _changes(describe(before_record, after_record))
     if not why:
         return []
     released = before.floor if is_same and not before.paused else running
     floor = min(spec.floor, running)
-    said = outlook.restarts(range(floor, min(released, running)), budget_of(spec), spec.paused)
-    if said and (is_same or _is_rolling(old)):
-        said += ", unless they have this template already"
-    told = "; ".join(filter(None, (said, outlook.pinned(range(floor)))))
-    return [f"{told}: {why}"]
+    restarted = outlook.restarts(range(floor, min(released, running)), budget_of(spec), spec.paused)
+    if restarted and (is_same or _is_rolling(old)):
+        restarted += ", unless they have this template already"
+    text = "; ".join(filter(None, (restarted, outlook.pinned(range(floor)))))
+    return [f"{text}: {why}"]
 
 
 def _released(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> str:
-    """What lets groups go that had to stay; empty where nothing does, or where all are on one template."""
+    """Why groups restart that were held back; empty if none do, or if all have the updated template."""
     if spec.paused or _counted(old, "updatedReplicas") >= _counted(old, "replicas"):
         return ""
     if before.paused:
@@ -546,8 +548,8 @@ def _changes(lines: list[str]) -> str:
 
 
 def _counted(old: Mapping[str, Any], field: str) -> int:
-    counted = _status(old).get(field)
-    return counted if type(counted) is int else 0
+    count = _status(old).get(field)
+    return count if type(count) is int else 0
 
 
 def _is_rolling(old: Mapping[str, Any]) -> bool:
@@ -566,14 +568,14 @@ _RECREATING = (RestartPolicy.RECREATE_GROUP_ON_POD_RESTART, RestartPolicy.RECREA
 
 
 def later_field_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Values that this controller would have to run as something else."""
-    for each in unsupported_in(raw):
-        yield invalid(each.path, each.value, f"{each.why}: {each.remedy}")
+    """Values that this controller does not support and would have to run as something else."""
+    for unsupported in unsupported_in(raw):
+        yield invalid(unsupported.path, unsupported.value, f"{unsupported.why}: {unsupported.remedy}")
     yield from _restart_limit_errors(raw)
 
 
 def later_field_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
-    """What cannot be taken back: the groups that the original made of it would stay beside ours."""
+    """Fields that cannot be reverted: the groups that upstream created for them would remain."""
     before, after = _identity_of(old), _identity_of(new)
     if before == GroupIdentity.HASH and after != before:
         why = "groupIdentity is immutable: create a set of another name, and delete this one"

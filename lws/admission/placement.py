@@ -1,4 +1,7 @@
-"""Validate the placement of groups: errors if the scheduler can never place them, warnings if it may not."""
+"""Validate the placement annotations of a set.
+
+Errors report what the scheduler can never satisfy; warnings report what it may be unable to satisfy.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ _TOPOLOGIES = (
 )
 _EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 _LONGEST, _SHOWN = 8192, 40
-"""Bytes of an annotation that says where groups run, and characters of it in an error."""
+"""Maximum bytes of a placement annotation, and how many of its characters an error shows."""
 _EITHER = (
     (EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION),
     (SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION),
@@ -44,7 +47,7 @@ _EITHER = (
 
 
 def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """What the scheduler could never do, or nobody could understand."""
+    """Placement that the scheduler can never satisfy, or that is invalid."""
     annotations = annotations_of(raw)
     if too_long := [*_too_long_errors(annotations)]:
         return too_long
@@ -65,16 +68,16 @@ def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 
 def _too_long_errors(annotations: Mapping[str, str]) -> Iterator[FieldError]:
-    """They are read for each pod that is made. What was stored longer than this still is."""
+    """The annotations are read for each created pod. Longer ones that are already stored are kept."""
     for annotation in PLACEMENT_ANNOTATIONS:
-        told = annotations.get(annotation)
-        if isinstance(told, str) and byte_length(told) > _LONGEST:
-            why = f"has {byte_length(told)} bytes, at most {_LONGEST} are possible: it is read for every pod"
-            yield invalid(_path(annotation), f"{told[:_SHOWN]}…", why)
+        value = annotations.get(annotation)
+        if isinstance(value, str) and byte_length(value) > _LONGEST:
+            why = f"has {byte_length(value)} bytes, at most {_LONGEST} are possible: it is read for every pod"
+            yield invalid(_path(annotation), f"{value[:_SHOWN]}…", why)
 
 
 def _one_domain_errors(annotations: Mapping[str, str], spec: SetSpec) -> Iterator[FieldError]:
-    """A group in one domain cannot have subgroups that each have one of the same kind."""
+    """A group in one domain cannot have several subgroups that each need such a domain exclusively."""
     subgroup = annotations.get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
     policy = spec.subgroup or {}
     size = policy.get("subGroupSize")
@@ -94,18 +97,18 @@ def _one_domain_errors(annotations: Mapping[str, str], spec: SetSpec) -> Iterato
 def _group_node_errors(
     raw: Mapping[str, Any], annotations: Mapping[str, str], spec: SetSpec
 ) -> Iterator[FieldError]:
-    """Measured at the largest index, whose name is the longest."""
-    # Manifests that no API server has seen may leave both open.
+    """Invalid node selectors and tolerations, checked for the group with the longest name."""
+    # In manifests that no API server has processed, both may be missing.
     name, namespace = (str(metadata_of(raw).get(field) or "default") for field in ("name", "namespace"))
     index = max(spec.replicas + (spec.surge_groups or 0) - 1, 0)
     for annotation in (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION):
-        told = annotations.get(annotation)
-        if not isinstance(told, str):
+        value = annotations.get(annotation)
+        if not isinstance(value, str):
             continue
         try:
-            nodes_of_group({annotation: told}, namespace, name, index)
+            nodes_of_group({annotation: value}, namespace, name, index)
         except ValueError as error:
-            yield invalid(_path(annotation), told, str(error))
+            yield invalid(_path(annotation), value, str(error))
 
 
 def _path(annotation: str) -> str:
@@ -113,16 +116,16 @@ def _path(annotation: str) -> str:
 
 
 def placement_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
-    """What the scheduler may not be able to do."""
+    """Placement that the scheduler may be unable to satisfy."""
     if any(_too_long_errors(annotations_of(raw))):
         return []
-    found = []
+    warnings = []
     for annotation in _TOPOLOGIES:
         topology = annotations_of(raw).get(annotation)
         if isinstance(topology, str):
-            found += _topology_warnings(raw, annotation, topology)
-    found += [*_surge_warnings(annotations_of(raw), spec), *_without_effect(raw)]
-    return found
+            warnings += _topology_warnings(raw, annotation, topology)
+    warnings += [*_surge_warnings(annotations_of(raw), spec), *_without_effect(raw)]
+    return warnings
 
 
 def _surge_warnings(annotations: Mapping[str, str], spec: SetSpec) -> Iterator[str]:
@@ -144,7 +147,7 @@ def _surge_warnings(annotations: Mapping[str, str], spec: SetSpec) -> Iterator[s
 def _without_effect(raw: Mapping[str, Any]) -> Iterator[str]:
     annotations = annotations_of(raw)
     scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)
-    if scope is not None and not any(annotations.get(each) for each in _EXCLUSIVE):
+    if scope is not None and not any(annotations.get(annotation) for annotation in _EXCLUSIVE):
         yield (
             f"{_path(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)}: {rendered(scope)} has no effect without "
             f"{EXCLUSIVE_TOPOLOGY_ANNOTATION}"
@@ -154,11 +157,11 @@ def _without_effect(raw: Mapping[str, Any]) -> Iterator[str]:
     except ValueError:
         return
     for where, template in templates_of(raw):
-        own = fields.value_at(template, ("spec", "nodeSelector"))
+        node_selector = fields.value_at(template, ("spec", "nodeSelector"))
         for key in sorted(nodes.node_selector):
-            if isinstance(own, Mapping) and key in own:
+            if isinstance(node_selector, Mapping) and key in node_selector:
                 yield (
-                    f"{where}.spec.nodeSelector[{key}]: {rendered(own[key])} is never seen: "
+                    f"{where}.spec.nodeSelector[{key}]: {rendered(node_selector[key])} is never seen: "
                     f"{GROUP_NODE_SELECTOR_ANNOTATION} says what nodes of groups have"
                 )
 
@@ -167,15 +170,15 @@ def _topology_warnings(raw: Mapping[str, Any], annotation: str, topology: str) -
     path = f"{_path(annotation)}: {rendered(topology)}"
     if not topology:
         return [f"{path} says nothing: pods are placed anywhere; name a label of nodes, or remove it"]
-    if wrong := label_key_errors(topology):
-        return [f"{path} is a label that no node can have, so that no pod will be placed: {wrong[0]}"]
+    if problems := label_key_errors(topology):
+        return [f"{path} is a label that no node can have, so that no pod will be placed: {problems[0]}"]
     if annotation not in _EXCLUSIVE:
         return []
-    # Groups are kept apart by their leaders, subgroups by all their pods.
+    # Only leaders carry the anti-affinity of groups; all pods of a subgroup carry that of subgroups.
     concerned = {str(fields.LEADER_TEMPLATE), str(fields.WORKER_TEMPLATE)}
     if annotation == EXCLUSIVE_TOPOLOGY_ANNOTATION and fields.LEADER_TEMPLATE.of(raw):
         concerned = {str(fields.LEADER_TEMPLATE)}
-    own = [
+    paths = [
         where
         for where, template in templates_of(raw)
         if where in concerned and _has_own_terms(template, topology)
@@ -183,7 +186,7 @@ def _topology_warnings(raw: Mapping[str, Any], annotation: str, topology: str) -
     return [
         f"{path} has no effect on pods of {where}: their affinity has required terms about it already, which "
         f"stay as they are"
-        for where in own
+        for where in paths
     ]
 
 

@@ -1,8 +1,8 @@
-"""Validate the pod templates of a set, and the labels, annotations and variables that users may not set in
-them.
+"""Validate the pod templates of a set.
 
-Errors: what StatefulSets would reject, or TPUs could not work with. Warnings: what does not mean what it
-seems to.
+Errors report what StatefulSets would reject or TPUs cannot work with; warnings report what has another effect
+than it seems. `reserved_errors` and `reserved_warnings` check labels and annotations that belong to the
+controller.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _VARIABLES = (LEADER_ADDRESS_ENV, GROUP_SIZE_ENV, WORKER_INDEX_ENV)
 
 
 def template_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """What no pod of the set could be made with."""
+    """Problems with which pods of the set could not be created."""
     errors: list[FieldError] = []
     for path, template in templates_of(raw):
         if _is_used(path, raw, spec):
@@ -56,24 +56,24 @@ def template_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 
 def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
-    """What is not as its author may think."""
-    found = [*reserved_warnings(raw), *_tpu_warnings(raw, spec)]
+    """Values that have another effect than the user may expect."""
+    warnings = [*reserved_warnings(raw), *_tpu_warnings(raw, spec)]
     for path, template in templates_of(raw):
         pod = _mapping(template.get("spec"))
         for kind in ("initContainers", "containers"):
             for place, container in enumerate(_mappings(pod.get(kind))):
                 names = [entry.get("name") for entry in _mappings(container.get("env"))]
-                found += [
+                warnings += [
                     f"{path}.spec.{kind}[{place}].env: {name} is set by the controller, and this value is "
                     f"never seen: remove it, or choose another name"
                     for name in _VARIABLES
                     if name in names
                 ]
-    return found
+    return warnings
 
 
 def _missing(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
-    """The definition asks for containers only where there is a `spec`."""
+    """Missing containers: the CRD requires them only if there is a `spec`."""
     if template.get("spec") is None:
         yield required(f"{path}.spec", "say what its pods run: at least one container")
     elif not fields.value_at(template, ("spec", "containers")):
@@ -94,12 +94,12 @@ def _refused_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iterator
 
 
 def _is_used(path: str, raw: Mapping[str, Any], spec: SetSpec) -> bool:
-    """Groups of one pod have no workers: nothing is made of their template where leaders have their own."""
+    """Whether pods are created from the template. Groups of one pod do not use a separate worker template."""
     return spec.size > 1 or path == str(fields.LEADER_TEMPLATE) or fields.LEADER_TEMPLATE.of(raw) is None
 
 
 def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """Sets whose pods could not be told which pods their TPUs work with."""
+    """Sets for whose pods the list of TPU workers cannot be given."""
     pods = _tpu_pods(raw)
     errors = []
     if any(pods.values()) and spec.size > MOST_PODS:
@@ -116,7 +116,7 @@ def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 
 def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
-    """What every pod tells of the others by what it has itself."""
+    """Each pod assumes that all others have the same TPU containers and ports as itself."""
     pods = _tpu_pods(raw)
     if spec.size < 2:
         pods[fields.WORKER_TEMPLATE] = []
@@ -128,27 +128,30 @@ def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
                 f"{template}.spec.containers: {PORT_ENV} of {unknown} is empty, or not known when a "
                 f"pod is made, so that the addresses of its TPU containers lack the port: write it as a value"
             )
-    told = {template: ports_of(containers) for template, containers in pods.items() if containers}
-    if len(told) == 2 and told[fields.LEADER_TEMPLATE] != told[fields.WORKER_TEMPLATE]:
+    port_lists = {template: ports_of(containers) for template, containers in pods.items() if containers}
+    if len(port_lists) == 2 and port_lists[fields.LEADER_TEMPLATE] != port_lists[fields.WORKER_TEMPLATE]:
         yield (
             f"{fields.WORKER_TEMPLATE}.spec.containers: TPU containers of workers are on the ports "
-            f"{', '.join(told[fields.WORKER_TEMPLATE])}, those of leaders on "
-            f"{', '.join(told[fields.LEADER_TEMPLATE])}: each pod counts and addresses all others as if they "
-            f"were like itself; give both the same TPU containers, or set the TPU_… variables yourself"
+            f"{', '.join(port_lists[fields.WORKER_TEMPLATE])}, those of leaders on "
+            f"{', '.join(port_lists[fields.LEADER_TEMPLATE])}: each pod counts and addresses all others as "
+            "if they were like itself; give both the same TPU containers, or set the TPU_… variables yourself"
         )
 
 
 def _tpu_pods(raw: Mapping[str, Any]) -> dict[fields.Field, list[dict[str, Any]]]:
     """The TPU containers of leaders and of workers."""
     pods: dict[fields.Field, list[dict[str, Any]]]
-    pods = {each: _tpu_containers(raw, each) for each in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE)}
+    pods = {
+        template: _tpu_containers(raw, template)
+        for template in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE)
+    }
     if not isinstance(fields.LEADER_TEMPLATE.of(raw), Mapping):
         pods[fields.LEADER_TEMPLATE] = pods[fields.WORKER_TEMPLATE]
     return pods
 
 
 def _tpu_containers(raw: Mapping[str, Any], template: fields.Field) -> list[dict[str, Any]]:
-    """Empty where nothing uses TPUs, or the user has configured them."""
+    """Empty if nothing uses TPUs, or if the user has configured them."""
     containers = tpu_containers(_mapping(template.field("spec").of(raw)))
     return [] if not containers or is_configured(containers) else containers
 
@@ -158,7 +161,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _mappings(value: Any) -> list[Mapping[str, Any]]:
-    return [_mapping(each) for each in value] if isinstance(value, list) else []
+    return [_mapping(item) for item in value] if isinstance(value, list) else []
 
 
 _NOT_IN_LEADERS = {
@@ -205,9 +208,9 @@ _LEADER_USES_TPUS = (
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """One pod template and what is made of it.
+    """One pod template and its use.
 
-    leads, works: whether leaders and workers are. given: annotations of the set that its pods get.
+    leads, works: whether leaders and workers are created from it. given: annotations of the set.
     has_policy: the set has a `subGroupPolicy`.
     """
 
@@ -233,11 +236,11 @@ class _Template:
 
 
 def reserved_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Those with which no group could be complete, and those of this controller that belong to the set."""
+    """Labels and annotations that would leave groups incomplete, or that belong on the set itself."""
     for template in _templates(raw):
         for path, key, value in template.entries:
             if not isinstance(value, str):
-                # Met by commands without a cluster only: the definition asks for the same.
+                # Happens only in commands that run without a cluster: the CRD requires strings too.
                 yield invalid(path, value, "must be a string: put it in quotes")
             elif template.leads and key in _NOT_IN_LEADERS:
                 yield invalid(path, value, f"{_NOT_IN_LEADERS[key]}: remove it from the template")
@@ -250,7 +253,7 @@ def reserved_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def reserved_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
-    """What becomes of the others."""
+    """Reserved labels and annotations that are overwritten, ineffective or risky."""
     for template in _templates(raw):
         for path, key, value in template.entries:
             if isinstance(value, str) and (fate := _fate(template, key, value)):
@@ -259,13 +262,13 @@ def reserved_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
 
 def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
     policy = fields.SUBDOMAIN_POLICY.of(raw)
-    found = list(templates_of(raw))
-    for path, template in found:
+    templates = list(templates_of(raw))
+    for path, template in templates:
         yield _Template(
             path=path,
             labels=labels_of(template),
             annotations=annotations_of(template),
-            leads=path == str(fields.LEADER_TEMPLATE) or len(found) == 1,
+            leads=path == str(fields.LEADER_TEMPLATE) or len(templates) == 1,
             works=path == str(fields.WORKER_TEMPLATE),
             given=annotations_of(raw),
             has_policy=fields.SUBGROUP.of(raw) is not None,
@@ -274,7 +277,7 @@ def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
 
 
 def _fate(template: _Template, key: str, value: Any) -> str:
-    """What becomes of one entry, in words; empty for one of the user, or one that is refused."""
+    """What happens to one entry, in words; empty if it is the user's own or is rejected."""
     if key in _ALWAYS_SET:
         return "" if template.leads and key in _NOT_IN_LEADERS else _OVERWRITTEN
     if key == REPLICAS_ANNOTATION:

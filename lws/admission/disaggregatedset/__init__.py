@@ -1,1 +1,1 @@
-"""Admission of DisaggregatedSets."""
+"""Validate a DisaggregatedSet."""

@@ -1,7 +1,7 @@
-"""Read the values that rules about a DisaggregatedSet need, from a raw set.
+"""Read from a DisaggregatedSet the facts that its validation rules need.
 
-Another definition may have stored anything. Out: values, with the default of the API if a field is missing or
-null; errors for values of the wrong type, so that no rule ever meets one.
+Missing and null fields get the API's defaults. A CRD of another version may have admitted values of any type:
+`shape_errors` reports them, and the rules run only if there are none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROLE = re.compile(r"spec\.roles\[([0-9]{1,3})\]")
 
 @dataclass(frozen=True, slots=True)
 class RoleFacts:
-    """One role. path: where it stands. raw: as written. spec: of its LeaderWorkerSets."""
+    """One role. path: its field path. raw: as written. spec: spec of its LeaderWorkerSets."""
 
     path: str
     name: str
@@ -37,7 +37,7 @@ class RoleFacts:
 
     @property
     def surge(self) -> int:
-        """Groups on top of its replicas during a rollout."""
+        """Groups above its replicas during a rollout."""
         return max(self.spec.surge_groups or 0, 0)
 
     @property
@@ -49,13 +49,13 @@ class RoleFacts:
         return max(self.spec.size, 1)
 
     def at(self, *path: str) -> Any:
-        """The value at a path below the role; None for nothing."""
+        """The value at a path below the role, or None."""
         return value_at(self.raw, path)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The placement policy. topology: empty where none is named."""
+    """The placement policy. topology: empty if none is set."""
 
     type: str
     topology: str
@@ -68,7 +68,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class SetFacts:
-    """A DisaggregatedSet as rules read it. roles: in the order of the spec."""
+    """The facts of one DisaggregatedSet. roles: in the order of the spec."""
 
     name: str
     slices: int
@@ -77,19 +77,19 @@ class SetFacts:
 
     @property
     def index_length(self) -> int:
-        """Digits of the highest index of a slice."""
+        """Number of digits of the highest slice index."""
         return len(str(max(self.slices, 1) - 1))
 
     def longest_child_name(self, role: str) -> str:
-        """A name of a LeaderWorkerSet of a role, none of whose others is longer."""
+        """The longest name that a LeaderWorkerSet of the role can have."""
         return child_name(self.name, Identity(max(self.slices, 1) - 1, _ANY_KEY, role))
 
     def role(self, name: str) -> RoleFacts | None:
-        """The role of this name; None where there is none."""
-        return next((each for each in self.roles if each.name == name), None)
+        """The role of this name, or None."""
+        return next((role for role in self.roles if role.name == name), None)
 
     def by_names(self, text: str) -> str:
-        """A path or a warning with the names of roles instead of their numbers, which order changes."""
+        """A path or a warning with role names instead of indices, which depend on the order of roles."""
 
         def named(match: re.Match[str]) -> str:
             index = int(match[1])
@@ -99,21 +99,21 @@ class SetFacts:
 
 
 def identity_of(error: FieldError, facts: SetFacts) -> tuple[str, ...]:
-    """By what an error is known again in another version of the set: the order of roles does not count."""
-    # The names of other roles are what is supported where one is named.
+    """Identity of an error across versions of the set; independent of the order of roles."""
+    # The detail of NOT_SUPPORTED lists the names of the other roles, which may change.
     detail = "" if error.complaint is Complaint.NOT_SUPPORTED else error.detail
     return error.complaint, facts.by_names(error.path), detail, rendered(error.value)
 
 
 def facts_of(raw: Mapping[str, Any]) -> SetFacts:
-    """Facts of a set whose values have the right types."""
+    """Facts of a set that has no `shape_errors`."""
     name = metadata_of(raw).get("name")
     policy = value_at(raw, ("spec", "placementPolicy")) or {}
     slices = value_at(raw, ("spec", "slices"))
     return SetFacts(
         name=name if isinstance(name, str) else "",
         slices=1 if slices is None else slices,
-        roles=tuple(_role(path, each) for path, each in _roles(raw)),
+        roles=tuple(_role(path, role) for path, role in _roles(raw)),
         placement=Placement(
             type=policy.get("type") or "",
             topology=policy.get("topology") or "",
@@ -123,7 +123,7 @@ def facts_of(raw: Mapping[str, Any]) -> SetFacts:
 
 
 def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
-    """An error for each value of the wrong type; normally the definition has refused them before."""
+    """An error for each value of the wrong type; normally the CRD's schema has already rejected them."""
     roles = value_at(raw, ("spec", "roles"))
     errors = list(_wrong(raw, _OF_SETS))
     if roles is not None and not isinstance(roles, list):
@@ -137,8 +137,8 @@ def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
         if not isinstance(role.get("name"), str):
             errors.append(invalid(f"{path}.name", role.get("name"), "must be a string"))
         errors += [
-            FieldError(each.complaint, f"{path}.{each.path}", each.detail, each.value)
-            for each in leaderworkerset.shape_errors({"spec": role.get("spec")})
+            FieldError(error.complaint, f"{path}.{error.path}", error.detail, error.value)
+            for error in leaderworkerset.shape_errors({"spec": role.get("spec")})
         ]
     return errors
 
@@ -152,11 +152,11 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _is_map_of_texts(value: Any) -> bool:
-    return is_mapping(value) and all(isinstance(each, str) for each in value.values())
+    return is_mapping(value) and all(isinstance(item, str) for item in value.values())
 
 
 _Shape = tuple[Callable[[Any], bool], str]

@@ -1,7 +1,4 @@
-"""Validate a DisaggregatedSet on create and update, and warn about what is stored anyway.
-
-Upstream's errors come in its order, at its paths and in its words.
-"""
+"""Validate a DisaggregatedSet. Rules that upstream has keep its order, paths and texts."""
 
 from __future__ import annotations
 
@@ -56,58 +53,58 @@ def errors_in(
     old: Mapping[str, Any] | None = None,
     others: Iterable[Mapping[str, Any]] = (),
 ) -> list[FieldError]:
-    """Everything that forbids storing `new`; `old` is what is stored, None or empty on create.
+    """All reasons to reject `new`. `old`: the stored set, None or empty on create.
 
-    others: the sets of its namespace, whose scalers it must not need.
+    others: the sets of the namespace; their scalers must not have the names of scalers of `new`.
 
-    An update is refused only for what it brings: an edit of an annotation of a set that an older release
-    let through, or removes a finalizer from it, has nothing to do with what was stored before.
+    An update is rejected only for errors that it adds. Editing an annotation or removing a finalizer must
+    stay possible on sets that an older release admitted.
     """
     if _needs_no_check(new, old):
         return []
-    wrong = shape_errors(new) or [
-        invalid(*each) for each in islice(number_faults(new.get("spec") or {}), MOST_TOLD)
+    malformed = shape_errors(new) or [
+        invalid(*fault) for fault in islice(number_faults(new.get("spec") or {}), MOST_TOLD)
     ]
-    if wrong:
-        return wrong
+    if malformed:
+        return malformed
     facts, before = facts_of(new), _facts_before(old)
     of_roles, of_the_set = list(_role_errors(facts, before)), list(_set_errors(facts))
     names = [*name_errors(facts, before), *clash_errors(facts, before, others)]
-    found = [*of_roles, *names, *of_the_set]
-    if before is None or not found:
-        return found
+    errors = [*of_roles, *names, *of_the_set]
+    if before is None or not errors:
+        return errors
     earlier = [*_role_errors(before, facts), *_set_errors(before)]
-    known = {identity_of(each, before) for each in earlier}
-    return [each for each in found if identity_of(each, facts) not in known]
+    existing = {identity_of(error, before) for error in earlier}
+    return [error for error in errors if identity_of(error, facts) not in existing]
 
 
 def warnings_in(
     new: Mapping[str, Any], old: Mapping[str, Any] | None = None, gang: GangProvider | None = None
 ) -> list[str]:
-    """What is stored although it is unwise; `old` is the stored object, None or empty on create.
+    """Problems of `new` that do not prevent storing it. `old`: the stored set, None or empty on create.
 
-    gang: who places groups as a whole. Nothing is said twice that was so before.
+    gang: the provider that schedules groups as gangs. Warnings that applied to `old` are not repeated.
     """
     if _needs_no_check(new, old) or shape_errors(new):
         return []
     facts, before = facts_of(new), _facts_before(old)
-    found = _warnings(facts, before, gang)
+    warnings = _warnings(facts, before, gang)
     if old is None or before is None:
-        return found
-    known = {before.by_names(each) for each in (_warnings(before, facts, gang) if found else ())}
-    fresh = [each for each in found if facts.by_names(each) not in known]
+        return warnings
+    existing = {before.by_names(warning) for warning in (_warnings(before, facts, gang) if warnings else ())}
+    fresh = [warning for warning in warnings if facts.by_names(warning) not in existing]
     return [*scaling_change_warnings(old, before, facts), *fresh, *restart_warnings(new, old)]
 
 
 def _role_errors(facts: SetFacts, other: SetFacts | None) -> Iterator[FieldError]:
-    """other: the set before or after; of roles that are the same in it nothing need be said."""
+    """Errors of roles that differ from `other`, the set before or after the update."""
     for role in facts.roles:
         yield from role_errors(facts, role, other)
         yield from scaler_errors(facts, role)
 
 
 def _set_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """All others but those about names."""
+    """Errors of the set as a whole, except those about names."""
     yield from placement_errors(facts)
     yield from start_order_errors(facts)
     yield from reserved_errors(facts)
@@ -131,35 +128,35 @@ def _needs_no_check(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bo
 
 
 def start_order_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """Everything that is wrong with `startAfter`: one error at most for each circle.
-
-    Whatever the order of roles, a circle is reported in the same words.
-    """
+    """Errors of `startAfter`: at most one for each cycle, with the same text for any order of roles."""
     names = [role.name for role in facts.roles]
-    awaited = {role.name: [each for each in role.start_after if each in names] for role in facts.roles}
+    awaited = {
+        role.name: [awaited_role for awaited_role in role.start_after if awaited_role in names]
+        for role in facts.roles
+    }
     for role in facts.roles:
         for index, name in enumerate(role.start_after):
             if name not in names:
                 yield not_supported(f"{role.path}.startAfter[{index}]", name, names)
-        circle = _circle_from(role.name, awaited)
-        if circle and role.name == min(circle):
-            chain = " waits for ".join((*circle, role.name))
+        cycle = _circle_from(role.name, awaited)
+        if cycle and role.name == min(cycle):
+            chain = " waits for ".join((*cycle, role.name))
             yield invalid(
                 f"{role.path}.startAfter", list(role.start_after), f"goes round in a circle: {chain}"
             )
 
 
 def _circle_from(name: str, awaited: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The shortest way from a role back to itself; empty where there is none."""
-    ways: list[tuple[str, ...]] = [(name,)]
+    """The shortest path from a role back to itself; empty if there is none."""
+    paths: list[tuple[str, ...]] = [(name,)]
     seen: set[str] = set()
-    for way in ways:
-        for each in awaited[way[-1]]:
-            if each == name:
-                return way
-            if each not in seen:
-                seen.add(each)
-                ways.append((*way, each))
+    for path in paths:
+        for next_role in awaited[path[-1]]:
+            if next_role == name:
+                return path
+            if next_role not in seen:
+                seen.add(next_role)
+                paths.append((*path, next_role))
     return ()
 
 
@@ -168,7 +165,7 @@ _EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTAT
 
 
 def placement_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """What the scheduler could never do, or nobody could understand."""
+    """Placement that the scheduler can never satisfy, or that is invalid."""
     placement = facts.placement
     if placement.is_none:
         return
@@ -186,7 +183,7 @@ def placement_errors(facts: SetFacts) -> Iterator[FieldError]:
 
 
 def placement_warnings(facts: SetFacts) -> Iterator[str]:
-    """What the scheduler may not be able to do."""
+    """Placement that the scheduler may be unable to satisfy."""
     placement = facts.placement
     if placement.is_none or not placement.is_required:
         return
@@ -201,7 +198,7 @@ def placement_warnings(facts: SetFacts) -> Iterator[str]:
 
 def _exclusive_annotation(role: RoleFacts) -> str:
     """The first annotation that places groups, in the metadata of a role or of its templates."""
-    templates = (role.at(*each.path) for each in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE))
+    templates = (role.at(*field.path) for field in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE))
     for place in (role.raw, *templates):
         if is_mapping(place):
             for key in _EXCLUSIVE:
@@ -215,7 +212,7 @@ _REMEMBERED = (INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION)
 
 
 def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """Labels by which the children of sets are told apart, and the memory of rollouts."""
+    """Labels that identify the children of sets, and annotations that record the start of a rollout."""
     for role in facts.roles:
         same = {NAME_LABEL: facts.name, ROLE_LABEL: role.name}
         for path, place in _places(role):
@@ -243,7 +240,7 @@ def reserved_warnings(facts: SetFacts) -> Iterator[str]:
 
 
 def _places(role: RoleFacts) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Path of the metadata, and what has them: the role and its templates."""
+    """Metadata path and object for the role and each of its templates."""
     yield f"{role.path}.metadata", role.raw
     for field in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE):
         template = role.at(*field.path)
@@ -251,50 +248,51 @@ def _places(role: RoleFacts) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"{role.path}.{field}.metadata", template
 
 
-# kubectl and the API server cut warnings off that are much longer.
+# kubectl and the API server truncate much longer warnings.
 _MOST_CHANGES = 3
 
 
 def restart_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
-    """One, or none where no pod is restarted, as far as the set itself shows: its children are not looked
-    at.
-    """
-    if any(has_more_values(each.get("spec"), MOST_VALUES) for each in (new, old)):
+    """One warning if the update restarts groups, derived from the set alone: its children are not read."""
+    if any(has_more_values(raw.get("spec"), MOST_VALUES) for raw in (new, old)):
         if _templates(new) != _templates(old):
             yield f"spec.roles: {TOO_LARGE}"
         return
     if fault_of(new) or fault_of(old):
         return
     spec, before = parse(new), parse(old)
-    now, then = record(new), record(old)
-    is_same = now.forms == then.forms
+    after_record, before_record = record(new), record(old)
+    is_same = after_record.forms == before_record.forms
     if is_same and (spec.paused or not before.paused):
         return
     groups = dict(_groups(old, spec, before, only_old=is_same))
-    said = restarts({role: count for role, count in groups.items() if count > 0}, spec.paused)
-    if not said:
+    restarted = restarts({role: count for role, count in groups.items() if count > 0}, spec.paused)
+    if not restarted:
         return
     if not is_same and _is_rolling(old):
-        said += ", unless they have these templates already"
-    yield f"{said}: {'the rollout is resumed' if is_same else _listed(describe(then, now))}"
+        restarted += ", unless they have these templates already"
+    why = "the rollout is resumed" if is_same else _listed(describe(before_record, after_record))
+    yield f"{restarted}: {why}"
 
 
 def _templates(raw: Mapping[str, Any]) -> list[Any]:
     roles = value_at(raw, ("spec", "roles")) or ()
-    return [value_at(each, ("spec", fields.TEMPLATE.name)) for each in roles if is_mapping(each)]
+    return [value_at(role, ("spec", fields.TEMPLATE.name)) for role in roles if is_mapping(role)]
 
 
 def _groups(
     old: Mapping[str, Any], spec: DisaggregatedSpec, before: DisaggregatedSpec, only_old: bool
 ) -> Iterator[tuple[str, int]]:
-    """Those that roles have which are there before and after; of slices that go none restarts."""
+    """Groups by role that the update restarts; groups of removed roles and slices are deleted instead."""
     status = old.get("status")
-    told = status.get("roleStatuses") if is_mapping(status) else None
-    entries = (each for each in (told if isinstance(told, list) else ()) if is_mapping(each))
-    counts = {each["name"]: each for each in entries if isinstance(each.get("name"), str)}
+    statuses = status.get("roleStatuses") if is_mapping(status) else None
+    entries = (entry for entry in (statuses if isinstance(statuses, list) else ()) if is_mapping(entry))
+    counts = {entry["name"]: entry for entry in entries if isinstance(entry.get("name"), str)}
     for role in spec.roles:
-        known = counts.get(role.name, {})
-        groups = _number(known, "replicas") - (_number(known, "updatedReplicas") if only_old else 0)
+        status_counts = counts.get(role.name, {})
+        groups = _number(status_counts, "replicas") - (
+            _number(status_counts, "updatedReplicas") if only_old else 0
+        )
         yield role.name, groups * min(spec.slices, before.slices) // before.slices
 
 
@@ -321,7 +319,7 @@ _OF_THE_WHOLE_SET = (fields.PAUSED, fields.HISTORY_LIMIT)
 
 
 def role_errors(facts: SetFacts, role: RoleFacts, other: SetFacts | None) -> Iterator[FieldError]:
-    """Everything that is wrong with one role by itself; nothing where it is the same in another version."""
+    """Errors of one role by itself; none if `other` has the same role."""
     if _is_same(role, other):
         return
     strategy, partition = role.at(*fields.STRATEGY_TYPE.path), role.at(*fields.PARTITION.path)
@@ -334,7 +332,7 @@ def role_errors(facts: SetFacts, role: RoleFacts, other: SetFacts | None) -> Ite
         yield required(f"{role.path}.spec", "say what its groups are made of: a leaderWorkerTemplate")
         return
     for error in leaderworkerset.errors_in(_set_of(facts, role)):
-        # The name is made of two that users choose: there are rules of its own about it.
+        # The name combines the names of set and role, which `name_errors` checks.
         if not error.path.startswith("metadata.name"):
             yield FieldError(error.complaint, f"{role.path}.{error.path}", error.detail, error.value)
 
@@ -342,14 +340,14 @@ def role_errors(facts: SetFacts, role: RoleFacts, other: SetFacts | None) -> Ite
 def role_warnings(
     facts: SetFacts, role: RoleFacts, other: SetFacts | None, gang: GangProvider | None
 ) -> Iterator[str]:
-    """What is unwise in one role by itself; nothing where it is the same in another version."""
+    """Warnings about one role by itself; none if `other` has the same role."""
     if _is_same(role, other) or role.at("spec") is None:
         return
     for field in _OF_THE_WHOLE_SET:
         if role.at(*field.path) is not None:
             yield f"{role.path}.{field}: has no effect in a role: say it in {field} of the DisaggregatedSet"
     for warning in leaderworkerset.warnings_in(_set_of(facts, role), gang=gang):
-        # Each begins with the path of what it is about.
+        # Warnings begin with a field path.
         yield f"{role.path}.{warning}"
 
 
@@ -359,38 +357,38 @@ def _is_same(role: RoleFacts, other: SetFacts | None) -> bool:
 
 
 def _set_of(facts: SetFacts, role: RoleFacts) -> dict[str, Any]:
-    """The LeaderWorkerSet of a role, under the longest name that one of them gets, as it would be stored.
+    """The LeaderWorkerSet of a role as it would be stored, with the longest name that one of them can have.
 
-    Templates, which are large, are shared with the role: defaults are set around them.
+    The large pod templates are shared with the role, because defaulting does not change them.
     """
     spec = dict(role.at("spec"))
     for field in (fields.TEMPLATE, fields.STRATEGY, fields.NETWORK):
         if is_mapping(value := spec.get(field.name)):
             spec[field.name] = dict(value)
     annotations = role.at("metadata", "annotations") or {}
-    made = {
+    leaderworkerset_of_role = {
         "metadata": {"name": facts.longest_child_name(role.name), "annotations": annotations},
         "spec": spec,
     }
-    default(made)
-    return made
+    default(leaderworkerset_of_role)
+    return leaderworkerset_of_role
 
 
 def name_errors(facts: SetFacts, before: SetFacts | None) -> list[FieldError]:
-    """Everything that is wrong with names; before: the set as it is stored, None on create."""
+    """Errors about names. before: the stored set, None on create."""
     lengths = [error for role in facts.roles if (error := _length_error(facts, role, before)) is not None]
-    known = set(_collisions(before)) if before is not None else set()
+    existing = set(_collisions(before)) if before is not None else set()
     collisions = [
         invalid(f"{role.path}.name", role.name, why)
         for role in facts.roles
         for why in _collisions_of(facts, role)
-        if (role.name, why) not in known
+        if (role.name, why) not in existing
     ]
     return [*lengths, *([] if before is not None else _set_name_errors(facts)), *collisions]
 
 
 def _set_name_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """The names of all objects begin with that of the set."""
+    """The names of all objects begin with the name of the set."""
     if not facts.name:
         yield required("metadata.name", "name or generateName is required")
         return
@@ -407,7 +405,7 @@ def _length_error(facts: SetFacts, role: RoleFacts, before: SetFacts | None) -> 
 
 
 def _too_long(facts: SetFacts, role: RoleFacts) -> str:
-    """Why the names of a role are too long for Kubernetes; empty where they are not."""
+    """Why the names of a role are too long for Kubernetes; empty if they are not."""
     child = facts.longest_child_name(role.name)
     length, service = byte_length(child), byte_length(service_name(child))
     chosen = byte_length(facts.name) + byte_length(role.name)
@@ -445,7 +443,7 @@ def _collisions(facts: SetFacts) -> Iterator[tuple[str, str]]:
 
 
 def _collisions_of(facts: SetFacts, role: RoleFacts) -> Iterator[str]:
-    """Why the objects of a role would need names that those of others have, whose name it begins with."""
+    """Why objects of a role would have the names of objects of another role, whose name is a prefix."""
     for other in facts.roles:
         if not role.name.startswith(f"{other.name}-"):
             continue
@@ -465,9 +463,9 @@ def _taken(other: RoleFacts, theirs: str, ours: str) -> str:
 
 
 def _has_group(role: RoleFacts, index: int) -> bool:
-    """Has a group of this index objects of its own, beside its leader pod?"""
+    """Whether a group of this index has objects of its own, in addition to its leader pod."""
     has_objects = role.size > 1 or not _is_shared(role)
-    # An autoscaler may ask for any number of groups, and is not reviewed.
+    # An autoscaler may request any number of groups, and its writes are not validated here.
     return has_objects and (role.is_external or index < role.replicas + role.surge)
 
 
@@ -480,7 +478,7 @@ def _has_leader_service(role: RoleFacts) -> bool:
 
 
 def scaler_errors(facts: SetFacts, role: RoleFacts) -> Iterator[FieldError]:
-    """A scaler that no API server would take."""
+    """A scaler whose name the API server would reject."""
     scaler = scaler_name(facts.name, role.name)
     if role.is_external and byte_length(scaler) > SUBDOMAIN_LENGTH:
         why = f'would produce scaler name "{scaler}" exceeding {SUBDOMAIN_LENGTH} characters'
@@ -490,9 +488,9 @@ def scaler_errors(facts: SetFacts, role: RoleFacts) -> Iterator[FieldError]:
 def clash_errors(
     facts: SetFacts, before: SetFacts | None, others: Iterable[Mapping[str, Any]]
 ) -> Iterator[FieldError]:
-    """Scalers that another set has: role `c` of a set `a-b` and role `b-c` of a set `a` need one of one name.
+    """Scalers that another set has: role `c` of a set `a-b` and role `b-c` of a set `a` need the same name.
 
-    others: the sets of the namespace. An update is refused for roles only that had no scaler before.
+    others: the sets of the namespace. An update is rejected only for roles that had no scaler before.
     """
     needed = {
         scaler_name(facts.name, role.name): role
@@ -511,8 +509,9 @@ def clash_errors(
 
 
 def _scalers(others: Iterable[Mapping[str, Any]], needed: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Name of a set and of one of its scalers; nothing of sets that are going or cannot be read, nor of those
-    that could have none of the needed scalers: all of a namespace would cost 50 µs each.
+    """Pairs of set name and scaler name, except from sets that are terminating or malformed.
+
+    Sets that cannot have a needed scaler are skipped early, because reading a set costs 50 µs.
     """
     for other in others if needed else ():
         name = other.get("metadata", {}).get("name", "")
@@ -524,7 +523,7 @@ def _scalers(others: Iterable[Mapping[str, Any]], needed: Collection[str]) -> It
 
 
 def scaling_warnings(facts: SetFacts) -> Iterator[str]:
-    """What is not as its author may think."""
+    """Scaling settings that have another effect than the user may expect."""
     for role in _external(facts):
         if role.replicas > 1:
             yield (
@@ -542,24 +541,24 @@ def scaling_warnings(facts: SetFacts) -> Iterator[str]:
 
 
 def scaling_change_warnings(old: Mapping[str, Any], before: SetFacts, facts: SetFacts) -> Iterator[str]:
-    """Roles that lose groups because their scaler is no longer asked. old: with its status."""
+    """Roles that lose groups because their scaler is no longer used. old: with its status."""
     for role in facts.roles:
         earlier = before.role(role.name)
         if earlier is None or not earlier.is_external or role.is_external:
             continue
-        running, wanted = _replicas_in_status(old, role.name), role.replicas * max(facts.slices, 1)
-        if running is not None and running > wanted:
+        running, desired = _replicas_in_status(old, role.name), role.replicas * max(facts.slices, 1)
+        if running is not None and running > desired:
             yield (
                 f"{role.path}.{REPLICAS}: role {role.name} has {running} groups by its scaler and will have "
-                f"{wanted}, {role.replicas} in each slice: set replicas to keep more"
+                f"{desired}, {role.replicas} in each slice: set replicas to keep more"
             )
 
 
 def _replicas_in_status(raw: Mapping[str, Any], role: str) -> int | None:
     statuses = value_at(raw, ("status", "roleStatuses"))
-    for each in statuses if isinstance(statuses, list) else ():
-        if is_mapping(each) and each.get("name") == role and isinstance(each.get("replicas"), int):
-            return int(each["replicas"])
+    for status in statuses if isinstance(statuses, list) else ():
+        if is_mapping(status) and status.get("name") == role and isinstance(status.get("replicas"), int):
+            return int(status["replicas"])
     return None
 
 
