@@ -272,6 +272,12 @@ _METADATA = (
     StoredField("metadata.labels", excerpt=ours),
     StoredField("metadata.annotations", excerpt=ours),
 )
+# Of what may be adopted, which takes the claims of deployment tools off.
+_ADOPTABLE = (
+    *_IDENTITY,
+    StoredField("metadata.labels", excerpt=ours_and_tools),
+    StoredField("metadata.annotations", excerpt=ours_and_tools),
+)
 # They move with every write, whatever it changes.
 _WRITERS_OF_ORPHAN = StoredField("metadata.managedFields", NOBODY, writers_of_orphan)
 
@@ -339,7 +345,7 @@ _STATEFULSET = StoredFields(
 _SERVICE = StoredFields(
     "Service",
     (
-        *_METADATA,
+        *_ADOPTABLE,
         _WRITERS_OF_ORPHAN,
         StoredField("spec.selector", default={}),
         StoredField("spec.ports", excerpt=ports),
@@ -350,7 +356,7 @@ _SERVICE = StoredFields(
 )
 # What its own controller reports of it changes with every pod, and decides nothing here.
 _DISRUPTION_BUDGET = StoredFields(
-    "PodDisruptionBudget", (*_METADATA, _WRITERS_OF_ORPHAN, StoredField("spec", default={}))
+    "PodDisruptionBudget", (*_ADOPTABLE, _WRITERS_OF_ORPHAN, StoredField("spec", default={}))
 )
 _REVISION = StoredFields(
     "ControllerRevision",
@@ -363,7 +369,7 @@ _REVISION = StoredFields(
     ),
 )
 # Nothing matters but that they are there, and whose they are.
-_CLAIM, _POD_GROUP = StoredFields("PersistentVolumeClaim", _METADATA), StoredFields("PodGroup", _METADATA)
+_CLAIM, _POD_GROUP = StoredFields("PersistentVolumeClaim", _METADATA), StoredFields("PodGroup", _ADOPTABLE)
 
 _TABLES = {
     table.kind: table

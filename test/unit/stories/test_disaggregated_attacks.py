@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from lws import timing
 from lws.actions import Object, Reference
 from lws_api.disaggregatedset.v1 import KIND, SCALER_KIND
 from test.unit.disaggregated import make_disaggregated, make_role
@@ -221,7 +223,7 @@ def told_in(status: dict[str, Any]) -> dict[str, Any]:
 def test_what_others_leave_in_a_status_is_put_right_at_once_by_one_write(
     loop: asyncio.AbstractEventLoop, kind: str, name: str, passes: str
 ) -> None:
-    """No time passes. What our write leaves starts no other pass, and conditions of others stay."""
+    """No time passes in between. Our write starts no other pass, and conditions of others stay."""
     world = World(loop)
     obj = make_disaggregated(roles=[make_role("prefill", 2), make_role("decode", 1)])
     scale_from_outside(obj["spec"])
@@ -233,6 +235,8 @@ def test_what_others_leave_in_a_status_is_put_right_at_once_by_one_write(
     known = world.get(kind, name)["status"]
     for edited in left_by_others(told_in(known)):
         before = {**edited, "conditions": [*edited.get("conditions", ()), FOREIGN]}
+        # So long after the last one that it is no fight.
+        world.cluster.now += timedelta(seconds=timing.SETS_MOVE_SECONDS + 1)
         world.cluster.change(world.get(kind, name), status=before)
         writes = world.cluster.writes
         world.passes.clear()

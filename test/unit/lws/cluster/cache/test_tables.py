@@ -37,6 +37,10 @@ def _metadata(**more: Any) -> dict[str, Any]:
     }
 
 
+TOOLS = {"annotations": {SIZE_ANNOTATION: "4", "kubectl.kubernetes.io/last-applied-configuration": ""}}
+"""What may be adopted also keeps which claims of deployment tools there are."""
+
+
 def _owned_by(kind: str) -> list[dict[str, Any]]:
     return [{"apiVersion": "v1", "kind": kind, "name": "o", "uid": "u-o", "controller": True}]
 
@@ -291,11 +295,7 @@ def test_worker_statefulsets_keep_numbers() -> None:
     assert trim(workers) == {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": KEPT
-        | {
-            "annotations": {SIZE_ANNOTATION: "4", "kubectl.kubernetes.io/last-applied-configuration": ""},
-            "ownerReferences": _owned_by("Pod"),
-        },
+        "metadata": KEPT | TOOLS | {"ownerReferences": _owned_by("Pod")},
         "spec": {"replicas": 3, "ordinals": {"start": 1}},
         "status": {
             "observedGeneration": 2,
@@ -379,14 +379,14 @@ def test_services_keep_their_selector_and_where_nobody_controls_them_what_tells_
     assert trim(service) == {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": KEPT | {"ownerReferences": _owned_by("LeaderWorkerSet")},
+        "metadata": KEPT | TOOLS | {"ownerReferences": _owned_by("LeaderWorkerSet")},
         "spec": {"selector": selector or {}},
     }
     entries = [entry for entry in _metadata()["managedFields"] if entry["manager"] == "lws"]
     assert trim({**service, "metadata": _metadata()}) == {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": KEPT | {"managedFields": entries},
+        "metadata": KEPT | TOOLS | {"managedFields": entries},
         "spec": {"selector": selector or {}, "clusterIP": "None"},
     }
 
@@ -403,7 +403,7 @@ def test_disruption_budgets_keep_what_was_asked_for() -> None:
         ({}, {"managedFields": entries}),
     ):
         stored = {**budget, "metadata": _metadata(**whose), "status": {"disruptionsAllowed": 1}}
-        assert trim(stored) == {**budget, "metadata": KEPT | kept}
+        assert trim(stored) == {**budget, "metadata": KEPT | TOOLS | kept}
 
 
 @pytest.mark.parametrize(
