@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections import Counter
-
 import pytest
 
-from lws.controller.manager import REGISTRATIONS, Manager
-from lws_api.disaggregatedset.v1 import KIND as DISAGGREGATED_SET
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
-from test.harness.disaggregated.manifests import a_disaggregated_set, roles
 from test.harness.events import events_of
 from test.harness.groups import (
     controller_of,
@@ -31,13 +24,8 @@ from test.harness.manifests import (
     rolling,
     scaled_to,
 )
-from test.harness.product import Product
 from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
-from test.integration.controllers.test_second_kind import managed
-from test.unit.stories.test_soak import entries, remember_little
-from tools.deployment import NAMESPACE
-from tools.localcluster import ClusterAccess
 
 
 def nothing_is_left(world: World) -> None:
@@ -155,54 +143,3 @@ def test_a_set_scaled_into_an_empty_budget_can_be_labelled_rolled_and_deleted(wo
     world.patch(SET, "empty", scaled_to(1))
     world.delete(SET, "empty", "Foreground")
     nothing_is_left(world)
-
-
-_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
-
-
-async def test_a_manager_remembers_nothing_of_sets_that_are_gone(
-    world: World, product: Product, cluster: ClusterAccess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is counted is found and not named, as in the soak in memory. Streams, queue and kopf are real,
-    and each set is refused something.
-    """
-    remember_little(monkeypatch, most=4)
-    world.kubectl("create", "quota", "few", "--hard=count/poddisruptionbudgets.policy=0")
-    product.stop()
-    async with managed(cluster, *REGISTRATIONS, lease_in=NAMESPACE) as manager:
-        await asyncio.to_thread(
-            eventually, "it leads", lambda: world.api.get(_LEASE)["spec"]["holderIdentity"]
-        )
-        # The other one answers the webhooks and stands by.
-        await asyncio.to_thread(product.start)
-        await asyncio.to_thread(_live, world, "early")
-        before = _remembered(manager)
-        for prefix in ("late", "later"):
-            await asyncio.to_thread(_live, world, prefix)
-        until = time.monotonic() + 10
-        while (more := _remembered(manager) - before) and time.monotonic() < until:
-            await asyncio.sleep(0.2)
-    assert more == {}
-
-
-def _live(world: World, prefix: str) -> None:
-    names = [f"{prefix}-{letter}" for letter in "abcd"]
-    for name in names:
-        world.create(a_set(name, replicas=1, podDisruptionBudget={"maxUnavailableGroups": 1}))
-    world.create(a_disaggregated_set(prefix, roles(1, 1)))
-    eventually(
-        "all are ready, and two roles", lambda: _ready(world), lambda ready: len(ready) == len(names) + 2
-    )
-    for name in names:
-        world.delete(SET, name)
-    world.delete(DISAGGREGATED_SET, prefix)
-    nothing_is_left(world)
-
-
-def _ready(world: World) -> list[str]:
-    found = {each["metadata"]["name"]: each.get("status", {}) for each in world.list(SET)}
-    return [name for name, status in found.items() if status.get("readyReplicas")]
-
-
-def _remembered(manager: Manager) -> Counter[str]:
-    return entries({"manager": manager})

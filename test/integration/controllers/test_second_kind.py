@@ -16,7 +16,6 @@ from lws.cluster.transport.kubeconfig import load_configuration
 from lws.config import load
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.manager import Manager
-from lws.controller.registration import Registration
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
 from test.unit.fleet import FLEETS, REGISTRATION, definition, make_fleet
@@ -33,7 +32,7 @@ async def test_a_fleet_runs_its_set(world: World, cluster: ClusterAccess) -> Non
         return world.api.get(f"{path}/f").get("status", {}).get("ready")
 
     with _defined(world):
-        async with managed(cluster, REGISTRATION):
+        async with _managed(cluster):
             world.api.create(path, make_fleet("f", 2, world.namespace))
             await _eventually("its set is ready", ready, lambda count: count == 2)
             world.patch(SET, "f", {"spec": {"replicas": 5}})
@@ -78,28 +77,22 @@ def _is_served(world: World) -> bool:
 
 
 @asynccontextmanager
-async def managed(
-    cluster: ClusterAccess, *registrations: Registration, lease_in: str | None = None
-) -> AsyncIterator[Manager]:
-    """A manager of these kinds in this process, without webhooks. lease_in: the namespace whose Lease it
-    stands for; None: it acts at once.
-    """
+async def _managed(cluster: ClusterAccess) -> AsyncIterator[None]:
+    """A manager of Fleets and nothing else, in this process."""
     defaults = load(None, {}, {}, namespace_file=Path("there-is-none"))
     settings = replace(
         defaults,
-        namespace=lease_in or defaults.namespace,
         webhook=replace(defaults.webhook, enabled=False),
-        leader_election=replace(defaults.leader_election, enabled=lease_in is not None),
+        leader_election=replace(defaults.leader_election, enabled=False),
         certificates=replace(defaults.certificates, internal=False),
         metrics_bind_address=None,
         health_bind_address=None,
         debug_bind_address=None,
     )
-    client = Cluster(await load_configuration(str(cluster.kubeconfig)), "lws-in-tests")
-    manager = Manager(settings, client, Metrics(), registrations)
-    running = asyncio.create_task(manager.run())
+    client = Cluster(await load_configuration(str(cluster.kubeconfig)), "fleets-test")
+    running = asyncio.create_task(Manager(settings, client, Metrics(), (REGISTRATION,)).run())
     try:
-        yield manager
+        yield
         assert not running.done()
     finally:
         running.cancel()

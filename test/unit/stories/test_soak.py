@@ -19,7 +19,6 @@ import pytest
 from lws.cluster.cache import store
 from lws.cluster.errors import Forbidden
 from lws.cluster.write import owner_locks
-from lws.cluster.write.events import EventRecorder
 from lws.controller.endpoints import workloads
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.loop import Loop
@@ -39,16 +38,11 @@ _ROUNDS = 200
 
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.AbstractEventLoop]:
-    remember_little(monkeypatch)
+    for module, name in _TOMBSTONES:
+        monkeypatch.setattr(module, name, _AS_MANY)
     made = asyncio.new_event_loop()
     yield made
     made.close()
-
-
-def remember_little(monkeypatch: pytest.MonkeyPatch, most: int = _AS_MANY) -> None:
-    """Have what is remembered of what is gone be as large soon as it ever gets."""
-    for module, name in _TOMBSTONES:
-        monkeypatch.setattr(module, name, most)
 
 
 class World:
@@ -193,8 +187,6 @@ _LEFT_OUT = (
     FakeCluster,
     FakeNodes,
     FakeRecorder,
-    # A window of time, and a number.
-    EventRecorder,
 )
 
 
