@@ -231,7 +231,8 @@ class Plan:
     postponable: which of the actions in `sequences` can wait.
     standing: words for how its owner stands, which metrics count owners by. figures: how it stands in
     numbers, which metrics show.
-    owner: the workload that the plan is for, whoever is looked at: it is told what is refused.
+    owner: the workload that the plan is for, whichever object the pass looks at: its status reports
+    what is refused.
     """
 
     sequences: tuple[tuple[Action, ...], ...] = ()

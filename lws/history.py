@@ -132,7 +132,7 @@ class Place:
 def free_place(owner: Object, fingerprint: str, number: int, taken: Container[str]) -> Place:
     """The first place that nobody has, from `number` on; past a few it goes on in leaps.
 
-    The number gives way, not the key: pods carry the key, and the original would have computed the same.
+    The number gives way, not the key: pods carry the key, and upstream would have computed the same.
     """
     found = next(each for each in _places(number) if revision_name(owner, fingerprint, each) not in taken)
     passed = takewhile(lambda each: each != found, _places(number))

@@ -476,7 +476,10 @@ _DOWN = ("NotReady", "Broken")
 
 
 def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[str]:
-    """Unready groups that a scale-down keeps: StatefulSets delete the highest index first, ready or not."""
+    """Unready groups that a scale-down keeps: StatefulSets delete the highest index first, ready or not.
+
+    The scale subresource calls no webhook; users who scale by it get an Event.
+    """
     if spec.replicas >= before.replicas:
         return []
     down = {index: name for name, index in _groups_that_are_down(old)}

@@ -6,6 +6,6 @@ mistake.
 
 from lws.config.errors import ConfigError
 from lws.config.loading import load
-from lws.config.settings import Certificates, LeaderElection, Settings, Tls, Webhook
+from lws.config.settings import CertificateSettings, LeaderElection, Settings, Tls, Webhook
 
-__all__ = ["Certificates", "ConfigError", "LeaderElection", "Settings", "Tls", "Webhook", "load"]
+__all__ = ["CertificateSettings", "ConfigError", "LeaderElection", "Settings", "Tls", "Webhook", "load"]

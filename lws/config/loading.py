@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from lws.config.checks import TLS13_SUITES, TLS_VERSIONS, mistakes_in, openssl_names
 from lws.config.errors import ConfigError, KeyPath, Origin, config_error
-from lws.config.settings import Certificates, LeaderElection, Settings, Tls, Webhook
+from lws.config.settings import CertificateSettings, LeaderElection, Settings, Tls, Webhook
 from lws.kube.nodes import NodeLossPolicy
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 
@@ -105,7 +105,7 @@ def _settings(configuration: Configuration, namespace: str, environ: Mapping[str
         readiness_endpoint=configuration.health.readiness_endpoint_name,
         liveness_endpoint=configuration.health.liveness_endpoint_name,
         tls=_tls(configuration),
-        certificates=Certificates(
+        certificates=CertificateSettings(
             internal=certificates.enable,
             service_name=certificates.webhook_service_name,
             secret_name=certificates.webhook_secret_name,

@@ -49,7 +49,7 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
+class CertificateSettings:
     """internal: the manager makes and rotates the webhook certificate itself, kept in the Secret, for the
     Service.
     """
@@ -83,7 +83,7 @@ class Settings:
     readiness_endpoint: str
     liveness_endpoint: str
     tls: Tls
-    certificates: Certificates
+    certificates: CertificateSettings
     client_qps: float
     client_burst: int
     gang_provider: str | None

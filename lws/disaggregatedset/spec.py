@@ -69,7 +69,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class SlicePlacement:
     """Where the pods of a slice go. topology: the label of nodes that all of them share one value of."""
 
     type: PlacementType
@@ -87,7 +87,7 @@ class DisaggregatedSpec:
 
     roles: tuple[Role, ...]
     slices: int = 1
-    placement: Placement | None = None
+    placement: SlicePlacement | None = None
     paused: bool = False
     max_updating_slices: int | None = None
     history_limit: int = _HISTORY_LIMIT
@@ -113,14 +113,16 @@ def parse(obj: Object) -> DisaggregatedSpec:
     )
 
 
-def placement_of(policy: Object | None) -> Placement | None:
+def placement_of(policy: Object | None) -> SlicePlacement | None:
     """The placement that a `placementPolicy` asks for; None where it has no effect."""
     given = policy or {}
     kind = PlacementType(given.get("type") or PlacementType.NONE)
     topology = given.get("topology") or ""
     if kind == PlacementType.NONE or not topology:
         return None
-    return Placement(kind, topology, PlacementStrength(given.get("strength") or PlacementStrength.REQUIRED))
+    return SlicePlacement(
+        kind, topology, PlacementStrength(given.get("strength") or PlacementStrength.REQUIRED)
+    )
 
 
 def fault_of(obj: Any) -> str:

@@ -29,7 +29,7 @@ _OF_GROUP = (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class PodMarks:
     """Labels and annotations that a pod should carry; None for one that it should not."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -41,12 +41,12 @@ class Edited:
     """pod: as stored. marks: those that are not as they should be, with what they should be."""
 
     pod: Object
-    marks: Marks
+    marks: PodMarks
 
 
 def marks_of_leader(
     leader: Object, key: str | None, size: int | None, template: Object, workers: Object | None
-) -> Marks:
+) -> PodMarks:
     """What the leader pod of a group should carry.
 
     key, size: of its revision; None where that is not known. template: of the leader StatefulSet; what it
@@ -61,7 +61,7 @@ def marks_of_leader(
         GROUP_KEY_LABEL: selected.get(GROUP_KEY_LABEL) or group_key(metadata["namespace"], metadata["name"]),
     }
     is_of_template = LEADER_NAME_ANNOTATION in annotations_of(template)
-    return Marks(
+    return PodMarks(
         labels={
             NAME_LABEL: name,
             WORKER_INDEX_LABEL: "0",
@@ -75,14 +75,14 @@ def marks_of_leader(
     )
 
 
-def marks_of_worker(worker: Object, leader: Object, workers: Object, size: int | None) -> Marks:
+def marks_of_worker(worker: Object, leader: Object, workers: Object, size: int | None) -> PodMarks:
     """What a worker pod should carry. workers: the StatefulSet that controls it. size: of its group, None
     where the workers are of another revision than the leader.
     """
     selected, key = _selected(workers), key_of_template(workers)
     named = {NAME_LABEL: selected.get(NAME_LABEL)} | {name: selected.get(name) for name in _OF_GROUP}
     known = {**named, REVISION_LABEL: key, WORKER_INDEX_LABEL: str(index_by_name(worker))}
-    return Marks(
+    return PodMarks(
         labels={name: value for name, value in known.items() if value},
         annotations={
             LEADER_NAME_ANNOTATION: leader["metadata"]["name"],
@@ -102,14 +102,14 @@ def was_admitted(pod: Object) -> bool:
     return any(each.get("name") == LEADER_ADDRESS_ENV for one in containers for each in one.get("env") or ())
 
 
-def without_group(marks: Marks) -> Marks:
+def without_group(marks: PodMarks) -> PodMarks:
     """The same for a pod that the webhook has never seen: with the labels it would look complete."""
-    return Marks(
+    return PodMarks(
         {name: value for name, value in marks.labels.items() if name not in _OF_GROUP}, marks.annotations
     )
 
 
-def put_right(pod: Object, marks: Marks) -> Object:
+def put_right(pod: Object, marks: PodMarks) -> Object:
     """The pod as it should be; the very same where it is."""
     if edited_of(pod, marks) is None:
         return pod
@@ -123,15 +123,15 @@ def put_right(pod: Object, marks: Marks) -> Object:
     return {**pod, "metadata": {**pod["metadata"], "labels": labels, "annotations": annotations}}
 
 
-def edited_of(pod: Object, marks: Marks) -> Edited | None:
+def edited_of(pod: Object, marks: PodMarks) -> Edited | None:
     """What was edited on a pod; None where nothing was."""
     labels, annotations = labels_of(pod), annotations_of(pod)
     one = {name: value for name, value in marks.labels.items() if labels.get(name) != value}
     two = {name: value for name, value in marks.annotations.items() if annotations.get(name) != value}
-    return Edited(pod, Marks(one, two)) if one or two else None
+    return Edited(pod, PodMarks(one, two)) if one or two else None
 
 
-def edits_of(pods: Iterable[tuple[Object, Marks]]) -> tuple[Edited, ...]:
+def edits_of(pods: Iterable[tuple[Object, PodMarks]]) -> tuple[Edited, ...]:
     """What was edited on pods that stay."""
     found = (edited_of(pod, marks) for pod, marks in pods if not is_terminating(pod))
     return tuple(each for each in found if each is not None)

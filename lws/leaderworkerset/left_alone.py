@@ -111,7 +111,11 @@ _REMEDIES = {
 
 
 def unsupported_in(lws: Object) -> tuple[Unsupported, ...]:
-    """The fields that would be run as something else."""
+    """The fields that would be run as something else.
+
+    A set that upstream stored with one is left alone: under other rules than it was made for it would get a
+    second set of pods.
+    """
     spec = lws.get("spec")
     if not isinstance(spec, Mapping):
         return ()

@@ -54,7 +54,7 @@ class RoleFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class PlacementValues:
     """The placement policy. topology: empty if none is set."""
 
     type: str
@@ -73,7 +73,7 @@ class SetFacts:
     name: str
     slices: int
     roles: tuple[RoleFacts, ...]
-    placement: Placement
+    placement: PlacementValues
 
     @property
     def index_length(self) -> int:
@@ -114,7 +114,7 @@ def facts_of(raw: Mapping[str, Any]) -> SetFacts:
         name=name if isinstance(name, str) else "",
         slices=1 if slices is None else slices,
         roles=tuple(_role(path, role) for path, role in _roles(raw)),
-        placement=Placement(
+        placement=PlacementValues(
             type=policy.get("type") or "",
             topology=policy.get("topology") or "",
             is_required=policy.get("strength") != PlacementStrength.PREFERRED,

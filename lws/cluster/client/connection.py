@@ -328,7 +328,8 @@ def _encode(value: object) -> object:
 class Hearing:
     """A context that ends with Unreachable once nothing was heard for `seconds`, from its beginning on.
 
-    what: what is listened to, as the error names it.
+    what: what is listened to, as the error names it. One timer checks now and then: a timer for every piece
+    would cost as much as decoding it.
     """
 
     def __init__(self, what: str, seconds: float) -> None:

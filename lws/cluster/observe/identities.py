@@ -13,7 +13,7 @@ from lws.cluster.observe.history import RevisionReader
 from lws.cluster.observe.lookup import Lookup
 from lws.cluster.observe.membership import Membership, own_workers
 from lws.group.labels import (
-    Marks,
+    PodMarks,
     edits_of,
     lacks_group,
     marks_of_leader,
@@ -85,7 +85,7 @@ class Identities:
         # It may have been recorded meanwhile.
         return find(self.history.recorded(lws), key), found[0] if found else None
 
-    async def _marks(self, pod: Object, marks: Marks, own: Object | None) -> Marks:
+    async def _marks(self, pod: Object, marks: PodMarks, own: Object | None) -> PodMarks:
         """A leader that the pod webhook has never seen lacks more than labels, and must not look complete."""
         if own is not None or not lacks_group(pod):
             return marks
@@ -103,8 +103,8 @@ def _size(lws: Object, revision: Recorded | None, unrecorded: Running | None) ->
 
 def _marks_of_workers(
     leader: Object, workers: Object | None, pods: list[Object], size: int | None
-) -> list[tuple[Object, Marks]]:
+) -> list[tuple[Object, PodMarks]]:
     if workers is None:
-        return [(pod, Marks()) for pod in pods]
+        return [(pod, PodMarks()) for pod in pods]
     is_same = key_of_template(workers) == labels_of(leader).get(REVISION_LABEL)
     return [(pod, marks_of_worker(pod, leader, workers, size if is_same else None)) for pod in pods]

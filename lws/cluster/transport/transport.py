@@ -245,7 +245,8 @@ _SCHEMES = frozenset({"http", "https"})
 def proxy_for(server: URL, configured: str | None, environment: Mapping[str, str]) -> URL | None:
     """The proxy for requests to `server`; configured: `proxy-url` of the kubeconfig, which nothing overrules.
 
-    Raises ClusterError for a proxy that cannot be used.
+    The environment is read as Go programs read it, so that kubectl takes the same way: the kubernetes client
+    and aiohttp know no CIDR in NO_PROXY. Raises ClusterError for a proxy that cannot be used.
     """
     if configured:
         return _parsed(configured, "proxy-url of the kubeconfig")

@@ -365,8 +365,11 @@ def _lingers(deleted: Mapping[str, Any]) -> bool:
 
 
 async def write_owner(cluster: Cluster, action: SetOwner, see: Callable[[Mapping[str, Any]], None]) -> Object:
-    """The object with its new owners. see: told what was read where that is another one than was planned for;
-    the next plan must know it.
+    """The object with its new owners; `Overtaken` if it is not as the plan saw it.
+
+    A list of owners can only be replaced as a whole. So the new list is made from the object as it is now,
+    and the write carries the version of that read: in between nobody can add or lose an owner. see: called
+    with what was read if that is another object than was planned for; the next plan must know it.
     """
     live = await _read(cluster, action)
     if not _is_as_planned(live, action):

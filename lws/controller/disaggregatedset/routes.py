@@ -74,7 +74,7 @@ class Routes:
         return self._woken(before, after, 0.0 if is_news else timing.CHILD_REPORT_SECONDS)
 
     def _of_service(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """No step waits for a Service, whoever created or deleted it."""
+        """No step waits for a Service, created or deleted by anyone."""
         if self._is_ours(after or before or {}):
             return self._woken(before, after, timing.CHILD_REPORT_SECONDS)
         return self._woken(before, after, 0.0 if before is not None else timing.CHILD_SECONDS)

@@ -194,7 +194,8 @@ def share_of(shards: int, managers: Mapping[str, frozenset[int]], who: str) -> S
     """Compute the share of `who`, one of `managers`: identity → shards that it holds.
 
     Shares differ by at most one shard. Managers that hold more keep the surplus, so that the fewest shards
-    move.
+    move. Each manager decides for itself from what it has heard; if they heard different things, Leases keep
+    two of them from holding the same shard.
     """
     targets = _targets(shards, managers)
     mine = sorted(managers[who])
@@ -223,7 +224,8 @@ _OFFSET, _PRIME, _BITS = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
 def shard_of(namespace: str, shards: int) -> int:
     """Shard of a namespace, 0 to shards - 1: 64-bit FNV-1a over the name in UTF-8, modulo `shards`.
 
-    Only the low bits spread well: in the high ones, names that differ in their last characters hardly differ.
+    Every process and every release must compute it alike: two that disagreed would act on the same sets. Only
+    the low bits spread well: in the high ones, names that differ in their last characters hardly differ.
     """
     digest = _OFFSET
     for byte in namespace.encode():

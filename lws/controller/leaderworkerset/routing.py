@@ -198,7 +198,11 @@ def _of_workers(before: Object | None, after: Object | None, leader: Object | No
 
 
 def keys_of(before: Object | None, after: Object | None) -> set[Key]:
-    """Keys of the sets and groups that a change may concern."""
+    """Keys of the sets and groups that a change may concern.
+
+    Ownership decides, by controller reference; labels only show which set an orphan may concern. A key too
+    many costs a pass that writes nothing, a key too few costs correctness.
+    """
     woken = wakes(before, after) if before is not None and after is not None else Wakes.ALL
     if woken is Wakes.NOBODY:
         return set()

@@ -10,7 +10,7 @@ from lws.actions import Object
 from lws.children import Owner
 
 
-class ChildFacts(Protocol):
+class ObservedChild(Protocol):
     """One LeaderWorkerSet of a set: a role of a slice at a revision.
 
     wanted: groups that it is to have. existing: groups that are there. ready: groups that serve.
@@ -48,7 +48,7 @@ class ObservedSet(Protocol):
     @property
     def owner(self) -> Owner: ...
     @property
-    def children(self) -> Sequence[ChildFacts]: ...
+    def children(self) -> Sequence[ObservedChild]: ...
     @property
     def services(self) -> Sequence[Object]: ...
     @property

@@ -8,7 +8,7 @@ from typing import Any
 from lws.actions import Object
 from lws.disaggregatedset.labels import child_labels
 from lws.disaggregatedset.names import Identity, child_name
-from lws.disaggregatedset.spec import Placement, Role
+from lws.disaggregatedset.spec import Role, SlicePlacement
 from lws.kube.affinity import term, with_preferred, with_terms
 from lws.kube.metadata import copied, inherited, merged, owner_reference
 from lws.kube.quantities import scaled
@@ -21,7 +21,7 @@ _BUDGETS = (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
 
 
 def build_child(
-    owner: Object, role: Role, placement: Placement | None, at: tuple[int, str], replicas: int
+    owner: Object, role: Role, placement: SlicePlacement | None, at: tuple[int, str], replicas: int
 ) -> dict[str, Any]:
     """The LeaderWorkerSet of a role. at: the index of the slice and the key of the revision."""
     slice_index, key = at
@@ -86,7 +86,7 @@ def _or(value: Any, default: Any) -> Any:
 
 
 def placed(
-    affinity: Mapping[str, Any] | None, placement: Placement, set_name: str, slice_index: int
+    affinity: Mapping[str, Any] | None, placement: SlicePlacement, set_name: str, slice_index: int
 ) -> dict[str, Any]:
     """The affinity of the pods of a slice. affinity: that of the user, whose terms stay and come first."""
     index = str(slice_index)

@@ -192,7 +192,7 @@ def _status(seen: observed.ObservedSet, scaler: Object, role: str) -> Plan:
     return Plan(statuses=(Status(Reference.to(scaler), patch, can_wait=can_wait, before=stored),))
 
 
-def _at_start(child: observed.ChildFacts) -> int:
+def _at_start(child: observed.ObservedChild) -> int:
     initial = initial_of(child.obj)
     return child.wanted if initial is None else initial
 

@@ -36,7 +36,7 @@ class _Slice:
     those of all revisions, by key.
     """
 
-    children: Sequence[observed.ChildFacts]
+    children: Sequence[observed.ObservedChild]
     services: Sequence[_Owned]
     key: str
     wanted: Collection[str]
@@ -56,7 +56,7 @@ def plan_services(
     services: dict[int, list[_Owned]] = {}
     for each in owned:
         services.setdefault(each[1].slice_index, []).append(each)
-    children: dict[int, list[observed.ChildFacts]] = {}
+    children: dict[int, list[observed.ObservedChild]] = {}
     for child in seen.children:
         if not child.is_leaving:
             children.setdefault(child.slice_index, []).append(child)
@@ -75,7 +75,7 @@ def plan_services(
 
 def _plan_slice(seen: observed.ObservedSet, within: _Slice, stored: Mapping[str, Object]) -> Plan:
     """stored: the Services that the set controls, by name."""
-    by_key: dict[str, dict[str, observed.ChildFacts]] = {}
+    by_key: dict[str, dict[str, observed.ObservedChild]] = {}
     for child in sorted(within.children, key=lambda each: not each.is_legacy):
         by_key.setdefault(child.key, {})[child.role] = child
     complete = {key for key, of_key in by_key.items() if _is_complete(key, of_key, within)}
@@ -119,7 +119,7 @@ def build_service(owner: Object, identity: Identity) -> dict[str, Any]:
     }
 
 
-def _is_complete(key: str, children: Mapping[str, observed.ChildFacts], within: _Slice) -> bool:
+def _is_complete(key: str, children: Mapping[str, observed.ObservedChild], within: _Slice) -> bool:
     """Whether all roles have a ready group, but for those that want none."""
     if key == within.key:
         needed = set(within.wanted)
@@ -130,7 +130,7 @@ def _is_complete(key: str, children: Mapping[str, observed.ChildFacts], within: 
 
 
 def _plan_service(
-    seen: observed.ObservedSet, child: observed.ChildFacts, known: Mapping[str, Object]
+    seen: observed.ObservedSet, child: observed.ObservedChild, known: Mapping[str, Object]
 ) -> Plan:
     identity = Identity(child.slice_index, child.key, child.role, child.is_legacy)
     name = service_name(child.obj["metadata"]["name"])

@@ -17,7 +17,7 @@ from lws.disaggregatedset.names import Identity, child_name
 from lws.disaggregatedset.rollout.state import SliceState, SliceStep
 from lws.disaggregatedset.slices.state import Roles, RolloutMemory, others_at_start
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
-from lws.disaggregatedset.spec import DisaggregatedSpec, Placement, Role
+from lws.disaggregatedset.spec import DisaggregatedSpec, Role, SlicePlacement
 from lws.kube.metadata import annotations_of, without_tools_own
 from lws.kube.ownership import ownership_of
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
@@ -118,7 +118,7 @@ def _creations(within: SliceFacts, state: SliceState, step: SliceStep) -> tuple[
 
 
 def create_child(
-    within: SliceFacts, role: Role, key: str, replicas: int, placement: Placement | None
+    within: SliceFacts, role: Role, key: str, replicas: int, placement: SlicePlacement | None
 ) -> Create:
     """What makes the LeaderWorkerSet of a role."""
     intent = build_child(within.snapshot.obj, role, placement, (within.index, key), replicas)

@@ -136,7 +136,9 @@ def changed_paths(
     manager: str,
     is_tolerated: Callable[[Path], bool] = lambda path: False,
 ) -> list[Path]:
-    """Paths at which an apply of `intent` by `manager` would change `stored`.
+    """Paths at which an apply of `intent` by `manager` would change `stored`, none if it is not needed.
+
+    An apply that changes nothing still costs a request, and the StatefulSet controller a look at all pods.
 
     A path differs if its intended value is not the stored one, or if the manager's own apply entry in
     managedFields has it and the intent has not (the apply would remove it). A path that the manager owns but

@@ -277,7 +277,12 @@ _MOST_AT_ONCE = timing.RETRY_NEXT_PODS_AFTER // timing.RETRY_PODS_EACH
 
 
 def plan_retries(snapshot: SetSnapshot) -> Plan:
-    """Make controllers retry pods that were rejected; StatefulSets that have waited longest come first."""
+    """Make controllers retry pods that were rejected; StatefulSets that have waited longest come first.
+
+    A StatefulSet controller doubles its back-off after each failure in a row and counts every sync, of which
+    events start many a second: pods would come minutes after the cause is gone. Any change of a StatefulSet
+    starts a sync at once, and that of an annotation changes nothing else.
+    """
     refused = _refused(snapshot)
     pause = max(timing.RETRY_PODS_AFTER, len(refused) * timing.RETRY_PODS_EACH)
     waits = [

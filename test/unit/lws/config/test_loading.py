@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lws.config import Certificates, ConfigError, LeaderElection, Settings, Tls, Webhook, load
+from lws.config import CertificateSettings, ConfigError, LeaderElection, Settings, Tls, Webhook, load
 from lws.config.loading import operator_namespace
 from lws.kube.nodes import NodeLossPolicy
 from lws_api.config.v1alpha1 import Configuration
@@ -53,7 +53,7 @@ def test_without_a_file(path: str | None) -> None:
         readiness_endpoint="/readyz",
         liveness_endpoint="/healthz",
         tls=Tls(ssl.TLSVersion.TLSv1_2, ()),
-        certificates=Certificates(True, "lws-webhook-service", "lws-webhook-server-cert"),
+        certificates=CertificateSettings(True, "lws-webhook-service", "lws-webhook-server-cert"),
         client_qps=500.0,
         client_burst=500,
         gang_provider=None,
@@ -99,7 +99,7 @@ sharding: {shards: 1}
         readiness_endpoint="/r",
         liveness_endpoint="/l",
         tls=Tls(ssl.TLSVersion.TLSv1_2, ("ECDHE-RSA-AES128-GCM-SHA256",)),
-        certificates=Certificates(False, "s", "t"),
+        certificates=CertificateSettings(False, "s", "t"),
         client_qps=50.0,
         client_burst=60,
         gang_provider="volcano",

@@ -6,8 +6,8 @@ import pytest
 
 from lws.disaggregatedset.spec import (
     DisaggregatedSpec,
-    Placement,
     Role,
+    SlicePlacement,
     fault_of,
     parse,
     placement_fault,
@@ -69,7 +69,9 @@ def test_everything_is_read() -> None:
     assert parsed.role("router") is None
     assert (parsed.slices, parsed.paused, parsed.max_updating_slices) == (3, True, 2)
     assert (parsed.history_limit, parsed.progress_deadline) == (0, 600)
-    assert parsed.placement == Placement(PlacementType.EXCLUSIVE_SLICE, "zone", PlacementStrength.PREFERRED)
+    assert parsed.placement == SlicePlacement(
+        PlacementType.EXCLUSIVE_SLICE, "zone", PlacementStrength.PREFERRED
+    )
 
 
 def test_budgets_that_are_empty_are_not_those_that_are_absent() -> None:

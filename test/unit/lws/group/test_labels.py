@@ -9,7 +9,7 @@ import pytest
 from lws.actions import Merge, Reference
 from lws.group.identity import group_key
 from lws.group.labels import (
-    Marks,
+    PodMarks,
     edited_of,
     edits_of,
     lacks_group,
@@ -57,7 +57,7 @@ def edited(obj: dict[str, Any], name: str, value: str | None) -> dict[str, Any]:
     return {**obj, "metadata": {**obj["metadata"], field: kept}}
 
 
-def as_leader(pod: Any, workers: Any = WORKERS) -> Marks:
+def as_leader(pod: Any, workers: Any = WORKERS) -> PodMarks:
     return marks_of_leader(pod, KEY, 3, TEMPLATE, workers)
 
 

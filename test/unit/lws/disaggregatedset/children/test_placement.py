@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from lws.disaggregatedset.children.role_sets import placed
-from lws.disaggregatedset.spec import Placement
+from lws.disaggregatedset.spec import SlicePlacement
 from lws.kube.affinity import PREFERRED, REQUIRED
 from lws_api.disaggregatedset.v1 import PlacementStrength, PlacementType
 
 NAME, SLICE = "disaggregatedset.x-k8s.io/name", "disaggregatedset.x-k8s.io/slice"
-SLICES = Placement(PlacementType.EXCLUSIVE_SLICE, "zone")
-TOPOLOGY = Placement(PlacementType.EXCLUSIVE_TOPOLOGY, "zone")
+SLICES = SlicePlacement(PlacementType.EXCLUSIVE_SLICE, "zone")
+TOPOLOGY = SlicePlacement(PlacementType.EXCLUSIVE_TOPOLOGY, "zone")
 
 OWN = {"key": NAME, "operator": "In", "values": ["llm"]}
 STRANGERS = [
@@ -43,7 +43,7 @@ THIRD = term(OWN, slices("NotIn", 2))
     ],
 )
 def test_the_terms_are_those_of_the_original(
-    placement: Placement, index: int, apart: list[dict[str, Any]]
+    placement: SlicePlacement, index: int, apart: list[dict[str, Any]]
 ) -> None:
     assert placed(None, placement, "llm", index) == {
         "podAffinity": {REQUIRED: [term(OWN, slices("In", index))]},
@@ -62,7 +62,7 @@ def test_the_terms_of_users_stay_and_come_first() -> None:
 
 
 def test_preferred_terms_have_full_weight() -> None:
-    preferred = Placement(PlacementType.EXCLUSIVE_TOPOLOGY, "zone", PlacementStrength.PREFERRED)
+    preferred = SlicePlacement(PlacementType.EXCLUSIVE_TOPOLOGY, "zone", PlacementStrength.PREFERRED)
     weighted = [{"weight": 100, "podAffinityTerm": each} for each in (THIRD, term(*STRANGERS))]
     affinity = placed({"podAntiAffinity": {REQUIRED: [1], PREFERRED: [2]}}, preferred, "llm", 2)
     assert affinity["podAntiAffinity"] == {REQUIRED: [1], PREFERRED: [2, *weighted]}

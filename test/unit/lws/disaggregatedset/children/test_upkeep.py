@@ -11,7 +11,7 @@ from lws.actions import Merge, Plan
 from lws.admission.defaulting import default
 from lws.disaggregatedset.children.role_sets import build_child
 from lws.disaggregatedset.children.upkeep import LiveRole, plan_upkeep, waiting_edits
-from lws.disaggregatedset.spec import Placement, Role, parse
+from lws.disaggregatedset.spec import Role, SlicePlacement, parse
 from lws_api.crds import defaulted
 from lws_api.disaggregatedset.v1 import PlacementType
 from test.unit.lws.disaggregatedset.sets import KEY, make_disaggregated, make_role
@@ -209,5 +209,5 @@ def test_what_waits_is_named() -> None:
         placementPolicy={"type": "None", "topology": "zone"},
     )
     assert waiting_edits(parse(spelled), recorded) == ()
-    placed = replace(recorded, placement=Placement(PlacementType.EXCLUSIVE_SLICE, "zone"))
+    placed = replace(recorded, placement=SlicePlacement(PlacementType.EXCLUSIVE_SLICE, "zone"))
     assert waiting_edits(recorded, placed) == ("spec.placementPolicy",)
