@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import count, takewhile
 from typing import Protocol, TypeVar
 
-from lws.actions import Action, Merge, Object, Reference, SetOwner
+from lws.runtime.actions import Action, Merge, Object, Reference, SetOwner
 
 
 def plan_reuse(known: Entry, newest: int, owner: Object | None) -> tuple[Action, ...]:

@@ -17,8 +17,8 @@ from pathlib import Path
 from prometheus_client import Metric
 from prometheus_client.metrics import MetricWrapperBase
 
-from lws.controller.endpoints.metrics import Metrics
-from lws.controller.manager import REGISTRATIONS
+from lws.registrations import REGISTRATIONS
+from lws.runtime.endpoints.metrics import Metrics
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 PAGES = ("metrics.md",)

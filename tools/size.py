@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PATHS = {
     "plan of a set": ("lws.leaderworkerset.plan",),
-    "watch to write": ("lws.controller.engine", "lws.leaderworkerset.plan", "lws.cluster.write.apply"),
+    "watch to write": ("lws.runtime.engine", "lws.leaderworkerset.plan", "lws.runtime.apply"),
     "lws undo": ("lws.cli.commands.undo",),
 }
 """Modules by which one has to start to read each path."""

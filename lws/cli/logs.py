@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from lws.controller.endpoints import pass_log
+from lws.runtime.endpoints import pass_log
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 _NAMES = {

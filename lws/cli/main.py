@@ -17,8 +17,8 @@ from types import MappingProxyType
 import click
 
 from lws import __version__
-from lws.cluster.errors import ClusterError
 from lws.config import ConfigError
+from lws.runtime.errors import ClusterError
 
 PROGRAM, COMPLETION_VARIABLE = "lws", "_LWS_COMPLETE"
 PLUGIN = "kubectl-lws"

@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from lws import __version__
 from lws.cli.refusal import Refusal
-from lws.cluster.client.user_cluster import UserCluster
-from lws.cluster.errors import ApiError, ClusterError, Forbidden, Unreachable
-from lws.cluster.transport.kubeconfig import load_context
+from lws.runtime.client.kubeconfig import load_context
+from lws.runtime.client.user_cluster import UserCluster
+from lws.runtime.errors import ApiError, ClusterError, Forbidden, Unreachable
 
 RESULT = TypeVar("RESULT")
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import click
 
-from lws.actions import Object
 from lws.cli.arguments.set_name import TYPES
 from lws.cli.blocks import Text
 from lws.cli.views.screen import dump, show
+from lws.runtime.actions import Object
 
 _RESOURCES = {set_type.resource.kind: set_type.resource for set_type in TYPES}
 

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from lws.config.errors import KeyPath
-from lws.group.gang.registry import PROVIDERS
 from lws.kube.names import dns1035_label_errors, dns1123_subdomain_errors
 from lws_api.config.duration import render
-from lws_api.config.v1alpha1 import Configuration, LeaderElection
+from lws_api.config.v1alpha1 import GANG_PROVIDERS, Configuration, LeaderElection
 
 TLS_VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 
@@ -142,8 +141,8 @@ def _names(configuration: Configuration) -> Iterator[Mistake]:
             message = f"{certificates.webhook_secret_name!r} cannot name a Secret: {problems[0]}"
             yield ("internalCertManagement", "webhookSecretName"), message
     gang = configuration.gang_scheduling_management
-    if gang is not None and gang.scheduler_provider not in PROVIDERS:
-        message = f"must be one of {', '.join(PROVIDERS)}, not {gang.scheduler_provider!r}"
+    if gang is not None and gang.scheduler_provider not in GANG_PROVIDERS:
+        message = f"must be one of {', '.join(GANG_PROVIDERS)}, not {gang.scheduler_provider!r}"
         yield ("gangSchedulingManagement", "schedulerProvider"), message
 
 

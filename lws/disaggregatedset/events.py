@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from lws.actions import Announce, Fold, Object, Problem, Reference
 from lws.disaggregatedset.revisions.record import RecordedRoles
 from lws.disaggregatedset.snapshot import ChildFacts
+from lws.runtime.actions import Announce, Fold, Object, Problem, Reference
 
 
 def rollout_started(obj: Object, key: str) -> Announce:

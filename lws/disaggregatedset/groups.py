@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from lws import timing
-from lws.actions import Object
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.snapshot import ChildFacts, number_of
 from lws.kube import pods
@@ -21,6 +20,7 @@ from lws.leaderworkerset import fields
 from lws.leaderworkerset.memory import GOING, KEPT, key_of, mark_on, restarts_of
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
+from lws.runtime.actions import Object
 
 
 def child_facts(

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import sha256
 
-from lws.actions import Object
 from lws.kube.types.structs import Structs
 from lws.leaderworkerset.revisions.encoding import TYPES, serialised
+from lws.runtime.actions import Object
 
 _LENGTH = 8
 _STRUCTS = Structs({**TYPES, "Role": {"name": "=s", "template": "=LeaderWorkerTemplate"}})

@@ -12,8 +12,6 @@ from dataclasses import replace
 from itertools import chain
 
 from lws import timing
-from lws.actions import Announce, Object, Plan, Reference, Status, soonest, together
-from lws.children import adopt
 from lws.disaggregatedset import events
 from lws.disaggregatedset.children.scalers import plan_scalers
 from lws.disaggregatedset.children.services import plan_services
@@ -33,6 +31,8 @@ from lws.disaggregatedset.status.problems import look_again, plan_left_alone, pr
 from lws.disaggregatedset.status.status import IN_ROLLOUT, ObservedRoles, can_wait, disaggregated_status
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.status.progress import STALLED
+from lws.runtime.actions import Announce, Object, Plan, Reference, Status, soonest, together
+from lws.runtime.children import adopt
 
 
 def plan(snapshot: DisaggregatedSnapshot) -> Plan:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
-from lws.actions import Object
-from lws.children import Owner
 from lws.disaggregatedset.revisions.record import RecordedRoles
 from lws.kube.conditions import Obstruction
 from lws.kube.metadata import is_terminating, owner_reference
@@ -19,6 +17,8 @@ from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.fields import Field
+from lws.runtime.actions import Object
+from lws.runtime.children import Owner
 from lws_api.disaggregatedset.v1 import KIND
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from lws.actions import Object
 from lws.kube.metadata import is_mapping
 from lws.kube.names import LABEL_LENGTH
 from lws.kube.types.shapes import Numbers, Shapes, json_fault
 from lws.kube.types.typed import Table
 from lws.leaderworkerset.revisions.shape import number_faults as numbers_of_role
 from lws.leaderworkerset.revisions.shape import shape_fault
+from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import ROLE_NAME_PATTERN, PlacementStrength, PlacementType, ScalingMode
 
 _MOST_SLICES = 100

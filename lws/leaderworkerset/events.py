@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from lws.actions import Announce, Object, Problem, Reference
 from lws.kube.ownership import existing_note
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.rollout.scale_down import Leftover
 from lws.leaderworkerset.rollout.state import Rollout
 from lws.leaderworkerset.templates.claims import risk_of_claims
+from lws.runtime.actions import Announce, Object, Problem, Reference
 
 # The note of an Event holds 1 KiB, and each name up to 63 characters.
 _MOST_NAMED = 5

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from lws.actions import Object, Plan, Problem, Reference, Status
 from lws.kube.conditions import Condition, with_condition
 from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import namespace_of
 from lws.leaderworkerset import events
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status.status import REPLICA_FAILURE
+from lws.runtime.actions import Object, Plan, Problem, Reference, Status
 from lws_api.leaderworkerset.identity import GroupIdentity, GroupReplacementPolicy
 
 

@@ -17,10 +17,10 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from lws import timing
-from lws.actions import Object
 from lws.kube.conditions import Condition, find
 from lws.kube.metadata import is_terminating, labels_of
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy
 
 # Of leaders, which every pass over their set compares.

@@ -13,8 +13,6 @@ from datetime import timedelta
 from typing import Any
 
 from lws import timing
-from lws.actions import Announce, Object, Plan, Problem, Reference, Status, soonest, together
-from lws.figures import Figures
 from lws.kube.conditions import is_true, moment_of
 from lws.kube.metadata import is_controlled_by, is_terminating, uid_of
 from lws.kube.ownership import Ownership
@@ -46,6 +44,8 @@ from lws.leaderworkerset.status.status import (
 )
 from lws.leaderworkerset.status.urgency import can_wait, has_shrunk, has_surged, is_first_word
 from lws.leaderworkerset.templates.claims import claims_at_risk, plan_owners
+from lws.runtime.actions import Announce, Object, Plan, Problem, Reference, Status, soonest, together
+from lws.runtime.figures import Figures
 
 
 def plan(snapshot: SetSnapshot) -> Plan:

@@ -1,7 +1,6 @@
 """What one pass over a LeaderWorkerSet knows: every fact that its plan may use, read at one instant.
 
-In: facts gathered by `lws.cluster.observe.observer`. Out: frozen values for `plan`, `rollout`, `revisions`
-and `status`.
+Gathered by `lws.leaderworkerset.observe.observer` for `plan`, `rollout`, `revisions` and `status`.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from lws.actions import Object
-from lws.children import Owner
 from lws.kube.conditions import Obstruction
 from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_reference, uid_of
 from lws.kube.nodes import NodeLossPolicy
@@ -25,6 +22,8 @@ from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running
 from lws.leaderworkerset.spec import SetSpec
+from lws.runtime.actions import Object
+from lws.runtime.children import Owner
 from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL, SIZE_ANNOTATION
 
 

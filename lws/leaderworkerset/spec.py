@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lws.actions import Object
 from lws.kube.metadata import annotations_of, is_mapping
 from lws.kube.quantities import scaled
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.fields import Field
+from lws.runtime.actions import Object
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     GROUP_NODE_SELECTOR_ANNOTATION,

@@ -13,12 +13,12 @@ import sys
 import time
 from collections.abc import Callable
 
-from lws.controller.endpoints.metrics import Metrics
-from lws.controller.manager import REGISTRATIONS
-from lws.controller.triggers.keys import Key
 from lws.leaderworkerset import plan as set_plan
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.status.status import SetStatus
+from lws.registrations import REGISTRATIONS
+from lws.runtime.endpoints.metrics import Metrics
+from lws.runtime.keys import Key
 from test.unit.builders import make_set
 from test.unit.set_world import settled
 

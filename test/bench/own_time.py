@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lws.cluster.cache.store import Store
-from lws.cluster.client.connection import Cluster
+from lws.runtime.client.connection import Cluster
+from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
 
 FAILED, MADE = "failed", "made"

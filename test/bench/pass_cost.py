@@ -17,15 +17,16 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, cast
 
-from lws.actions import Plan
-from lws.cluster.cache.store import Store
-from lws.cluster.client.connection import Cluster
-from lws.cluster.observe.observer import Observer
-from lws.cluster.write.recent_writes import WriteMemory
+from lws.leaderworkerset.observe.observer import Observer
+from lws.leaderworkerset.observe.recent_writes import WriteMemory
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import build_revision, record
 from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.tables import TABLES
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset, build_service
+from lws.runtime.actions import Plan
+from lws.runtime.client.connection import Cluster
+from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit import api_server
 from test.unit.builders import (
@@ -57,7 +58,7 @@ class LargeSet:
         self._keys = record(self._before).key, record(self._lws).key
         self.planned = Plan()
         """What the last pass has decided."""
-        self._store = Store(lambda before, after: None)
+        self._store = Store(lambda before, after: None, TABLES)
         memory = WriteMemory(self._store)
         self._observer = Observer(cast(Cluster, None), self._store, memory)
         for obj in self._objects():

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from lws.config.loading import load
-from lws.controller.election.shard_election import lease_names
+from lws.runtime.leadership.shard_election import lease_names
 from test.integration.release import (
     CHART,
     NAMESPACE,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.certificates.serving_certificate import Certificates, renewed
+from lws.runtime.certificates.serving_certificate import Certificates, renewed
 from test.cluster import LOCAL, chosen
 from test.harness.waiting import eventually
 from test.integration.cli.command import Caller

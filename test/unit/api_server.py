@@ -11,8 +11,8 @@ import itertools
 import json
 from typing import Any
 
-from lws.actions import Verbatim
 from lws.kube.quantities import canonical
+from lws.runtime.actions import Verbatim
 
 _LIST_KEYS = {
     "containers": ("name",),

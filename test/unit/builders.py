@@ -9,12 +9,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from lws.group.identity import group_key
-from lws.group.objects import build_worker_statefulset
 from lws.kube.metadata import owner_reference
+from lws.leaderworkerset.group.identity import group_key
+from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.tables import TABLES
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
+from lws.runtime.store import SharedKinds
 from lws_api.leaderworkerset.v1 import (
     API_VERSION,
     GROUP_INDEX_LABEL,
@@ -31,6 +33,9 @@ from lws_api.leaderworkerset.v1 import (
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 LONG_AGO = "2026-01-01T00:00:00Z"
 KEY = "key-a"
+
+trim, is_same = (_kept := SharedKinds(TABLES)).trim, _kept.is_same
+"""What the store keeps of an object, and whether two states of it differ in nothing that matters."""
 
 
 def make_pod_template(image: str = "app:1", labels: dict[str, str] | None = None) -> dict[str, Any]:

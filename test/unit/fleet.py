@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lws.actions import Announce, Create, Merge, Object, Plan, Reference, Status
-from lws.cluster.cache.fields import StoredField, StoredFields, Wakes
-from lws.cluster.cache.store import Store
-from lws.cluster.client.connection import Cluster
-from lws.cluster.client.resources import LEADERWORKERSETS, Resource
-from lws.cluster.observe.lookup import Lookup
-from lws.cluster.workloads import Workload
-from lws.cluster.write.apply import Applier, WriteHooks
 from lws.config import Settings
-from lws.controller.election.election import Scope
-from lws.controller.loop import Kind, Term
-from lws.controller.registration import Controller, Parts, Registration
-from lws.controller.triggers.keys import Key, Wake
-from lws.controller.webhooks.handlers import Handler, refuse
 from lws.kube.metadata import controller_of, is_controlled_by, is_terminating, owner_reference
+from lws.runtime.actions import Announce, Create, Merge, Object, Plan, Reference, Status
+from lws.runtime.apply import Applier, WriteHooks
+from lws.runtime.client.connection import Cluster
+from lws.runtime.client.resources import LEADERWORKERSETS, Resource
+from lws.runtime.fields import StoredField, StoredFields, Wakes
+from lws.runtime.keys import Key, Wake
+from lws.runtime.leadership.election import Scope
+from lws.runtime.lookup import Lookup
+from lws.runtime.loop import Kind, Term
+from lws.runtime.registration import Controller, Parts, Registration
+from lws.runtime.store import Store
+from lws.runtime.webhooks.handlers import Handler, refuse
+from lws.runtime.workloads import Workload
 from test.unit.builders import make_set
 
 FLEETS = Resource("example.com/v1", "Fleet", "fleets")
@@ -154,6 +154,12 @@ REGISTRATION = Registration(
     build=_build,
     endpoints={VALIDATE: FLEETS},
     handlers=_handlers,
-    # Of a LeaderWorkerSet its own passes read no counts.
-    reads=(StoredFields(SET, (StoredField("status.readyReplicas"),), others=Wakes.NOBODY),),
+    # Passes over the LeaderWorkerSet itself read no counts.
+    reads=(
+        StoredFields(
+            SET,
+            (StoredField("metadata.generation"), StoredField("status.readyReplicas")),
+            others=Wakes.NOBODY,
+        ),
+    ),
 )

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lws.actions import Reference
-from lws.cluster.errors import AlreadyExists, ClusterError, Conflict, Invalid, NotFound
 from lws.kube.metadata import copied
+from lws.runtime.actions import Reference
+from lws.runtime.errors import AlreadyExists, ClusterError, Conflict, Invalid, NotFound
 
 Object = dict[str, Any]
 

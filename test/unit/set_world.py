@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lws.actions import Action, Apply, Create, Delete, Merge, Plan, SetOwner
 from lws.kube.ownership import owners_with
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import Recorded, parse
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws.runtime.actions import Action, Apply, Create, Delete, Merge, Plan, SetOwner
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit import api_server
 from test.unit.builders import NOW, make_group, statefulset_revision

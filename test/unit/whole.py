@@ -12,18 +12,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from lws.cluster.cache.fields import StoredFields
-from lws.cluster.cache.store import Store
-from lws.cluster.cache.tables import table_of
-from lws.cluster.observe.observer import Observer
-from lws.group.plan import plan as plan_group
-from lws.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.group.plan import plan as plan_group
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.observe.observer import Observer
 from lws.leaderworkerset.plan import plan as plan_set
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.tables import table_of
+from lws.runtime.fields import StoredFields
+from lws.runtime.store import Store
 
 Object = Mapping[str, Any]
 Path = tuple[str, ...]
@@ -222,17 +222,15 @@ def doubled(stores: ModuleType, observers: ModuleType) -> Iterator[Reads]:
     """Stores and observers that these modules make have a double that sees whole objects."""
     reads = Reads()
 
-    nothing_trimmed = SimpleNamespace(trim=reads.watched, is_same=lambda before, after: False)
-
     class Whole(Store):
-        def put(self, obj: Object) -> None:
-            with mock.patch("lws.cluster.cache.tables.table_of", lambda obj: nothing_trimmed):
-                super().put(obj)
+        def __init__(self) -> None:
+            super().__init__(lambda before, after: None, ())
+            self._trim, self._is_same = reads.watched, lambda before, after: False
 
     class Mirrored(Store):
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
-            self.whole = Whole(lambda before, after: None)
+            self.whole = Whole()
 
         def put(self, obj: Object) -> None:
             made = dressed(obj)

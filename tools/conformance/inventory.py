@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lws.group import tpu
 from lws.kube import conditions
+from lws.leaderworkerset.group import tpu
 from lws_api.crds import definitions
 from lws_api.disaggregatedset import v1 as disaggregated
 from lws_api.leaderworkerset import placement, v1

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lws.group.subgroups import subgroup_of
+from lws.leaderworkerset.group.subgroups import subgroup_of
 from lws_api.leaderworkerset import v1
 from tools.demo.check import Check, none_of, same_members
 from tools.demo.facts import Object

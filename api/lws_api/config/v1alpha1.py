@@ -20,6 +20,9 @@ VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "Configuration"
 
+GANG_PROVIDERS = ("volcano", "scheduler-plugins", "kubernetes")
+"""Values of `gangSchedulingManagement.schedulerProvider`."""
+
 
 class _Section(KubeModel):
     """A part of the file: strict about keys and types; null and empty text are as good as absent."""

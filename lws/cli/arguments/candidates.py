@@ -15,8 +15,8 @@ from click.shell_completion import CompletionItem
 from lws import timing
 from lws.cli.arguments.set_name import NamedSet, split_set_name, type_of
 from lws.cli.session import Session, Target, connected
-from lws.cluster.errors import ClusterError
-from lws.cluster.transport.kubeconfig import context_names
+from lws.runtime.client.kubeconfig import context_names
+from lws.runtime.errors import ClusterError
 
 _Ask = Callable[[Session], Awaitable[list[tuple[str, str]]]]
 

@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from lws import __version__
-from lws.actions import Object
 from lws.cli.arguments.options import cluster_options, output_option
 from lws.cli.blocks import Block, Table, Text, described, row
 from lws.cli.facts.doctor import rights
@@ -31,8 +30,9 @@ from lws.cli.kinds.registry import KINDS
 from lws.cli.refusal import Refusal, Unreadable
 from lws.cli.session import Session, Target, run, worded
 from lws.cli.views.screen import dump, show
-from lws.cluster.client.resources import Resource
-from lws.cluster.errors import ClusterError, Forbidden
+from lws.runtime.actions import Object
+from lws.runtime.client.resources import Resource
+from lws.runtime.errors import ClusterError, Forbidden
 
 _AT_ONCE = 8
 

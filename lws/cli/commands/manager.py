@@ -101,11 +101,12 @@ def manager(**flags: Any) -> int:
     configure(options)
     before_imports()
     # Imported late: other subcommands need neither kopf nor the client.
-    from lws.controller.manager import run
+    from lws.registrations import REGISTRATIONS
+    from lws.runtime.manager import run
 
     start = _event_loop()
     after_imports()
-    return start(run(settings, kubeconfig))
+    return start(run(settings, kubeconfig, REGISTRATIONS))
 
 
 def _event_loop() -> Callable[[Coroutine[Any, Any, int]], int]:

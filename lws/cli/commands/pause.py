@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import click
 
-from lws.actions import Object, Reference
 from lws.cli.arguments.options import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
 from lws.cli.arguments.set_name import NamedSet
 from lws.cli.facts.changes.role_of import check_pause
@@ -16,6 +15,7 @@ from lws.cli.kinds.registry import kind_of
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run
 from lws.cli.writing import changed, report
+from lws.runtime.actions import Object, Reference
 
 FIELD_MANAGER = "lws-pause"
 

@@ -15,7 +15,6 @@ from typing import Any, BinaryIO
 
 import click
 
-from lws.actions import Object, Reference
 from lws.cli.arguments.options import EXIT_CODES, cluster_options, output_option, set_argument
 from lws.cli.arguments.set_name import NamedSet
 from lws.cli.facts.manifests import sets_in, title_of
@@ -25,8 +24,9 @@ from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, connected, run, worded
 from lws.cli.views.screen import dump, show, warn
 from lws.cli.writing import changed, print_names
-from lws.cluster.errors import ClusterError, Conflict, Forbidden, NotFound, Unreachable
 from lws.kube.metadata import annotations_of
+from lws.runtime.actions import Object, Reference
+from lws.runtime.errors import ClusterError, Conflict, Forbidden, NotFound, Unreachable
 
 _WORDS = {"created": "would be created", "configured": "would be changed", "unchanged": "unchanged"}
 

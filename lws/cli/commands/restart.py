@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import click
 
-from lws.actions import Reference
 from lws.cli.arguments.options import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
 from lws.cli.arguments.set_name import NamedSet
 from lws.cli.facts.changes.retry import write_unless_changed
@@ -17,6 +16,7 @@ from lws.cli.kinds.registry import kind_of
 from lws.cli.session import Session, Target, run
 from lws.cli.views.screen import warn
 from lws.cli.writing import changed, report
+from lws.runtime.actions import Reference
 
 FIELD_MANAGER = "lws-restart"
 

@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from lws import timing
-from lws.actions import Object
 from lws.cli.arguments.options import all_namespaces_option, cluster_options, output_option, set_argument
 from lws.cli.arguments.set_name import NamedSet
 from lws.cli.blocks import Block, Text
@@ -23,7 +22,8 @@ from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run, worded
 from lws.cli.views.screen import dump, live, room_for, show, warn
 from lws.cli.writing import print_names
-from lws.cluster.errors import ApiError, ClusterError, Forbidden, Throttled, Unreachable
+from lws.runtime.actions import Object
+from lws.runtime.errors import ApiError, ClusterError, Forbidden, Throttled, Unreachable
 from lws_api.config.duration import parse
 
 

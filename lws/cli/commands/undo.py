@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from lws.actions import Object, Reference
 from lws.cli.arguments.candidates import complete_revisions
 from lws.cli.arguments.options import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
 from lws.cli.arguments.set_name import NamedSet
@@ -22,6 +21,7 @@ from lws.cli.kinds.registry import kind_of
 from lws.cli.session import Session, Target, run
 from lws.cli.views.screen import warn
 from lws.cli.writing import changed, report
+from lws.runtime.actions import Object, Reference
 
 _NO_DRY_RUN, _DRY_RUN = "none", "server"
 

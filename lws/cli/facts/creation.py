@@ -13,14 +13,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lws.actions import Object
-from lws.admission.defaulting import default
-from lws.admission.disaggregatedset import validation
-from lws.admission.errors import FieldError, aggregate
-from lws.admission.leaderworkerset import errors_in
 from lws.cli.blocks import Text
 from lws.cli.refusal import Refusal
+from lws.disaggregatedset.admission import validation
+from lws.kube.field_errors import FieldError, aggregate
 from lws.kube.metadata import copied
+from lws.leaderworkerset.admission.defaulting import default
+from lws.leaderworkerset.admission.validation import errors_in
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
@@ -28,6 +27,7 @@ from lws.leaderworkerset.rollout.reasons import counted
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
+from lws.runtime.actions import Object
 from lws_api.crds import defaulted
 from lws_api.disaggregatedset.v1 import DisaggregatedSet
 from lws_api.leaderworkerset.v1 import LeaderWorkerSet

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from lws.actions import Delete, Object
 from lws.cli.blocks import Text
-from lws.group.plan import plan as plan_group
-from lws.group.snapshot import GroupSnapshot
 from lws.kube.differences.comparison import explain
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment.assessment import Assessment, assess
+from lws.leaderworkerset.group.plan import plan as plan_group
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import describe, record
 from lws.leaderworkerset.rollout import outlook
 from lws.leaderworkerset.rollout.reasons import counted, named
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.runtime.actions import Delete, Object
 
 _RECORDED = ("leaderWorkerTemplate", "networkConfig")
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lws.actions import Object
 from lws.cli.facts.names import find
 from lws.cli.refusal import Refusal, Unreadable
 from lws.cli.session import Session
-from lws.cluster.cache.store import Store
-from lws.cluster.errors import Forbidden
-from lws.cluster.observe.observer import Observer
-from lws.cluster.write.recent_writes import WriteMemory
-from lws.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.observe.observer import Observer
+from lws.leaderworkerset.observe.recent_writes import WriteMemory
 from lws.leaderworkerset.revisions.shape import readable_status, spec_fault
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.actions import Object
+from lws.runtime.errors import Forbidden
+from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET, NAME_LABEL, WORKER_INDEX_LABEL
 
 
@@ -76,7 +77,7 @@ async def _read(session: Session, lws: Object, leaders_only: bool) -> SetObjects
     cluster, now = session.cluster, session.now
     namespace, name = lws["metadata"]["namespace"], lws["metadata"]["name"]
     of_set = f"{NAME_LABEL}={name}"
-    store = Store(lambda before, after: None)
+    store = Store(lambda before, after: None, TABLES)
     store.put(lws)
     revisions = await cluster.listed("ControllerRevision", namespace, of_set)
     statefulsets = await cluster.listed("StatefulSet", namespace, of_set)

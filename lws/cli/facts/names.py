@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from lws.actions import Object
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, from_server
-from lws.cluster.errors import NotFound
+from lws.runtime.actions import Object
+from lws.runtime.errors import NotFound
 from lws_api.meta import ResourceKind
 
 _MANY = 10

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lws.actions import Object
 from lws.cli.refusal import Refusal
 from lws.kube.metadata import annotations_of, controller_of
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION, Recorded
 from lws.leaderworkerset.rollout.reasons import named
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.runtime.actions import Object
 
 
 @dataclass(frozen=True)

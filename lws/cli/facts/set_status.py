@@ -7,17 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lws.actions import Object
 from lws.cli.facts.ages import age
 from lws.cli.facts.lookup import SetObjects
 from lws.cli.facts.revisions import Past, past_of
-from lws.group.plan import plan as plan_group
-from lws.group.snapshot import GroupSnapshot
 from lws.kube import conditions
 from lws.kube.metadata import controller_of, is_terminating
 from lws.kube.ownership import Ownership
 from lws.kube.pods import is_ready
 from lws.leaderworkerset.assessment.assessment import Assessment, assess
+from lws.leaderworkerset.group.plan import plan as plan_group
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS
 from lws.leaderworkerset.status.progress import LAST_PROGRESS
@@ -31,6 +30,7 @@ from lws.leaderworkerset.status.summary import (
     what_holds_up,
 )
 from lws.leaderworkerset.templates.claims import claims_at_risk, risk_of_claims
+from lws.runtime.actions import Object
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lws.actions import Object
 from lws.cli.blocks import Block, Table, Text
 from lws.cli.facts import creation, names
 from lws.cli.facts.changes import restart
@@ -25,16 +24,18 @@ from lws.cli.session import Session
 from lws.cli.views.disaggregated import history as views
 from lws.cli.views.disaggregated import plan, status
 from lws.cli.views.screen import yaml_text
-from lws.cluster.cache.store import Store
-from lws.cluster.observe.disaggregatedsets import DisaggregatedObserver
-from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
-from lws.controller.disaggregatedset.tables import TABLES
 from lws.disaggregatedset.key import hashed_text, key_of
+from lws.disaggregatedset.observe.observer import DisaggregatedObserver
+from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
 from lws.disaggregatedset.revisions.diff import describe
 from lws.disaggregatedset.revisions.record import RecordedRoles, record
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import fault_of, parse
+from lws.disaggregatedset.tables import TABLES
 from lws.kube.differences.patches import with_merged
+from lws.leaderworkerset.tables import TABLES as SET_TABLES
+from lws.runtime.actions import Object
+from lws.runtime.store import Store
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, NAME_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 from lws_api.leaderworkerset.v1 import NAME_LABEL as CHILD_LABEL
@@ -204,7 +205,7 @@ def readable(obj: Object) -> Object:
 async def snapshot_of(session: Session, obj: Object) -> DisaggregatedSnapshot:
     """Everything that belongs to a set."""
     namespace, name = readable(obj)["metadata"]["namespace"], obj["metadata"]["name"]
-    store = Store(lambda before, after: None, TABLES)
+    store = Store(lambda before, after: None, [*SET_TABLES, *TABLES])
     store.put(obj)
     for kind in _KINDS:
         for stored in await session.cluster.listed(kind, namespace, f"{NAME_LABEL}={name}"):

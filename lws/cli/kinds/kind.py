@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lws.actions import Object
 from lws.cli.blocks import Block, Table, Text
 from lws.cli.session import Session
+from lws.runtime.actions import Object
 from lws_api.meta import ResourceKind
 
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lws.actions import Object
 from lws.cli.blocks import Block, Table, Text
 from lws.cli.facts import creation, lookup
 from lws.cli.facts.changes import restart, undo_patch
@@ -26,6 +25,7 @@ from lws.leaderworkerset.assessment.assessment import assess, begun
 from lws.leaderworkerset.revisions.history import Recorded, describe, record
 from lws.leaderworkerset.rollout.simulation import simulate
 from lws.leaderworkerset.spec import SetSpec
+from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 
 

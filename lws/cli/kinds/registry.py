@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lws.actions import Object
 from lws.cli.arguments.set_name import NamedSet
 from lws.cli.kinds.disaggregatedset import DisaggregatedSets
 from lws.cli.kinds.kind import SetKind
 from lws.cli.kinds.leaderworkerset import LeaderWorkerSets
+from lws.runtime.actions import Object
 
 KINDS: tuple[SetKind, ...] = (LeaderWorkerSets(), DisaggregatedSets())
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lws.actions import Object
 from lws.cli.blocks import Block, Table, Text, row
 from lws.cli.facts.ages import age
 from lws.kube import conditions
 from lws.leaderworkerset.status.progress import STALLED
+from lws.runtime.actions import Object
 
 _STYLES = {"True": "green", "Unknown": "yellow"}
 

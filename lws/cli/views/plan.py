@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lws.actions import Object
 from lws.cli.blocks import Block, Table, Text, row
 from lws.cli.facts.creation import creation
 from lws.cli.facts.impact import Impact, impact_lines
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.simulation import SimulatedStep, Simulation
 from lws.leaderworkerset.spec import SetSpec
+from lws.runtime.actions import Object
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from lws.actions import Object
 from lws.kube.metadata import annotations_of
+from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 
 _COUNT = re.compile(r"[0-9]{1,7}")

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from lws.actions import Object
-from lws.children import Owner
+from lws.runtime.actions import Object
+from lws.runtime.children import Owner
 
 
 class ObservedChild(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lws.actions import Object
 from lws.disaggregatedset.labels import child_labels
 from lws.disaggregatedset.names import Identity, child_name
 from lws.disaggregatedset.spec import Role, SlicePlacement
@@ -13,6 +12,7 @@ from lws.kube.affinity import term, with_preferred, with_terms
 from lws.kube.metadata import copied, inherited, merged, owner_reference
 from lws.kube.quantities import scaled
 from lws.leaderworkerset import fields
+from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import NAME_LABEL, SLICE_LABEL, PlacementStrength, PlacementType
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND
 

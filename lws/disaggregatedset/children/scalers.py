@@ -11,7 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 from lws import timing
-from lws.actions import (
+from lws.disaggregatedset.children import observed
+from lws.disaggregatedset.children.baseline import initial_of
+from lws.disaggregatedset.labels import role_labels
+from lws.disaggregatedset.names import scaler_name
+from lws.disaggregatedset.spec import DisaggregatedSpec
+from lws.kube.conditions import Condition, find, with_condition
+from lws.kube.metadata import is_mapping, is_terminating, missing_labels, owner_reference
+from lws.kube.ownership import Ownership, ownership_of
+from lws.leaderworkerset.fields import MOST_REPLICAS
+from lws.runtime.actions import (
     Announce,
     Create,
     Delete,
@@ -23,16 +32,7 @@ from lws.actions import (
     Status,
     together,
 )
-from lws.children import Child, plan_child, repair
-from lws.disaggregatedset.children import observed
-from lws.disaggregatedset.children.baseline import initial_of
-from lws.disaggregatedset.labels import role_labels
-from lws.disaggregatedset.names import scaler_name
-from lws.disaggregatedset.spec import DisaggregatedSpec
-from lws.kube.conditions import Condition, find, with_condition
-from lws.kube.metadata import is_mapping, is_terminating, missing_labels, owner_reference
-from lws.kube.ownership import Ownership, ownership_of
-from lws.leaderworkerset.fields import MOST_REPLICAS
+from lws.runtime.children import Child, plan_child, repair
 from lws_api.disaggregatedset.v1 import API_VERSION, NAME_LABEL, ROLE_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from lws.actions import Create, Delete, Object, Plan, Reference, together
-from lws.children import Child, plan_child, put_back_service
 from lws.disaggregatedset.children import observed
 from lws.disaggregatedset.children.baseline import initial_of
 from lws.disaggregatedset.children.scalers import scaler_counts, share
@@ -22,6 +20,8 @@ from lws.disaggregatedset.names import Identity, child_name, identity_of, servic
 from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.kube.metadata import is_terminating, labels_of, owner_reference
 from lws.kube.ownership import ownership_of
+from lws.runtime.actions import Create, Delete, Object, Plan, Reference, together
+from lws.runtime.children import Child, plan_child, put_back_service
 
 KIND = "Service"
 _HEADLESS = "None"

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lws.actions import Object, Plan
-from lws.children import repair
 from lws.disaggregatedset.children.role_sets import strategy_of
 from lws.disaggregatedset.labels import child_labels
 from lws.disaggregatedset.names import identity_of
@@ -21,6 +19,8 @@ from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import annotations_of, inherited, labels_of, without_tools_own
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
+from lws.runtime.actions import Object, Plan
+from lws.runtime.children import repair
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import RestartPolicy
 

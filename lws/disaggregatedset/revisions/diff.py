@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lws.actions import Object
 from lws.disaggregatedset.revisions.record import RolesRecord
 from lws.leaderworkerset.revisions import history
+from lws.runtime.actions import Object
 
 
 def describe(old: RolesRecord, new: RolesRecord) -> list[str]:

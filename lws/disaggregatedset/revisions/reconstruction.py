@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import islice, permutations
 from typing import Any, Protocol
 
-from lws.actions import Object
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.revisions.record import RolesRecord, part_of, record, role_form
 from lws.kube.affinity import PREFERRED, REQUIRED
 from lws.kube.metadata import annotations_of, labels_of
 from lws.leaderworkerset.revisions.shape import spec_fault
+from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import (
     APP_LABEL,
     INITIAL_REPLICAS_ANNOTATION,

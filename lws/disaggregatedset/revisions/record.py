@@ -13,7 +13,6 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from lws.actions import Object, Reference, Verbatim
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, parse
 from lws.history import revision_name, stem_of, storable
@@ -29,6 +28,7 @@ from lws.kube.metadata import (
 )
 from lws.leaderworkerset.revisions.encoding import equality_form, serialised
 from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
+from lws.runtime.actions import Object, Reference, Verbatim
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 
 _OF_A_ROLE = ("name", "scaling", "startAfter", "metadata", "spec")

@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from lws.actions import Action, Announce, Create, Object, Reference
-from lws.children import Owner
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions.reconstruction import RolesReconstruction, RunningChild, reconstruct
@@ -19,6 +17,8 @@ from lws.disaggregatedset.revisions.record import RecordedRoles, RolesRecord, bu
 from lws.history import age, collisions_below, find, free_place, free_probe, next_number, plan_reuse
 from lws.kube.metadata import controller_of
 from lws.kube.ownership import existing_note
+from lws.runtime.actions import Action, Announce, Create, Object, Reference
+from lws.runtime.children import Owner
 
 
 class Facts(Protocol):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from lws.actions import Object
 from lws.disaggregatedset.revisions.record import RolesRecord, record
 from lws.leaderworkerset.revisions.encoding import LIVE
+from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import ScalingMode
 
 _TEMPLATE = "leaderWorkerTemplate"

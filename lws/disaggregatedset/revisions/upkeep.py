@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lws.actions import Action, Delete, Merge, Plan
 from lws.disaggregatedset.revisions.record import labels_for
 from lws.disaggregatedset.revisions.target import Facts, TargetRevision, carried_keys
 from lws.history import plan_adoption, prunable
+from lws.runtime.actions import Action, Delete, Merge, Plan
 
 
 def plan_upkeep(facts: Facts, target: TargetRevision) -> Plan:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from lws import timing
-from lws.actions import Plan, soonest, together
 from lws.disaggregatedset.rollout.lost import with_lost
 from lws.disaggregatedset.rollout.planner import next_step
 from lws.disaggregatedset.rollout.reasons import PAUSED
@@ -30,6 +29,7 @@ from lws.disaggregatedset.slices.state import (
 from lws.disaggregatedset.slices.step import SliceFacts, baseline, plan_step
 from lws.disaggregatedset.slices.targets import RoleTargets
 from lws.disaggregatedset.spec import Role
+from lws.runtime.actions import Plan, soonest, together
 
 _OTHERS_FIRST = "other slices are in their rollout, and no more may be at a time (maxUpdatingSlices)"
 _NO_ROOM = "other slices are in their rollout, and the status has no room to remember that of another one"

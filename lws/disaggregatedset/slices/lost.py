@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lws.actions import Create
 from lws.disaggregatedset.names import Identity, child_name, identity_of
 from lws.disaggregatedset.rollout.lost import Lost, most_groups
 from lws.disaggregatedset.rollout.state import SliceState, SliceStep
@@ -18,6 +17,7 @@ from lws.disaggregatedset.slices.step import SliceFacts, annotated, create_child
 from lws.disaggregatedset.slices.targets import RoleTargets
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.kube.metadata import is_mapping
+from lws.runtime.actions import Create
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lws.actions import Object
 from lws.disaggregatedset.children.baseline import initial_of as annotated
 from lws.disaggregatedset.children.baseline import others_initial_of
 from lws.disaggregatedset.names import identity_of
@@ -19,6 +18,7 @@ from lws.disaggregatedset.revisions.record import RecordedRoles
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState
 from lws.disaggregatedset.snapshot import ChildFacts
 from lws.kube.metadata import is_mapping
+from lws.runtime.actions import Object
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from lws.actions import Action, Announce, Create, Delete, Merge, Plan, Reference, together
-from lws.children import Child, plan_obstacle
 from lws.disaggregatedset import events
 from lws.disaggregatedset.children.role_sets import build_child
 from lws.disaggregatedset.names import Identity, child_name
@@ -20,6 +18,8 @@ from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, Role, SlicePlacement
 from lws.kube.metadata import annotations_of, without_tools_own
 from lws.kube.ownership import ownership_of
+from lws.runtime.actions import Action, Announce, Create, Delete, Merge, Plan, Reference, together
+from lws.runtime.children import Child, plan_obstacle
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lws.disaggregatedset.status.status import DisaggregatedStatus
-from lws.figures import ROLLING, Figures
+from lws.runtime.figures import ROLLING, Figures
 from lws_api.disaggregatedset.v1 import KIND
 
 DESIRED, EXISTING, READY, UPDATED, STUCK = "desired", "existing", "ready", "updated", "stalled"

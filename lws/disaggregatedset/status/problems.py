@@ -10,13 +10,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from lws import timing
-from lws.actions import Plan, Problem
 from lws.disaggregatedset import events
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.status.status import REPLICA_FAILURE
 from lws.kube.conditions import find
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset.left_alone import reported, unreadable
+from lws.runtime.actions import Plan, Problem
 
 
 def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:

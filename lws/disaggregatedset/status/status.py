@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from lws.actions import Announce, Object, Problem
 from lws.disaggregatedset import events
 from lws.disaggregatedset.snapshot import ChildFacts
 from lws.disaggregatedset.status.counts import RoleCounts, role_counts, slice_counts
@@ -21,6 +20,7 @@ from lws.kube.conditions import Condition, find, is_true, with_condition, withou
 from lws.kube.differences.patches import merge_patch
 from lws.leaderworkerset.status import urgency
 from lws.leaderworkerset.status.progress import LAST_PROGRESS, STALLED, Pace, stalled
+from lws.runtime.actions import Announce, Object, Problem
 from lws_api.disaggregatedset.v1 import NAME_LABEL
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
 

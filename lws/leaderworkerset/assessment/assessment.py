@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lws.actions import Merge, Object, Reference
 from lws.kube.ownership import Ownership
 from lws.kube.quantities import is_integer
 from lws.kube.statefulsets import update_revision_of
@@ -24,6 +23,7 @@ from lws.leaderworkerset.rollout.reasons import counted
 from lws.leaderworkerset.rollout.simulation import Begun
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState, budget_of
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.runtime.actions import Merge, Object, Reference
 
 
 @dataclass(frozen=True, slots=True)

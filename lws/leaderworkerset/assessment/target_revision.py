@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lws import history as reuse
-from lws.actions import Action, Announce, Create, Delete, Merge, Object, Reference
 from lws.history import Place, find, free_place, next_number, prunable
 from lws.kube.metadata import controller_of, labels_of, name_of, owner_reference
 from lws.kube.ownership import Ownership
@@ -34,6 +33,7 @@ from lws.leaderworkerset.revisions.recovery import (
 from lws.leaderworkerset.revisions.seal import placement_patch
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import recorded_size
+from lws.runtime.actions import Action, Announce, Create, Delete, Merge, Object, Reference
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, REVISION_LABEL
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from lws.actions import Object
 from lws.leaderworkerset.assessment.likeness import may_be_adopted
 from lws.leaderworkerset.children.disruption_budget import wants_disruption_budget
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.spec import SetSpec
+from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import SubdomainPolicy
 
 Named = tuple[Object | None, Object | None, Object | None, Object | None]

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lws.actions import Create, Object, Plan, Problem
-from lws.children import Child, name_label, plan_child, plan_unwanted, repair
 from lws.kube import quantities
 from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import is_terminating, name_of, namespace_of, owner_reference
@@ -23,6 +21,8 @@ from lws.leaderworkerset.assessment.likeness import ownership_of_budget
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
+from lws.runtime.actions import Create, Object, Plan, Problem
+from lws.runtime.children import Child, name_label, plan_child, plan_unwanted, repair
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 

@@ -12,8 +12,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lws import timing
-from lws.actions import Action, Apply, Delete, Merge, Object, Plan, Postponable, Reference, soonest
-from lws.children import Child, plan_obstacle
 from lws.kube.conditions import moment_of, timestamp
 from lws.kube.differences import patches
 from lws.kube.metadata import (
@@ -53,6 +51,8 @@ from lws.leaderworkerset.templates.objects import (
     RollingUpdate,
     build_leader_statefulset,
 )
+from lws.runtime.actions import Action, Apply, Delete, Merge, Object, Plan, Postponable, Reference, soonest
+from lws.runtime.children import Child, plan_obstacle
 from lws_api.leaderworkerset.v1 import NAME_LABEL, PODS_RETRIED_AT_ANNOTATION, REVISION_LABEL
 
 _TEMPLATE, _STRATEGY = ("spec", "template"), ("spec", "updateStrategy")

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lws.actions import Create, Object, Plan, Problem
-from lws.children import Child, plan_child, plan_obstacle, plan_unwanted, put_back_service
 from lws.history import find
 from lws.kube.metadata import name_of, namespace_of, owner_reference, uid_of
 from lws.leaderworkerset import events
@@ -19,6 +17,8 @@ from lws.leaderworkerset.revisions.history import Recorded, restore
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec, subdomain_policy_of
 from lws.leaderworkerset.templates.objects import build_service
+from lws.runtime.actions import Create, Object, Plan, Problem
+from lws.runtime.children import Child, plan_child, plan_obstacle, plan_unwanted, put_back_service
 from lws_api.leaderworkerset.service import LeaderServiceProtocol, LeaderServiceType
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL, SubdomainPolicy
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from itertools import count, islice
 from typing import Any
 
-from lws.actions import Object
 from lws.kube.types.defaults import DEFAULTS
 from lws.kube.types.typed import POD_TYPES, Fields, Finish, Normaliser, Table
 from lws.leaderworkerset import fields
+from lws.runtime.actions import Object
 
 PATCH_MARKER = "$patch"
 

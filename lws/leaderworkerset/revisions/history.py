@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 from lws import history
-from lws.actions import Object, Reference, Verbatim
 from lws.history import collisions_below, newest, revision_name, stem_of, storable
 from lws.kube.differences.comparison import explain
 from lws.kube.metadata import (
@@ -38,6 +37,7 @@ from lws.leaderworkerset.spec import (
     placement_annotations,
     placement_given,
 )
+from lws.runtime.actions import Object, Reference, Verbatim
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     NAME_LABEL,

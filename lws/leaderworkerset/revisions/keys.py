@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lws.actions import Object
 from lws.kube.metadata import is_mapping, labels_of
 from lws.kube.statefulsets import current_revision_of, has_seen_template, update_revision_of
+from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 STATEFULSET_REVISION_LABEL = "controller-revision-hash"

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lws.actions import Object, Reference
 from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of
 from lws.kube.quantities import whole_number
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS, equality_form
@@ -23,6 +22,7 @@ from lws.leaderworkerset.spec import (
 )
 from lws.leaderworkerset.templates.claims import claims_of, common_claim
 from lws.leaderworkerset.templates.node_selection import selects_by_group, without_group_nodes
+from lws.runtime.actions import Object, Reference
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,

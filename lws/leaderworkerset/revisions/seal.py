@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from lws.actions import Object
 from lws.kube.metadata import annotations_of, is_mapping, labels_of
 from lws.leaderworkerset.revisions.encoding import key_of, keys_of, serialised
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
+from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, REVISION_LABEL
 
 SEAL_ANNOTATION = "leaderworkerset.sigs.k8s.io/revision-record"

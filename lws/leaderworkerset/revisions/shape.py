@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lws.actions import Object
 from lws.kube import quantities
 from lws.kube.metadata import is_mapping
 from lws.kube.types.shapes import Numbers, Shapes, json_fault
 from lws.kube.types.typed import Table
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import TYPES
+from lws.runtime.actions import Object
 
 _TYPES: Table = {
     **TYPES,

@@ -9,13 +9,13 @@ from functools import cached_property
 from operator import attrgetter
 
 from lws import timing
-from lws.actions import Object
 from lws.kube import statefulsets
 from lws.kube.metadata import annotations_of, labels_of
 from lws.kube.pods import gate_of
 from lws.kube.quantities import whole_number
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, key_of_template
 from lws.leaderworkerset.snapshot import GroupFacts
+from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, SIZE_ANNOTATION
 
 FIELD_MANAGER = "lws"

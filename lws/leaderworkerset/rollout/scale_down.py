@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lws.actions import Object
 from lws.kube.metadata import annotations_of, is_terminating
 from lws.kube.quantities import INT32, whole_number
 from lws.leaderworkerset.rollout.groups import GroupState
+from lws.runtime.actions import Object
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 """Pods with the lowest cost should be deleted first (KEP-2255); 0 by default."""

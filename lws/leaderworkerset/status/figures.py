@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from lws.actions import Object
-from lws.figures import ROLLING, Figures, Tally
 from lws.kube.conditions import find, is_true
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.status.progress import STALLED
 from lws.leaderworkerset.status.status import UPDATE_IN_PROGRESS
+from lws.runtime.actions import Object
+from lws.runtime.figures import ROLLING, Figures, Tally
 from lws_api.leaderworkerset.v1 import KIND
 
 DESIRED, READY, UPDATED, BY_STATE = "desired", "ready", "updated", "by state"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lws.actions import Problem
 from lws.kube.metadata import name_of
 from lws.kube.names import byte_length, tightest_derived_name
 from lws.kube.nodes import OUT_OF_SERVICE_TAINT, NodeLossPolicy, StuckPod, look_again_after, stuck_pods
 from lws.kube.ownership import clash_note
 from lws.leaderworkerset.rollout.state import budget_of
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.runtime.actions import Problem
 
 _DROPS_START_ORDINAL = Problem(
     "StartOrdinalUnsupported",

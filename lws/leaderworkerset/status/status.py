@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from lws.actions import Announce, Object, Problem, Reference
 from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
 from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import name_of
@@ -25,6 +24,7 @@ from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status.progress import LAST_PROGRESS, STALLED, Pace, stalled
 from lws.leaderworkerset.status.summary import READY, Summary, summarise, what_holds_up
+from lws.runtime.actions import Announce, Object, Problem, Reference
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 
 AVAILABLE = "Available"

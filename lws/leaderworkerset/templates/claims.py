@@ -9,7 +9,6 @@ import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from lws.actions import Object, Reference, SetOwner
 from lws.kube.differences import patches
 from lws.kube.metadata import (
     controller_of,
@@ -20,6 +19,7 @@ from lws.kube.metadata import (
     owner_reference,
 )
 from lws.leaderworkerset import fields
+from lws.runtime.actions import Object, Reference, SetOwner
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, WORKER_INDEX_LABEL
 
 DELETE, RETAIN = "Delete", "Retain"

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lws.actions import Object
 from lws.kube.metadata import copied, inherited, labels_of, name_of, namespace_of, owner_reference
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.claims import build_leader_storage
 from lws.leaderworkerset.templates.node_selection import selects_by_group
+from lws.runtime.actions import Object
 from lws_api.leaderworkerset.placement import PLACEMENT_GATE
 from lws_api.leaderworkerset.v1 import (
     NAME_LABEL,

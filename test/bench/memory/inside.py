@@ -40,7 +40,7 @@ def main() -> None:
     output = Path(sys.argv[1])
     sys.argv = ["lws", *sys.argv[2:]]
     from lws.cli import main as run
-    from lws.cluster.cache.store import Store
+    from lws.runtime.store import Store
 
     def write(*_: object) -> None:
         store = next(each for each in gc.get_objects() if type(each) is Store)

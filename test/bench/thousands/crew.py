@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from lws.controller.election.shard_election import shard_of
+from lws.runtime.leadership.shard_election import shard_of
 from test.bench.scrape import Scrape
 from test.bench.subject import Subject, deployed
 from test.harness.waiting import eventually

@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lws.cluster.client.connection import Cluster
-from lws.cluster.transport.kubeconfig import load_configuration
 from lws.config import load
-from lws.controller.endpoints.metrics import Metrics
-from lws.controller.manager import Manager
+from lws.runtime.client.connection import Cluster
+from lws.runtime.client.kubeconfig import load_configuration
+from lws.runtime.endpoints.metrics import Metrics
+from lws.runtime.manager import Manager
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
 from test.unit.fleet import FLEETS, REGISTRATION, definition, make_fleet

@@ -16,7 +16,7 @@ from test.harness.manifests import a_set
 from test.harness.product import Product
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
-from test.unit.lws.controller.webhooks.test_hostile_callers import bodies, descriptors
+from test.unit.lws.runtime.webhooks.test_hostile_callers import bodies, descriptors
 
 BODIES = 10_000
 CALLERS = 2_000

@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from lws.cluster.certificates.internal import CONFIGURATIONS
-from lws.cluster.certificates.serving_certificate import Certificates, KeyPair, renewed
+from lws.runtime.certificates.internal import CONFIGURATIONS
+from lws.runtime.certificates.serving_certificate import Certificates, KeyPair, renewed
 from test.harness.manifests import a_set
 from test.harness.product import Product
 from test.harness.waiting import eventually

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lws.controller.election.shard_election import shard_of
+from lws.runtime.leadership.shard_election import shard_of
 from test.harness.control_plane import a_control_plane, let_finalize
 from test.harness.proxied import Stage
 from test.harness.world import World, a_namespace

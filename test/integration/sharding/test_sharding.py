@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lws.controller.election.shard_election import lease_names
+from lws.runtime.leadership.shard_election import lease_names
 from test.harness.fault_proxy import Delay
 from test.harness.groups import images_of, settle
 from test.harness.manifests import a_set, new_image

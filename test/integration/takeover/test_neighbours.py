@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Plan, together
-from lws.children import adopt
-from lws.cluster.client.connection import Cluster
-from lws.cluster.transport.kubeconfig import load_configuration
-from lws.cluster.write.apply import Applier, Outcome, WriteHooks
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.runtime.actions import Plan, together
+from lws.runtime.apply import Applier, Outcome, WriteHooks
+from lws.runtime.children import adopt
+from lws.runtime.client.connection import Cluster
+from lws.runtime.client.kubeconfig import load_configuration
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 from test.harness.groups import (
     controller_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lws.actions import Action, Apply, Delete, Merge
+from lws.runtime.actions import Action, Apply, Delete, Merge
 from test.bench.pass_cost import LargeSet, measure
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from lws.cluster.client.resources import DISAGGREGATED_VERBS, GANG_VERBS, NAMESPACED_VERBS, VERBS
+from lws.leaderworkerset.group.gang.registry import GANG_VERBS
+from lws.runtime.client.resources import DISAGGREGATED_VERBS, NAMESPACED_VERBS, VERBS
 from test.unit.chart.templates import TEMPLATES, stripped
 
 RBAC = ("manager.yaml", "leader-election.yaml", "certificates.yaml", "metrics.yaml", "gang.yaml")

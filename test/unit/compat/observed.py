@@ -9,17 +9,18 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from lws.actions import Plan
-from lws.cluster.cache.store import Store
-from lws.cluster.client.connection import Cluster
-from lws.cluster.client.resources import Resource
-from lws.cluster.errors import NotFound
-from lws.cluster.observe.observer import Observer
-from lws.cluster.write.recent_writes import WriteMemory
-from lws.group.plan import plan as plan_group
-from lws.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.group.plan import plan as plan_group
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.observe.observer import Observer
+from lws.leaderworkerset.observe.recent_writes import WriteMemory
 from lws.leaderworkerset.plan import plan as plan_set
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.actions import Plan
+from lws.runtime.client.connection import Cluster
+from lws.runtime.client.resources import Resource
+from lws.runtime.errors import NotFound
+from lws.runtime.store import Store
 
 Object = dict[str, Any]
 
@@ -56,7 +57,7 @@ class Observed:
         self._name = name
         self._objects = list(objects)
         missing = list(late)
-        store = Store(lambda before, after: None)
+        store = Store(lambda before, after: None, TABLES)
         for each in self._objects:
             if each not in missing:
                 store.put(each)

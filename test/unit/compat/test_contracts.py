@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lws.admission.defaulting import default
-from lws.admission.pod import admit
-from lws.group.objects import build_worker_statefulset
+from lws.leaderworkerset.admission.defaulting import default
+from lws.leaderworkerset.admission.pod import admit
+from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
 from lws_api.leaderworkerset.v1 import (

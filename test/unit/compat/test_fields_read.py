@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.cache.fields import Rule, StoredFields, Wakes
-from lws.cluster.cache.store import Store
-from lws.cluster.cache.tables import is_same, nothing, table_of, trim
-from lws.controller.leaderworkerset.routing import Routing
+from lws.leaderworkerset.routing import Routing
+from lws.leaderworkerset.tables import TABLES, nothing, table_of
+from lws.runtime.fields import Rule, StoredFields, Wakes
+from lws.runtime.store import Store
+from test.unit.builders import is_same, trim
 from test.unit.compat import observed
 from test.unit.compat.states import load, names
 from test.unit.whole import doubled, dressed
@@ -72,7 +73,7 @@ def _declared(table: StoredFields, path: tuple[Any, ...]) -> Wakes | Rule:
 
 @pytest.mark.parametrize("name", ["at-rest-per-replica", "at-rest-with-claims", "mid-rollout-surge"])
 def test_a_change_of_any_field_that_is_kept_wakes_somebody_or_is_declared_to_wake_nobody(name: str) -> None:
-    routes = Routing(Store(lambda before, after: None), lambda lws: ()).routes
+    routes = Routing(Store(lambda before, after: None, TABLES), lambda lws: ()).routes
     for obj in map(dressed, load(name).objects):
         table, kept = table_of(obj), trim(obj)
         assert table is not None

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Action, Create, Delete, Merge, Plan, Reference
 from lws.kube.metadata import labels_of
+from lws.runtime.actions import Action, Create, Delete, Merge, Plan, Reference
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit.compat.observed import Observed
 from test.unit.compat.states import Object, State, load

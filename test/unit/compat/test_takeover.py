@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Action, Apply, Create, Merge, Plan
 from lws.leaderworkerset.revisions.encoding import key_of, serialised
+from lws.runtime.actions import Action, Apply, Create, Merge, Plan
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit.compat.observed import Observed
 from test.unit.compat.states import load, names

@@ -14,7 +14,7 @@ DRAIN = f"{UNIT}/disaggregatedset/rollout/test_drain.py"
 SERVICES = f"{UNIT}/disaggregatedset/children/test_services.py"
 SCALERS = f"{UNIT}/disaggregatedset/children/test_scalers.py"
 UPKEEP = f"{UNIT}/disaggregatedset/children/test_upkeep.py"
-ADMISSION = f"{UNIT}/admission/disaggregatedset"
+ADMISSION = f"{UNIT}/disaggregatedset/admission"
 STORIES = "test/unit/stories/test_disaggregated.py"
 WARTS = "test/unit/stories/test_disaggregated_warts.py"
 

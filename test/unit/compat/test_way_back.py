@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lws.group.objects import build_worker_statefulset
 from lws.history import find
 from lws.kube.types.defaults import DEFAULTS
 from lws.kube.types.typed import POD_TYPES, Normaliser
+from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.revisions.encoding import serialised
 from lws.leaderworkerset.revisions.history import build_revision, parse, record, restore
 from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from lws.actions import Action, Apply, Create, Merge, Plan
+from lws.runtime.actions import Action, Apply, Create, Merge, Plan
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit.compat.observed import Observed
 from test.unit.compat.states import load

@@ -13,11 +13,11 @@ import click
 import pytest
 import yaml
 
-from lws.admission.defaulting import default
-from lws.admission.disaggregatedset import validation
-from lws.admission.leaderworkerset import errors_in
 from lws.cli.main import as_double_dashed, commands
 from lws.config import load
+from lws.disaggregatedset.admission import validation
+from lws.leaderworkerset.admission.defaulting import default
+from lws.leaderworkerset.admission.validation import errors_in
 from lws_api.config.v1alpha1 import API_VERSION, KIND
 from lws_api.crds import defaulted
 from lws_api.disaggregatedset import v1 as disaggregatedset

@@ -18,9 +18,9 @@ COMPUTED = {
     "disaggregatedset_events": {"FailedDelete", "FailedUpdate", "UnreadableSpec"},
 }
 SAID_IN = {
-    "events": "leaderworkerset/status/status.py cluster/write/refusals.py",
+    "events": "leaderworkerset/status/status.py runtime/refusals.py",
     "disaggregatedset_conditions": "disaggregatedset/status/status.py leaderworkerset/status/progress.py",
-    "disaggregatedset_events": "leaderworkerset/left_alone.py cluster/write/refusals.py",
+    "disaggregatedset_events": "leaderworkerset/left_alone.py runtime/refusals.py",
 }
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from lws.cli.commands.manager import manager
-from lws.cluster.client.resources import DISAGGREGATED_VERBS, GANG_VERBS, NAMESPACED_VERBS, VERBS
 from lws.config.loading import FLAGS
+from lws.leaderworkerset.group.gang.registry import GANG_VERBS
+from lws.runtime.client.resources import DISAGGREGATED_VERBS, NAMESPACED_VERBS, VERBS
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"

@@ -70,8 +70,11 @@ def test_ten_requests_name_two_or_three_files_each() -> None:
 @pytest.mark.parametrize(
     ("text", "missing"),
     [
-        ("[`lws/actions.py`](../../lws/actions.py): `Plan`, and more", []),
-        ("[`lws/actions.py`](../../lws/actions.py): `Plna`", ["lws/actions.py: Plna"]),
+        ("[`lws/runtime/actions.py`](../../lws/runtime/actions.py): `Plan`, and more", []),
+        (
+            "[`lws/runtime/actions.py`](../../lws/runtime/actions.py): `Plna`",
+            ["lws/runtime/actions.py: Plna"],
+        ),
         ("[`lws/gone.py`](../../lws/gone.py)", ["lws/gone.py"]),
     ],
 )

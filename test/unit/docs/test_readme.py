@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from lws.admission.defaulting import default
-from lws.admission.leaderworkerset import errors_in
+from lws.leaderworkerset.admission.defaulting import default
+from lws.leaderworkerset.admission.validation import errors_in
 from lws.leaderworkerset.revisions.history import record
 from lws_api.crds import defaulted
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lws.admission.disaggregatedset.validation import errors_in, warnings_in
+from lws.disaggregatedset.admission.validation import errors_in, warnings_in
 from lws_api.crds import defaulted
 from lws_api.disaggregatedset import v1 as disaggregated
 from lws_api.leaderworkerset import v1

@@ -15,13 +15,13 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 
-from lws.admission import leaderworkerset
-from lws.admission.defaulting import default
-from lws.admission.disaggregatedset.validation import errors_in, warnings_in
-from lws.admission.errors import aggregate
+from lws.disaggregatedset.admission.validation import errors_in, warnings_in
 from lws.disaggregatedset.children.role_sets import build_child
 from lws.disaggregatedset.spec import fault_of, parse
-from lws.group.gang.registry import PROVIDERS
+from lws.kube.field_errors import aggregate
+from lws.leaderworkerset.admission import validation as leaderworkerset
+from lws.leaderworkerset.admission.defaulting import default
+from lws.leaderworkerset.group.gang.registry import PROVIDERS
 from lws_api.crds import defaulted, definitions
 from lws_api.leaderworkerset import v1
 from test.integration.fields.random_disaggregated import FIELDS, disaggregated_sets

@@ -12,17 +12,18 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Delete, Merge, Plan
-from lws.cluster.cache.store import Store
-from lws.cluster.errors import NotFound
-from lws.cluster.observe.disaggregatedsets import DisaggregatedObserver
-from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
-from lws.controller.disaggregatedset.tables import TABLES
 from lws.disaggregatedset.children.scalers import build_scaler
 from lws.disaggregatedset.children.services import build_service
 from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.observe.observer import DisaggregatedObserver
+from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.revisions.record import build_revision, record
+from lws.disaggregatedset.tables import TABLES
+from lws.leaderworkerset.tables import TABLES as SET_TABLES
+from lws.runtime.actions import Delete, Merge, Plan
+from lws.runtime.errors import NotFound
+from lws.runtime.store import Store
 from test.unit import api_server
 from test.unit.builders import NOW
 from test.unit.disaggregated import make_child, make_disaggregated, make_role
@@ -127,7 +128,7 @@ class NoCluster:
 
 
 async def look(known: list[dict[str, Any]]) -> Plan:
-    store = Store(lambda before, after: None, TABLES)
+    store = Store(lambda before, after: None, [*SET_TABLES, *TABLES])
     for number, each in enumerate(known):
         each["metadata"].setdefault("resourceVersion", str(number + 1))
         each["metadata"].setdefault("uid", f"uid-{number}")

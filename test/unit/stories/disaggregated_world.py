@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lws.controller.disaggregatedset.registration import REGISTRATION
-from lws.controller.manager import REGISTRATIONS
-from lws.controller.triggers.keys import Key
+from lws.disaggregatedset.registration import REGISTRATION
 from lws.kube.metadata import controller_of
+from lws.registrations import REGISTRATIONS
+from lws.runtime.keys import Key
 from lws_api.disaggregatedset.v1 import KIND, REVISION_LABEL, ROLE_LABEL
 from test.unit.stories.fake_cluster import FakeCluster
 from test.unit.stories.fake_manager import FakeManager

@@ -1,6 +1,6 @@
 """An API server in memory, with its garbage collector: what workloads and their children go through.
 
-In: writes, by the same methods as `lws.cluster.client.connection.Cluster`. Out: objects, and the history of
+In: writes, by the same methods as `lws.runtime.client.connection.Cluster`. Out: objects, and the history of
 every kind for streams to read. Objects are never changed in place.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lws.actions import Object, Reference
-from lws.admission.pod import admit
-from lws.cluster.errors import AlreadyExists, Conflict, Invalid, NotFound
 from lws.kube.metadata import annotations_of, controller_of, is_terminating
+from lws.leaderworkerset.admission.pod import admit
+from lws.runtime.actions import Object, Reference
+from lws.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound
 from test.unit import api_server
 
 NAMESPACE = "default"

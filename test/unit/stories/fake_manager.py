@@ -12,17 +12,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
-from lws.actions import Announce, Plan
-from lws.cluster.cache.informer import Source
-from lws.cluster.cache.store import Store
-from lws.cluster.client.connection import Cluster
-from lws.cluster.write.owner_locks import OwnerLocks
 from lws.config import load
-from lws.controller.engine import Triggers
-from lws.controller.manager import REGISTRATIONS
-from lws.controller.queue import Queue
-from lws.controller.registration import Parts, Registration, together
-from lws.controller.triggers.keys import Key
+from lws.registrations import REGISTRATIONS
+from lws.runtime.actions import Announce, Plan
+from lws.runtime.client.connection import Cluster
+from lws.runtime.engine import Triggers
+from lws.runtime.informer import Source
+from lws.runtime.keys import Key
+from lws.runtime.owner_locks import OwnerLocks
+from lws.runtime.queue import Queue
+from lws.runtime.registration import Parts, Registration, together
+from lws.runtime.store import Store
 from test.unit.stories.fake_cluster import FakeCluster
 
 _SETTINGS = load(None, {}, {}, namespace_file=Path("there-is-none"))

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from lws.actions import Object
 from lws.kube.metadata import controller_of, is_terminating, owner_reference
+from lws.runtime.actions import Object
 from test.unit.stories.fake_cluster import FakeCluster
 from test.unit.stories.statefulset_sync import SeenPod, Told, sync
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lws import timing
-from lws.actions import Action, Apply, Delete, Plan, Postponable, Reference
-from lws.cluster.write.throttle import Throttle
 from lws.leaderworkerset.rollout.plan import is_small_step, plan_rollout
 from lws.leaderworkerset.rollout.state import Rollout, budget
+from lws.runtime.actions import Action, Apply, Delete, Plan, Postponable, Reference
+from lws.runtime.throttle import Throttle
 from test.bench.paced.figures import Turn, ideal, utilisation
 from test.unit.stories.story import Story, Wish, check
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-from lws.actions import Action, Apply, Create, Delete, Plan
-from lws.group.snapshot import GroupSnapshot
 from lws.kube.metadata import controller_of, is_terminating
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws.runtime.actions import Action, Apply, Create, Delete, Plan
 from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, REVISION_LABEL
 
 SIZES = {"A": 1, "B": 1, "C": 2, "D": 1, "E": 3, "F": 1}

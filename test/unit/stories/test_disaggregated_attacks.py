@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lws import timing
-from lws.actions import Object, Reference
+from lws.runtime.actions import Object, Reference
 from lws_api.disaggregatedset.v1 import KIND, SCALER_KIND
 from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.stories.disaggregated_attack import FAULTS, Attack

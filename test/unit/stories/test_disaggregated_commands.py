@@ -10,7 +10,6 @@ from typing import Any, cast
 import jsonpatch
 import pytest
 
-from lws.actions import Object, Reference
 from lws.cli.arguments.set_name import TYPES, NamedSet
 from lws.cli.commands.history import _history
 from lws.cli.commands.key import _of_set
@@ -21,9 +20,10 @@ from lws.cli.commands.undo import UndoOptions, _undo
 from lws.cli.kinds.registry import kind_of
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session
-from lws.cluster.client.user_cluster import UserCluster
 from lws.kube.differences.patches import with_merged
 from lws.kube.metadata import labels_of
+from lws.runtime.actions import Object, Reference
+from lws.runtime.client.user_cluster import UserCluster
 from lws_api.disaggregatedset.v1 import KIND
 from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.stories.disaggregated_world import World

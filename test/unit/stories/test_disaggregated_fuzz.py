@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lws.admission.disaggregatedset.validation import errors_in
+from lws.disaggregatedset.admission.validation import errors_in
 from lws_api.crds import defaulted
 from lws_api.disaggregatedset.v1 import KIND
 from test.integration.fields.random_disaggregated import FIELDS, disaggregated_sets

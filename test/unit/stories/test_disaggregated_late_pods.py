@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from lws.controller.disaggregatedset.routes import PASS
-from lws.controller.manager import REGISTRATIONS
-from lws.controller.triggers.keys import Key
+from lws.disaggregatedset.routes import PASS
+from lws.registrations import REGISTRATIONS
+from lws.runtime.keys import Key
 from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.stories.disaggregated_attack import Attack
 from test.unit.stories.fake_manager import FakeManager

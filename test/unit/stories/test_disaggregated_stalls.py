@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.errors import ApiError, Forbidden
 from lws.kube.conditions import find
+from lws.runtime.errors import ApiError, Forbidden
 from lws_api.disaggregatedset.v1 import KIND, ROLE_LABEL
 from test.unit.disaggregated import make_disaggregated
 from test.unit.stories.disaggregated_world import CHILD, World

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from lws.actions import Reference
 from lws.cli.commands.undo import UndoOptions, _undo
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session
-from lws.cluster.client.user_cluster import UserCluster
 from lws.kube.metadata import is_terminating
+from lws.runtime.actions import Reference
+from lws.runtime.client.user_cluster import UserCluster
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, REVISION_LABEL
 from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.stories.disaggregated_attack import Attack

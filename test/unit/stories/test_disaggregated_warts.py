@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Reference
-from lws.cluster.errors import Forbidden
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.slices.state import counts_of, newest_first
+from lws.runtime.actions import Reference
+from lws.runtime.errors import Forbidden
 from lws_api.disaggregatedset.v1 import KIND
 from test.unit.disaggregated import make_disaggregated, make_facts
 from test.unit.stories.disaggregated_world import CHILD, World

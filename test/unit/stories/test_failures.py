@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Plan
-from lws.controller.triggers.keys import Key
+from lws.runtime.actions import Plan
+from lws.runtime.keys import Key
 from test.unit.stories.fake_cluster import NAME
 from test.unit.stories.test_restarts import (
     AFTER_START,

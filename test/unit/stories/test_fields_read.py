@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lws.controller.leaderworkerset import registration
+from lws.leaderworkerset import registration
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import make_pod_template, make_set
 from test.unit.seeds import for_each_seed

@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from lws.cluster.client.connection import Cluster
-from lws.cluster.observe.observer import Observer
-from lws.cluster.write.recent_writes import WriteMemory
 from lws.leaderworkerset.assessment.assessment import assess, begun
+from lws.leaderworkerset.observe.observer import Observer
+from lws.leaderworkerset.observe.recent_writes import WriteMemory
 from lws.leaderworkerset.rollout.simulation import simulate
+from lws.runtime.client.connection import Cluster
 from lws_api.leaderworkerset.v1 import KIND
 from test.unit.stories.fake_cluster import NAME, NAMESPACE
 from test.unit.stories.truth import ready_groups

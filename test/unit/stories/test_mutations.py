@@ -20,7 +20,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lws.actions import Apply, Create, Plan, Verbatim
 from lws.cli.facts.changes.undo_patch import appliers, check, operations
 from lws.cli.facts.impact import impact, impact_lines
 from lws.cli.facts.lookup import SetObjects, all_of, find_set, history_of
@@ -32,10 +31,11 @@ from lws.cli.views.diff import compared, difference_lines, side_by_side
 from lws.cli.views.history import history_data, history_table, one_revision, template_of
 from lws.cli.views.screen import yaml_text
 from lws.cli.views.status import progress_line, status_blocks, status_data
-from lws.cluster.client.user_cluster import UserCluster
-from lws.controller.triggers.keys import Key
 from lws.kube.metadata import is_terminating, labels_of
 from lws.leaderworkerset.revisions.history import describe
+from lws.runtime.actions import Apply, Create, Plan, Verbatim
+from lws.runtime.client.user_cluster import UserCluster
+from lws.runtime.keys import Key
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, NAME_LABEL
 from test.unit.builders import make_pod_template, make_set
 from test.unit.stories import mutations

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Reference
-from lws.cluster.errors import Forbidden
 from lws.kube import conditions
+from lws.runtime.actions import Reference
+from lws.runtime.errors import Forbidden
 from lws_api.disaggregatedset.v1 import SCALER_KIND
 from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.stories import disaggregated_world

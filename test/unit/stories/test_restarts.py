@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Plan
-from lws.cluster.errors import Throttled
-from lws.controller.triggers.keys import Key
+from lws.runtime.actions import Plan
+from lws.runtime.errors import Throttled
+from lws.runtime.keys import Key
 from lws_api.leaderworkerset.v1 import KIND
 from test.unit.builders import make_set
 from test.unit.stories.fake_cluster import NAME, FakeCluster

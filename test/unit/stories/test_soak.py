@@ -16,13 +16,12 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.cache import store
-from lws.cluster.errors import Forbidden
-from lws.cluster.write import owner_locks
-from lws.controller.endpoints import workloads
-from lws.controller.endpoints.metrics import Metrics
-from lws.controller.loop import Loop
 from lws.kube.metadata import is_terminating
+from lws.runtime import owner_locks, store
+from lws.runtime.endpoints import workloads
+from lws.runtime.endpoints.metrics import Metrics
+from lws.runtime.errors import Forbidden
+from lws.runtime.loop import Loop
 from test.unit.builders import make_set
 from test.unit.disaggregated import make_disaggregated
 from test.unit.stories.fake_cluster import FakeCluster

@@ -13,8 +13,8 @@ ready, is not waited for any longer.
 
 from __future__ import annotations
 
-from lws.actions import Object
 from lws.kube.metadata import controller_of, is_terminating
+from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import KIND
 from test.unit.stories import promises
 from test.unit.stories.fake_cluster import NAME, FakeCluster

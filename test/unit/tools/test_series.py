@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lws.controller.endpoints.metrics import KeyState, Metrics
+from lws.runtime.endpoints.metrics import KeyState, Metrics
 from tools.series import PAGES, REFERENCE, Series, main, page, series_of, served
 
 ORIGINAL = {

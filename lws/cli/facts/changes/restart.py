@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from lws.actions import Object
 from lws.cli.refusal import Refusal
 from lws.disaggregatedset.spec import parse
 from lws.kube.conditions import timestamp
@@ -17,6 +16,7 @@ from lws.kube.differences.patches import with_merged
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.spec import SetSpec
+from lws.runtime.actions import Object
 
 RESTARTED_AT_ANNOTATION = "kubectl.kubernetes.io/restartedAt"
 _TEMPLATE = fields.TEMPLATE.name

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from lws.actions import Object
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session
-from lws.cluster.errors import Conflict, Invalid
+from lws.runtime.actions import Object
+from lws.runtime.errors import Conflict, Invalid
 
 _ATTEMPTS = 10
 

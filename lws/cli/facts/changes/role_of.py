@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lws.actions import Object
 from lws.cli.refusal import Refusal
 from lws.kube.metadata import controller_of
+from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, KIND
 
 _TYPE = DISAGGREGATED_SET.singular

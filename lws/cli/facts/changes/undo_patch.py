@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lws.actions import Object
 from lws.cli.refusal import Refusal
 from lws.kube.metadata import annotations_of
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import LIVE, equality_tree
 from lws.leaderworkerset.revisions.history import Recorded, restore
 from lws.leaderworkerset.spec import SetSpec
+from lws.runtime.actions import Object
 
 FIELD_MANAGER = "lws-undo"
 # They keep their own record of what they applied, and write as anybody does.

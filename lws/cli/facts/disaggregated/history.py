@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from lws.actions import Object
-from lws.children import Owner
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session
 from lws.disaggregatedset import spec
@@ -23,6 +21,8 @@ from lws.kube.metadata import annotations_of, is_controlled_by, owner_reference
 from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.spec import SetSpec
+from lws.runtime.actions import Object
+from lws.runtime.children import Owner
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 

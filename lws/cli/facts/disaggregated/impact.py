@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lws.actions import Object
 from lws.cli.blocks import Text
 from lws.disaggregatedset.children.upkeep import waiting_edits
 from lws.disaggregatedset.revisions.diff import describe
@@ -20,6 +19,7 @@ from lws.kube.differences.comparison import explain
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.rollout.reasons import counted
+from lws.runtime.actions import Object
 
 _TEMPLATE = fields.TEMPLATE.name
 _APART = frozenset({"roles", "placementPolicy"})

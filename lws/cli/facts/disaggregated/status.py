@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lws.actions import Object
 from lws.cli.facts.set_status import WAY_TO_BE_CLEAR, failure_of
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.plan import plan
@@ -18,6 +17,7 @@ from lws.disaggregatedset.status.status import AVAILABLE
 from lws.kube import conditions
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.status.progress import LAST_PROGRESS
+from lws.runtime.actions import Object
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lws.actions import Action, Create, Delete, Merge, Object, Plan, Reference, SetOwner, Status, Verbatim
 from lws.disaggregatedset.groups import child_facts
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.plan import plan
@@ -20,6 +19,18 @@ from lws.disaggregatedset.revisions.target import target_revision
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.kube.conditions import timestamp
 from lws.kube.differences.patches import with_merged
+from lws.runtime.actions import (
+    Action,
+    Create,
+    Delete,
+    Merge,
+    Object,
+    Plan,
+    Reference,
+    SetOwner,
+    Status,
+    Verbatim,
+)
 from lws_api.disaggregatedset.v1 import KIND, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 

@@ -19,15 +19,15 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from lws import __version__, timing
-from lws.actions import Object
-from lws.admission.siblings import clash_errors
 from lws.cli.facts.ages import age
 from lws.cli.facts.doctor.installation import Denied, Installation, ReadMany, hooks
-from lws.cluster.certificates.internal import CONFIGURATIONS
-from lws.cluster.certificates.serving_certificate import UNREADABLE, expiry, names_in, read, split, time_flaw
 from lws.kube import conditions
 from lws.kube.conditions import moment_of, timestamp
+from lws.leaderworkerset.admission.siblings import clash_errors
 from lws.leaderworkerset.revisions.shape import spec_fault
+from lws.runtime.actions import Object
+from lws.runtime.certificates.internal import CONFIGURATIONS
+from lws.runtime.certificates.serving_certificate import UNREADABLE, expiry, names_in, read, split, time_flaw
 from lws_api.crds import definitions
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 

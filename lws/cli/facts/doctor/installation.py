@@ -13,8 +13,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from lws.actions import Object
-from lws.cluster.client.resources import (
+from lws.kube.conditions import is_false
+from lws.runtime.actions import Object
+from lws.runtime.client.resources import (
     LEADERWORKERSETS,
     LEASES,
     MUTATING_WEBHOOKS,
@@ -24,9 +25,8 @@ from lws.cluster.client.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from lws.cluster.client.user_cluster import UserCluster
-from lws.cluster.errors import Forbidden, NotFound
-from lws.kube.conditions import is_false
+from lws.runtime.client.user_cluster import UserCluster
+from lws.runtime.errors import Forbidden, NotFound
 from lws_api.config.v1alpha1 import Configuration
 from lws_api.crds import definitions
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from lws.actions import Object
 from lws.cli.facts.doctor.checks import Finding, Result, Unchecked
 from lws.cli.facts.doctor.installation import (
     SELF_REVIEWS,
@@ -16,16 +15,17 @@ from lws.cli.facts.doctor.installation import (
     Reader,
     lease_names,
 )
-from lws.cluster.certificates.internal import CONFIGURATIONS
-from lws.cluster.client.resources import (
+from lws.leaderworkerset.group.gang.registry import GANG_VERBS
+from lws.runtime.actions import Object
+from lws.runtime.certificates.internal import CONFIGURATIONS
+from lws.runtime.client.resources import (
     DISAGGREGATED_VERBS,
-    GANG_VERBS,
     NAMESPACED_VERBS,
     SUBJECT_ACCESS_REVIEWS,
     VERBS,
     Resource,
 )
-from lws.cluster.errors import ApiError, Forbidden
+from lws.runtime.errors import ApiError, Forbidden
 
 CHECK = "permissions"
 _AT_ONCE = 8

@@ -6,8 +6,8 @@ import asyncio
 from collections import Counter
 from typing import Any, cast
 
-from lws.actions import Reference
-from lws.cluster.client.connection import Cluster
+from lws.runtime.actions import Reference
+from lws.runtime.client.connection import Cluster
 from test.bench.disaggregated.least import Client, Seen
 from test.bench.disaggregated.manifests import a_disaggregated_set
 from test.bench.disaggregated.shape import parse

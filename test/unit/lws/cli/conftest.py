@@ -9,7 +9,7 @@ import pytest
 from kubernetes.aio.client.configuration import Configuration
 
 from lws.cli.session import Session
-from lws.cluster.client.user_cluster import UserCluster
+from lws.runtime.client.user_cluster import UserCluster
 from test.unit.fake_api import FakeApi, serving
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from lws.cli.facts.lookup import SetObjects
 from lws.cli.facts.revisions import Past, past_of
-from lws.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.revisions.history import build_revision, is_ours, parse, record
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import REVISION_LABEL

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from lws.cli.logs import ENCODERS, STACKTRACE_LEVELS, TIME_ENCODINGS, LogOptions, configure, level_of
-from lws.controller.endpoints import pass_log
+from lws.runtime.endpoints import pass_log
 
 AT = 1767323045.678901
 """2026-01-02T03:04:05.678901Z"""

@@ -12,8 +12,8 @@ import pytest
 
 from lws import __version__
 from lws.cli.main import COMMANDS, commands, main
-from lws.cluster.errors import Forbidden, Unreachable
 from lws.config import ConfigError
+from lws.runtime.errors import Forbidden, Unreachable
 
 Run = Callable[..., tuple[Any, str, str]]
 

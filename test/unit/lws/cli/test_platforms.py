@@ -38,8 +38,8 @@ for package in (lws, lws_api):
         if each.name != "lws.__main__":
             importlib.import_module(each.name)
 
-from lws.cluster.certificates.serving_certificate import Certificates, renewed
-from lws.controller.endpoints.tls import ServerTls, TlsPolicy
+from lws.runtime.certificates.serving_certificate import Certificates, renewed
+from lws.runtime.endpoints.tls import ServerTls, TlsPolicy
 from datetime import UTC, datetime
 async def serve():
     pair = renewed(Certificates(), ("localhost",), datetime.now(UTC))[0].server

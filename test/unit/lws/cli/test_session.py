@@ -8,7 +8,7 @@ import pytest
 
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run, worded
-from lws.cluster.errors import ApiError, ClusterError, Forbidden, Invalid, Unreachable
+from lws.runtime.errors import ApiError, ClusterError, Forbidden, Invalid, Unreachable
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from lws.children import Owner
 from lws.disaggregatedset.names import Identity, child_name
 from lws.kube.metadata import owner_reference
+from lws.runtime.children import Owner
 from lws_api.crds import defaulted
 from lws_api.disaggregatedset.v1 import API_VERSION, INITIAL_REPLICAS_ANNOTATION, KIND
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lws.actions import Announce, Reference
-from lws.cluster.write.events import Window, fold_key, folded
 from lws.disaggregatedset import events
 from lws.disaggregatedset.snapshot import ChildFacts
+from lws.runtime.actions import Announce, Reference
+from lws.runtime.events import Window, fold_key, folded
 from test.unit.builders import make_set
 from test.unit.lws.disaggregatedset.sets import make_disaggregated
 

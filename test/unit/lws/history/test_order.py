@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Reference
 from lws.history import age, find, newest, next_number, prunable
+from lws.runtime.actions import Reference
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lws.actions import Merge, SetOwner
 from lws.history import HIGHEST_NUMBER, plan_adoption, plan_reuse
+from lws.runtime.actions import Merge, SetOwner
 from test.unit.lws.history.test_order import make_recorded
 
 OWNER = {"kind": "LeaderWorkerSet", "name": "demo", "uid": "u", "controller": True}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Announce, Problem, Reference
 from lws.leaderworkerset import events
 from lws.leaderworkerset.rollout.state import Rollout
+from lws.runtime.actions import Announce, Problem, Reference
 from test.unit.builders import make_leader_statefulset, make_set
 
 LWS = make_set()

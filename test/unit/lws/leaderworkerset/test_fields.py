@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lws.admission.defaulting import default
 from lws.leaderworkerset import fields
+from lws.leaderworkerset.admission.defaulting import default
 from lws.leaderworkerset.fields import HISTORY_LIMIT, Field, value_at
 from lws_api.crds import definitions
 from lws_api.leaderworkerset.v1 import KIND, LeaderWorkerSet

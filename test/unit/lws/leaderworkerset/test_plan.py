@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, SetOwner
 from lws.kube.conditions import find, timestamp
 from lws.kube.differences.patches import digest
 from lws.kube.metadata import owner_reference
@@ -21,6 +20,7 @@ from lws.kube.pods import NodeWait
 from lws.leaderworkerset.memory import KEPT, Restarts, key_of, memory_of
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.runtime.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, SetOwner
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lws.group.plan import plan as plan_group
-from lws.group.snapshot import GroupSnapshot
 from lws.kube.conditions import find
+from lws.leaderworkerset.group.plan import plan as plan_group
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import unsupported_in
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Object, Plan
-from lws.children import repair
 from lws.disaggregatedset import plan
+from lws.runtime.actions import Object, Plan
+from lws.runtime.children import repair
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.stories.disaggregated.test_mutants import MUTANTS
 from test.unit.stories.disaggregated.test_product_machine import BUDGETS, Machine

@@ -22,7 +22,7 @@ def repository(tmp_path: Path, **files: str) -> Path:
     [
         ("docs/start/install.md", "start/install.md"),
         ("CONTRIBUTING.md", "repository/CONTRIBUTING.md"),
-        ("lws/actions.py", "repository/lws/actions.py.md"),
+        ("lws/runtime/actions.py", "repository/lws/runtime/actions.py.md"),
     ],
 )
 def test_where_a_file_is(path: str, expected: str) -> None:

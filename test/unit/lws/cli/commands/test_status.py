@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from lws import timing
-from lws.actions import Object
 from lws.cli.arguments.set_name import NamedSet
 from lws.cli.commands import status as module
 from lws.cli.facts import lookup
 from lws.cli.facts.lookup import SetObjects
 from lws.cli.main import main
 from lws.cli.refusal import Refusal
-from lws.cluster.errors import Forbidden, Throttled, Unreachable
+from lws.runtime.actions import Object
+from lws.runtime.errors import Forbidden, Throttled, Unreachable
 from test.unit.builders import make_set
 from test.unit.fake_api import answer_json, failure, plain, reset
 from test.unit.lws.cli.conftest import Talk

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Apply
 from lws.cli.facts.impact import Impact, impact, impact_lines
-from lws.group.snapshot import GroupSnapshot
 from lws.kube.statefulsets import partition_of, wanted_replicas
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.simulation import simulate
+from lws.runtime.actions import Apply
 from test.unit.builders import NOW, make_group, make_leader_statefulset, make_set, make_worker_pod
 from test.unit.lws.cli.histories import revision_of, sets, snapshot_of, with_status
 from test.unit.set_world import actions_of

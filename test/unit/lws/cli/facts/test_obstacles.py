@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws.cli.facts.set_status import obstacle
-from lws.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod
 from test.unit.lws.cli.histories import revision_of, snapshot_of
 

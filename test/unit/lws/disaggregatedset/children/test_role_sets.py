@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from lws.admission.defaulting import default
 from lws.disaggregatedset.children.role_sets import build_child, strategy_of
 from lws.disaggregatedset.spec import parse
 from lws.kube.types.structs import Structs
+from lws.leaderworkerset.admission.defaulting import default
 from lws.leaderworkerset.revisions.encoding import TYPES
 from lws_api.crds import defaulted
 from test.unit.lws.disaggregatedset.sets import KEY, OWNER, make_disaggregated, make_role

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Action, Create, Delete, Merge, Plan, SetOwner
 from lws.disaggregatedset.children.scalers import (
     build_scaler,
     plan_scalers,
@@ -16,6 +15,7 @@ from lws.disaggregatedset.children.scalers import (
     share,
 )
 from lws.disaggregatedset.spec import parse
+from lws.runtime.actions import Action, Create, Delete, Merge, Plan, SetOwner
 from test.unit.lws.disaggregatedset.sets import KEY, OWNER, Kid, Seen, make_disaggregated, make_role
 
 OLD = "28d81a04"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Action, Create, Delete, Merge, Plan, SetOwner
 from lws.disaggregatedset.children.services import build_service, plan_services
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.spec import parse
+from lws.runtime.actions import Action, Create, Delete, Merge, Plan, SetOwner
 from test.unit.lws.disaggregatedset.sets import KEY, OWNER, Kid, Seen, make_disaggregated, make_role
 
 OLD = "28d81a04"

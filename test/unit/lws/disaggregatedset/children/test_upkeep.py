@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Merge, Plan
-from lws.admission.defaulting import default
 from lws.disaggregatedset.children.role_sets import build_child
 from lws.disaggregatedset.children.upkeep import LiveRole, plan_upkeep, waiting_edits
 from lws.disaggregatedset.spec import Role, SlicePlacement, parse
+from lws.leaderworkerset.admission.defaulting import default
+from lws.runtime.actions import Merge, Plan
 from lws_api.crds import defaulted
 from lws_api.disaggregatedset.v1 import PlacementType
 from test.unit.lws.disaggregatedset.sets import KEY, make_disaggregated, make_role

@@ -10,11 +10,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from lws.actions import Create, Object, Verbatim
-from lws.children import Owner
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.revisions.record import RecordedRoles, build_revision, read, record
 from lws.kube.metadata import owner_reference
+from lws.runtime.actions import Create, Object, Verbatim
+from lws.runtime.children import Owner
 from lws_api.disaggregatedset.v1 import (
     API_VERSION,
     APP_LABEL,

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Verbatim
 from lws.disaggregatedset.revisions.record import (
     PROOF_ANNOTATION,
     build_revision,
@@ -19,6 +18,7 @@ from lws.disaggregatedset.revisions.record import (
     record,
 )
 from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
+from lws.runtime.actions import Verbatim
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit.lws.disaggregatedset.revisions.histories import (
     key_by_hash,

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Create, Delete, Merge, SetOwner
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.revisions import target as target_module
 from lws.disaggregatedset.revisions.record import RecordedRoles, build_revision, read, record
 from lws.disaggregatedset.revisions.target import target_revision
 from lws.disaggregatedset.revisions.upkeep import plan_pruning, plan_upkeep
+from lws.runtime.actions import Create, Delete, Merge, SetOwner
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit.lws.disaggregatedset.revisions.histories import (
     World,

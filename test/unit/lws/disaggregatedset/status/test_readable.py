@@ -1,4 +1,4 @@
-"""lws.controller.disaggregatedset.tables: what can be read of a stored status?"""
+"""lws.disaggregatedset.tables: what can be read of a stored status?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.controller.disaggregatedset.tables import readable_status
+from lws.disaggregatedset.tables import readable_status
 from test.unit.disaggregated import make_disaggregated
 from test.unit.lws.disaggregatedset.status.test_status import AT_REST, written
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Problem
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.status.status import ObservedRoles, can_wait, disaggregated_status
 from lws.kube.differences.patches import merge_patch
 from lws.kube.pods import NodeWait
+from lws.runtime.actions import Problem
 from test.unit.builders import NOW
 from test.unit.disaggregated import make_disaggregated, make_facts
 

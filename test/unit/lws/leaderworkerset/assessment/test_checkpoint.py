@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Apply, Delete, Merge, Plan
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.assessment.assessment import Position, remember, remembered_position
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.runtime.actions import Apply, Delete, Merge, Plan
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit.builders import make_group, make_set
 from test.unit.set_world import actions_of, carried_out, settled, with_groups, with_reported, with_spec

@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from lws.actions import SetOwner
-from lws.cluster.cache.tables import trim
-from lws.group.objects import build_group_service
 from lws.kube.conditions import find
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment.likeness import (
@@ -21,12 +18,14 @@ from lws.leaderworkerset.assessment.likeness import (
     ownership_of_service,
     ownership_of_workers,
 )
+from lws.leaderworkerset.group.objects import build_group_service
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.templates.objects import build_service
+from lws.runtime.actions import SetOwner
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL
 from test.unit import api_server
-from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_statefulset
+from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_statefulset, trim
 from test.unit.compat.states import load, names
 from test.unit.set_world import actions_of, carried_out, settled
 

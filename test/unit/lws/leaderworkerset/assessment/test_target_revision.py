@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Create, Delete, Merge, Reference, SetOwner
 from lws.kube.metadata import owner_reference
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment.target_revision import (
@@ -23,6 +22,7 @@ from lws.leaderworkerset.revisions import history, seal
 from lws.leaderworkerset.revisions.history import Recorded, build_revision, parse, record
 from lws.leaderworkerset.revisions.identity import identified
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.runtime.actions import Create, Delete, Merge, Reference, SetOwner
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
 from test.unit import api_server
 from test.unit.builders import NOW, make_group, make_leader_statefulset, make_set

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Create, Delete, Merge, SetOwner
-from lws.cluster.cache.tables import trim
 from lws.kube.conditions import find
 from lws.leaderworkerset.assessment.likeness import may_be_adopted
 from lws.leaderworkerset.children.disruption_budget import (
@@ -24,9 +22,10 @@ from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.rollout.groups import DesiredGroups, group_states
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
+from lws.runtime.actions import Create, Delete, Merge, SetOwner
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from test.unit import api_server
-from test.unit.builders import KEY, NOW, make_leader_pod, make_set, make_worker_statefulset
+from test.unit.builders import KEY, NOW, make_leader_pod, make_set, make_worker_statefulset, trim
 from test.unit.set_world import actions_of, carried_out, settled, with_groups, with_spec
 
 OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid": "u-9", "controller": True}

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Delete
 from lws.leaderworkerset.children.services import plan_service
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.runtime.actions import Delete
 from test.unit.builders import make_set
 from test.unit.set_world import actions_of, carried_out, settled, with_groups, with_spec
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Create, Delete, Merge, SetOwner
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.children.services import build_leader_service, plan_leader_service, ports_of
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.runtime.actions import Create, Delete, Merge, SetOwner
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 from test.unit import api_server
 from test.unit.builders import NOW, make_set

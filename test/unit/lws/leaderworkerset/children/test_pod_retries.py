@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Merge, Object, Plan
 from lws.kube.conditions import timestamp
 from lws.leaderworkerset.children.leader_statefulset import plan_retries
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws.runtime.actions import Merge, Object, Plan
 from lws_api.leaderworkerset.v1 import PODS_RETRIED_AT_ANNOTATION
 from test.unit.builders import (
     NOW,

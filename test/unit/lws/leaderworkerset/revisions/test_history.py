@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Verbatim
 from lws.history import find
 from lws.leaderworkerset.revisions.encoding import key_of, serialised
 from lws.leaderworkerset.revisions.history import (
@@ -23,6 +22,7 @@ from lws.leaderworkerset.revisions.history import (
     restore,
 )
 from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION, sealing
+from lws.runtime.actions import Verbatim
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     NAME_LABEL,

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.cache.tables import trim
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.revisions.keys import (
     STATEFULSET_REVISION_LABEL,
@@ -25,6 +24,7 @@ from test.unit.builders import (
     make_set,
     make_worker_statefulset,
     statefulset_revision,
+    trim,
 )
 
 LWS = make_set(size=3)

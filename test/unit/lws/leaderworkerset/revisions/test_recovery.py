@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lws.group.objects import build_worker_statefulset
-from lws.group.placement import worker_placement
+from lws.leaderworkerset.group.objects import build_worker_statefulset
+from lws.leaderworkerset.group.placement import worker_placement
 from lws.leaderworkerset.revisions.history import record, restore
 from lws.leaderworkerset.revisions.recovery import Running, as_recorded, claim_templates_of, reconstruct
 from lws.leaderworkerset.spec import SetSpec

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from lws.actions import Problem
 from lws.kube.conditions import Obstruction
 from lws.leaderworkerset.events import problems
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status.problems import problems_of
+from lws.runtime.actions import Problem
 from test.unit.builders import NOW, make_group, make_set
 
 CLASH = Problem("NameClash", "StatefulSet demo belongs to somebody else")

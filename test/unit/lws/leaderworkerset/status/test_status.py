@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Problem
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status.status import Observed, Revisions, SetStatus, is_update_done, set_status
+from lws.runtime.actions import Problem
 from test.unit.builders import NOW, make_set
 from test.unit.stories.letters import groups
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from lws.actions import SetOwner
 from lws.kube.ownership import owners_with, owners_without
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.claims import (
@@ -17,6 +16,7 @@ from lws.leaderworkerset.templates.claims import (
     plan_owners,
 )
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
+from lws.runtime.actions import SetOwner
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,

@@ -31,7 +31,7 @@ def test_unit_tests_run_without_them() -> None:
         ("kubernetes.client.models", False),
         ("kubernetes.aio.client.api.core_v1_api", True),
         ("kubernetes.aio.client.api_client", False),
-        ("lws.controller.manager", False),
+        ("lws.runtime.manager", False),
     ],
 )
 def test_models_and_calls_of_the_client_are_left_out(module: str, out: bool) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Reference
 from lws.cli.facts.changes.retry import write_unless_changed
 from lws.cli.refusal import Refusal
-from lws.cluster.errors import Invalid
+from lws.runtime.actions import Reference
+from lws.runtime.errors import Invalid
 from test.unit.builders import make_set
 from test.unit.fake_api import answer_json, failure
 from test.unit.lws.cli.conftest import Talk

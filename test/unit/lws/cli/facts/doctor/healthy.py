@@ -10,8 +10,8 @@ from typing import Any
 
 from lws import __version__
 from lws.cli.facts.doctor.installation import Installation
-from lws.cluster.certificates.internal import CONFIGURATIONS
-from lws.cluster.certificates.serving_certificate import Certificates, renewed
+from lws.runtime.certificates.internal import CONFIGURATIONS
+from lws.runtime.certificates.serving_certificate import Certificates, renewed
 from lws_api.crds import definitions
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

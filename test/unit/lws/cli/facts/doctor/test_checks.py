@@ -12,7 +12,7 @@ import pytest
 
 from lws.cli.facts.doctor.checks import CHECKS, Finding, Result, Unchecked, check_stuck
 from lws.cli.facts.doctor.installation import Denied, Installation
-from lws.cluster.certificates.serving_certificate import Certificates, renewed
+from lws.runtime.certificates.serving_certificate import Certificates, renewed
 from test.unit.builders import make_set
 from test.unit.lws.cli.facts.doctor.healthy import (
     LEASE,
@@ -27,7 +27,7 @@ from test.unit.lws.cli.facts.doctor.healthy import (
     secret,
 )
 from test.unit.lws.cli.facts.doctor.healthy import lease as a_lease
-from test.unit.lws.cluster.certificates.chains import another_authority
+from test.unit.lws.runtime.certificates.chains import another_authority
 
 pytestmark = pytest.mark.usefixtures("shared_keys")
 

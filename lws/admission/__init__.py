@@ -1,1 +1,0 @@
-"""Default, validate and mutate the object of one admission request. Pure functions."""

@@ -1,1 +1,0 @@
-"""Validate a DisaggregatedSet."""

@@ -1,1 +1,0 @@
-"""The API server, and nothing else."""

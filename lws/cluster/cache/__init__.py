@@ -1,1 +1,0 @@
-"""The newest known state of every watched object."""

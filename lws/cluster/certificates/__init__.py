@@ -1,1 +1,0 @@
-"""The serving certificate of the webhooks."""

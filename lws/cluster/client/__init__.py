@@ -1,1 +1,0 @@
-"""Requests to the API server and their responses."""

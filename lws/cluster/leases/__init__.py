@@ -1,1 +1,0 @@
-"""Leases: which manager acts, and on which shards."""

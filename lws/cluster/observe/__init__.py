@@ -1,1 +1,0 @@
-"""Everything that one pass needs to know, read into one snapshot."""

@@ -1,1 +1,0 @@
-"""The transport to the API server: kubeconfig, credentials, proxies, trust."""

@@ -1,1 +1,0 @@
-"""Plans carried out: writes, Events, and what is remembered of them."""

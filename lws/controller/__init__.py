@@ -1,1 +1,0 @@
-"""kopf, and time."""

@@ -1,1 +1,0 @@
-"""DisaggregatedSet as a kind of workload that the manager serves."""

@@ -1,1 +1,0 @@
-"""Election: the namespaces for which this process acts."""

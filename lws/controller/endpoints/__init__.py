@@ -1,1 +1,0 @@
-"""Probes and metrics of the manager."""

@@ -1,1 +1,0 @@
-"""LeaderWorkerSet in the manager: its passes, routes, reviews and metrics."""

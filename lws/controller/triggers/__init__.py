@@ -1,1 +1,0 @@
-"""From changes of objects to passes."""

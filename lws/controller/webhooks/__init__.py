@@ -1,1 +1,0 @@
-"""Admission reviews: received, decided, answered."""

@@ -1,0 +1,210 @@
+"""Read from a DisaggregatedSet the facts that its validation rules need.
+
+Missing and null fields get the API's defaults. A CRD of another version may have admitted values of any type:
+`shape_errors` reports them, and the rules run only if there are none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lws.disaggregatedset.names import Identity, child_name
+from lws.kube.field_errors import Complaint, FieldError, invalid, rendered
+from lws.kube.metadata import is_mapping, metadata_of
+from lws.kube.quantities import is_integer
+from lws.leaderworkerset.admission import fields as leaderworkerset
+from lws.leaderworkerset.fields import value_at
+from lws.leaderworkerset.spec import SetSpec
+from lws_api.disaggregatedset.v1 import PlacementStrength, PlacementType, ScalingMode
+
+_ANY_KEY = "0" * 8
+_ROLE = re.compile(r"spec\.roles\[([0-9]{1,3})\]")
+
+
+@dataclass(frozen=True, slots=True)
+class RoleFacts:
+    """One role. path: its field path. raw: as written. spec: spec of its LeaderWorkerSets."""
+
+    path: str
+    name: str
+    raw: Mapping[str, Any]
+    is_external: bool
+    start_after: tuple[str, ...]
+    spec: SetSpec
+
+    @property
+    def surge(self) -> int:
+        """Groups above its replicas during a rollout."""
+        return max(self.spec.surge_groups or 0, 0)
+
+    @property
+    def replicas(self) -> int:
+        return max(self.spec.replicas, 0)
+
+    @property
+    def size(self) -> int:
+        return max(self.spec.size, 1)
+
+    def at(self, *path: str) -> Any:
+        """The value at a path below the role, or None."""
+        return value_at(self.raw, path)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementValues:
+    """The placement policy. topology: empty if none is set."""
+
+    type: str
+    topology: str
+    is_required: bool
+
+    @property
+    def is_none(self) -> bool:
+        return self.type in ("", PlacementType.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class SetFacts:
+    """The facts of one DisaggregatedSet. roles: in the order of the spec."""
+
+    name: str
+    slices: int
+    roles: tuple[RoleFacts, ...]
+    placement: PlacementValues
+
+    @property
+    def index_length(self) -> int:
+        """Number of digits of the highest slice index."""
+        return len(str(max(self.slices, 1) - 1))
+
+    def longest_child_name(self, role: str) -> str:
+        """The longest name that a LeaderWorkerSet of the role can have."""
+        return child_name(self.name, Identity(max(self.slices, 1) - 1, _ANY_KEY, role))
+
+    def role(self, name: str) -> RoleFacts | None:
+        """The role of this name, or None."""
+        return next((role for role in self.roles if role.name == name), None)
+
+    def by_names(self, text: str) -> str:
+        """A path or a warning with role names instead of indices, which depend on the order of roles."""
+
+        def named(match: re.Match[str]) -> str:
+            index = int(match[1])
+            return f"spec.roles[{self.roles[index].name}]" if index < len(self.roles) else match[0]
+
+        return _ROLE.sub(named, text)
+
+
+def identity_of(error: FieldError, facts: SetFacts) -> tuple[str, ...]:
+    """Identity of an error across versions of the set; independent of the order of roles."""
+    # The detail of NOT_SUPPORTED lists the names of the other roles, which may change.
+    detail = "" if error.complaint is Complaint.NOT_SUPPORTED else error.detail
+    return error.complaint, facts.by_names(error.path), detail, rendered(error.value)
+
+
+def facts_of(raw: Mapping[str, Any]) -> SetFacts:
+    """Facts of a set that has no `shape_errors`."""
+    name = metadata_of(raw).get("name")
+    policy = value_at(raw, ("spec", "placementPolicy")) or {}
+    slices = value_at(raw, ("spec", "slices"))
+    return SetFacts(
+        name=name if isinstance(name, str) else "",
+        slices=1 if slices is None else slices,
+        roles=tuple(_role(path, role) for path, role in _roles(raw)),
+        placement=PlacementValues(
+            type=policy.get("type") or "",
+            topology=policy.get("topology") or "",
+            is_required=policy.get("strength") != PlacementStrength.PREFERRED,
+        ),
+    )
+
+
+def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
+    """An error for each value of the wrong type; normally the CRD's schema has already rejected them."""
+    roles = value_at(raw, ("spec", "roles"))
+    errors = list(_wrong(raw, _OF_SETS))
+    if roles is not None and not isinstance(roles, list):
+        return [*errors, invalid("spec.roles", roles, "must be a list")]
+    for index, role in enumerate(roles or ()):
+        path = f"spec.roles[{index}]"
+        if not is_mapping(role):
+            errors.append(invalid(path, role, "must be an object"))
+            continue
+        errors += _wrong(role, _OF_ROLES, f"{path}.")
+        if not isinstance(role.get("name"), str):
+            errors.append(invalid(f"{path}.name", role.get("name"), "must be a string"))
+        errors += [
+            FieldError(error.complaint, f"{path}.{error.path}", error.detail, error.value)
+            for error in leaderworkerset.shape_errors({"spec": role.get("spec")})
+        ]
+    return errors
+
+
+def _is_object(value: Any) -> bool:
+    return is_mapping(value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_map_of_texts(value: Any) -> bool:
+    return is_mapping(value) and all(isinstance(item, str) for item in value.values())
+
+
+_Shape = tuple[Callable[[Any], bool], str]
+
+_OBJECT: _Shape = (_is_object, "must be an object")
+_TEXT: _Shape = (_is_text, "must be a string")
+_TEXTS: _Shape = (_is_texts, "must be a list of strings")
+_MAP_OF_TEXTS: _Shape = (_is_map_of_texts, "must be an object whose values are strings")
+_INTEGER: _Shape = (is_integer, "must be an integer")
+
+_OF_SETS: Mapping[str, _Shape] = {
+    "metadata": _OBJECT,
+    "spec": _OBJECT,
+    "spec.slices": _INTEGER,
+    "spec.placementPolicy": _OBJECT,
+    "spec.placementPolicy.type": _TEXT,
+    "spec.placementPolicy.topology": _TEXT,
+    "spec.placementPolicy.strength": _TEXT,
+}
+_OF_ROLES: Mapping[str, _Shape] = {
+    "scaling": _OBJECT,
+    "scaling.mode": _TEXT,
+    "metadata": _OBJECT,
+    "metadata.labels": _MAP_OF_TEXTS,
+    "metadata.annotations": _MAP_OF_TEXTS,
+    "spec": _OBJECT,
+    "startAfter": _TEXTS,
+}
+
+
+def _wrong(raw: Mapping[str, Any], shapes: Mapping[str, _Shape], prefix: str = "") -> Iterator[FieldError]:
+    for path, (has_shape, why) in shapes.items():
+        value = value_at(raw, tuple(path.split(".")))
+        if value is not None and not has_shape(value):
+            yield invalid(f"{prefix}{path}", value, why)
+
+
+def _roles(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for index, role in enumerate(value_at(raw, ("spec", "roles")) or ()):
+        yield f"spec.roles[{index}]", role
+
+
+def _role(path: str, raw: Mapping[str, Any]) -> RoleFacts:
+    return RoleFacts(
+        path=path,
+        name=raw["name"],
+        raw=raw,
+        is_external=value_at(raw, ("scaling", "mode")) == ScalingMode.EXTERNAL,
+        start_after=tuple(raw.get("startAfter") or ()),
+        spec=SetSpec.of({"spec": raw.get("spec")}),
+    )

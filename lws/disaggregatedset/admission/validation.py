@@ -1,0 +1,566 @@
+"""Validate a DisaggregatedSet. Rules that upstream has keep its order, paths and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from lws.disaggregatedset.admission.facts import RoleFacts, SetFacts, facts_of, identity_of, shape_errors
+from lws.disaggregatedset.names import scaler_name, service_name
+from lws.disaggregatedset.revisions.diff import describe
+from lws.disaggregatedset.revisions.record import record
+from lws.disaggregatedset.rollout.outlook import restarts
+from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, number_faults, parse
+from lws.kube.field_errors import FieldError, forbidden, invalid, not_supported, rendered, required
+from lws.kube.metadata import annotations_of, is_mapping, is_terminating, labels_of
+from lws.kube.names import (
+    LABEL_LENGTH,
+    SUBDOMAIN_LENGTH,
+    byte_length,
+    dns1035_label_errors,
+    label_key_errors,
+    tightest_derived_name,
+)
+from lws.kube.types.shapes import has_more_values
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.admission import validation as leaderworkerset
+from lws.leaderworkerset.admission.defaulting import default
+from lws.leaderworkerset.admission.validation import MOST_TOLD, MOST_VALUES, TOO_LARGE
+from lws.leaderworkerset.children.services import leader_service_name
+from lws.leaderworkerset.fields import REPLICAS, value_at
+from lws.leaderworkerset.group.gang.provider import GangProvider
+from lws_api.disaggregatedset.v1 import (
+    APP_LABEL,
+    INITIAL_REPLICAS_ANNOTATION,
+    NAME_LABEL,
+    OTHERS_INITIAL_REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    SCALER_KIND,
+    SLICE_LABEL,
+)
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    RolloutStrategyType,
+    SubdomainPolicy,
+)
+
+
+def errors_in(
+    new: Mapping[str, Any],
+    old: Mapping[str, Any] | None = None,
+    others: Iterable[Mapping[str, Any]] = (),
+) -> list[FieldError]:
+    """All reasons to reject `new`. `old`: the stored set, None or empty on create.
+
+    others: the sets of the namespace; their scalers must not have the names of scalers of `new`.
+
+    An update is rejected only for errors that it adds. Editing an annotation or removing a finalizer must
+    stay possible on sets that an older release admitted.
+    """
+    if _needs_no_check(new, old):
+        return []
+    malformed = shape_errors(new) or [
+        invalid(*fault) for fault in islice(number_faults(new.get("spec") or {}), MOST_TOLD)
+    ]
+    if malformed:
+        return malformed
+    facts, before = facts_of(new), _facts_before(old)
+    of_roles, of_the_set = list(_role_errors(facts, before)), list(_set_errors(facts))
+    names = [*name_errors(facts, before), *clash_errors(facts, before, others)]
+    errors = [*of_roles, *names, *of_the_set]
+    if before is None or not errors:
+        return errors
+    earlier = [*_role_errors(before, facts), *_set_errors(before)]
+    existing = {identity_of(error, before) for error in earlier}
+    return [error for error in errors if identity_of(error, facts) not in existing]
+
+
+def warnings_in(
+    new: Mapping[str, Any], old: Mapping[str, Any] | None = None, gang: GangProvider | None = None
+) -> list[str]:
+    """Problems of `new` that do not prevent storing it. `old`: the stored set, None or empty on create.
+
+    gang: the provider that schedules groups as gangs. Warnings that applied to `old` are not repeated.
+    """
+    if _needs_no_check(new, old) or shape_errors(new):
+        return []
+    facts, before = facts_of(new), _facts_before(old)
+    warnings = _warnings(facts, before, gang)
+    if old is None or before is None:
+        return warnings
+    existing = {before.by_names(warning) for warning in (_warnings(before, facts, gang) if warnings else ())}
+    fresh = [warning for warning in warnings if facts.by_names(warning) not in existing]
+    return [*scaling_change_warnings(old, before, facts), *fresh, *restart_warnings(new, old)]
+
+
+def _role_errors(facts: SetFacts, other: SetFacts | None) -> Iterator[FieldError]:
+    """Errors of roles that differ from `other`, the set before or after the update."""
+    for role in facts.roles:
+        yield from role_errors(facts, role, other)
+        yield from scaler_errors(facts, role)
+
+
+def _set_errors(facts: SetFacts) -> Iterator[FieldError]:
+    """Errors of the set as a whole, except those about names."""
+    yield from placement_errors(facts)
+    yield from start_order_errors(facts)
+    yield from reserved_errors(facts)
+
+
+def _warnings(facts: SetFacts, other: SetFacts | None, gang: GangProvider | None) -> list[str]:
+    return [
+        *scaling_warnings(facts),
+        *placement_warnings(facts),
+        *reserved_warnings(facts),
+        *(warning for role in facts.roles for warning in role_warnings(facts, role, other, gang)),
+    ]
+
+
+def _facts_before(old: Mapping[str, Any] | None) -> SetFacts | None:
+    return facts_of(old) if old and not shape_errors(old) else None
+
+
+def _needs_no_check(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
+    return is_terminating(new) or bool(old and new.get("spec") == old.get("spec"))
+
+
+def start_order_errors(facts: SetFacts) -> Iterator[FieldError]:
+    """Errors of `startAfter`: at most one for each cycle, with the same text for any order of roles."""
+    names = [role.name for role in facts.roles]
+    awaited = {
+        role.name: [awaited_role for awaited_role in role.start_after if awaited_role in names]
+        for role in facts.roles
+    }
+    for role in facts.roles:
+        for index, name in enumerate(role.start_after):
+            if name not in names:
+                yield not_supported(f"{role.path}.startAfter[{index}]", name, names)
+        cycle = _circle_from(role.name, awaited)
+        if cycle and role.name == min(cycle):
+            chain = " waits for ".join((*cycle, role.name))
+            yield invalid(
+                f"{role.path}.startAfter", list(role.start_after), f"goes round in a circle: {chain}"
+            )
+
+
+def _circle_from(name: str, awaited: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The shortest path from a role back to itself; empty if there is none."""
+    paths: list[tuple[str, ...]] = [(name,)]
+    seen: set[str] = set()
+    for path in paths:
+        for next_role in awaited[path[-1]]:
+            if next_role == name:
+                return path
+            if next_role not in seen:
+                seen.add(next_role)
+                paths.append((*path, next_role))
+    return ()
+
+
+_TOPOLOGY = "spec.placementPolicy.topology"
+_EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+
+
+def placement_errors(facts: SetFacts) -> Iterator[FieldError]:
+    """Placement that the scheduler can never satisfy, or that is invalid."""
+    placement = facts.placement
+    if placement.is_none:
+        return
+    if not placement.topology:
+        yield required(_TOPOLOGY, "topology is required when type is not None")
+    for why in label_key_errors(placement.topology) if placement.topology else ():
+        yield invalid(_TOPOLOGY, placement.topology, why)
+    for role in facts.roles:
+        if key := _exclusive_annotation(role):
+            why = (
+                f'the "{key}" annotation must not be combined with a non-None spec.placementPolicy.type '
+                f"({placement.type})"
+            )
+            yield forbidden(role.path, None, why)
+
+
+def placement_warnings(facts: SetFacts) -> Iterator[str]:
+    """Placement that the scheduler may be unable to satisfy."""
+    placement = facts.placement
+    if placement.is_none or not placement.is_required:
+        return
+    for role in facts.roles:
+        if role.surge:
+            yield (
+                f"{role.path}.{fields.MAX_SURGE}: {role.spec.max_surge} with placementPolicy.type "
+                f"{placement.type}: during updates groups on top run in the same {placement.topology} as "
+                f"their slice, and wait where it has no room for them"
+            )
+
+
+def _exclusive_annotation(role: RoleFacts) -> str:
+    """The first annotation that places groups, in the metadata of a role or of its templates."""
+    templates = (role.at(*field.path) for field in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE))
+    for place in (role.raw, *templates):
+        if is_mapping(place):
+            for key in _EXCLUSIVE:
+                if key in annotations_of(place):
+                    return key
+    return ""
+
+
+_SET_BY_THE_CONTROLLER = (NAME_LABEL, ROLE_LABEL, SLICE_LABEL, REVISION_LABEL)
+_REMEMBERED = (INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION)
+
+
+def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
+    """Labels that identify the children of sets, and annotations that record the start of a rollout."""
+    for role in facts.roles:
+        same = {NAME_LABEL: facts.name, ROLE_LABEL: role.name}
+        for path, place in _places(role):
+            labels = labels_of(place)
+            for key in _SET_BY_THE_CONTROLLER:
+                if key in labels and labels[key] != same.get(key):
+                    why = "is set by the controller, which finds objects by it: remove it"
+                    yield forbidden(f"{path}.labels[{key}]", labels[key], why)
+        annotations = annotations_of(role.raw)
+        for key in _REMEMBERED:
+            if key in annotations:
+                why = "is where the controller remembers how a rollout began: remove it"
+                yield forbidden(f"{role.path}.metadata.annotations[{key}]", annotations[key], why)
+
+
+def reserved_warnings(facts: SetFacts) -> Iterator[str]:
+    """Labels that are overwritten."""
+    for role in facts.roles:
+        for path, place in _places(role):
+            if (value := labels_of(place).get(APP_LABEL)) is not None:
+                yield (
+                    f"{path}.labels[{APP_LABEL}]: {rendered(value)} is overwritten with "
+                    f"<set>-<slice>-<role>: select pods by {NAME_LABEL} and {ROLE_LABEL}"
+                )
+
+
+def _places(role: RoleFacts) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Metadata path and object for the role and each of its templates."""
+    yield f"{role.path}.metadata", role.raw
+    for field in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE):
+        template = role.at(*field.path)
+        if is_mapping(template):
+            yield f"{role.path}.{field}.metadata", template
+
+
+# kubectl and the API server truncate much longer warnings.
+_MOST_CHANGES = 3
+
+
+def restart_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
+    """One warning if the update restarts groups, derived from the set alone: its children are not read."""
+    if any(has_more_values(raw.get("spec"), MOST_VALUES) for raw in (new, old)):
+        if _templates(new) != _templates(old):
+            yield f"spec.roles: {TOO_LARGE}"
+        return
+    if fault_of(new) or fault_of(old):
+        return
+    spec, before = parse(new), parse(old)
+    after_record, before_record = record(new), record(old)
+    is_same = after_record.forms == before_record.forms
+    if is_same and (spec.paused or not before.paused):
+        return
+    groups = dict(_groups(old, spec, before, only_old=is_same))
+    restarted = restarts({role: count for role, count in groups.items() if count > 0}, spec.paused)
+    if not restarted:
+        return
+    if not is_same and _is_rolling(old):
+        restarted += ", unless they have these templates already"
+    why = "the rollout is resumed" if is_same else _listed(describe(before_record, after_record))
+    yield f"{restarted}: {why}"
+
+
+def _templates(raw: Mapping[str, Any]) -> list[Any]:
+    roles = value_at(raw, ("spec", "roles")) or ()
+    return [value_at(role, ("spec", fields.TEMPLATE.name)) for role in roles if is_mapping(role)]
+
+
+def _groups(
+    old: Mapping[str, Any], spec: DisaggregatedSpec, before: DisaggregatedSpec, only_old: bool
+) -> Iterator[tuple[str, int]]:
+    """Groups by role that the update restarts; groups of removed roles and slices are deleted instead."""
+    status = old.get("status")
+    statuses = status.get("roleStatuses") if is_mapping(status) else None
+    entries = (entry for entry in (statuses if isinstance(statuses, list) else ()) if is_mapping(entry))
+    counts = {entry["name"]: entry for entry in entries if isinstance(entry.get("name"), str)}
+    for role in spec.roles:
+        status_counts = counts.get(role.name, {})
+        groups = _number(status_counts, "replicas") - (
+            _number(status_counts, "updatedReplicas") if only_old else 0
+        )
+        yield role.name, groups * min(spec.slices, before.slices) // before.slices
+
+
+def _number(counts: Mapping[str, Any], field: str) -> int:
+    count = counts.get(field)
+    return count if type(count) is int else 0
+
+
+def _is_rolling(old: Mapping[str, Any]) -> bool:
+    status = old.get("status")
+    return is_mapping(status) and status.get("currentRevision") != status.get("updateRevision")
+
+
+def _listed(lines: list[str]) -> str:
+    more = len(lines) - _MOST_CHANGES
+    return "; ".join([*lines[:_MOST_CHANGES], *([f"and {more} more"] if more > 0 else [])])
+
+
+_PARTITION = (
+    "partition is not supported by DisaggregatedSet; rolling updates are managed across roles by the "
+    "DisaggregatedSet controller"
+)
+_OF_THE_WHOLE_SET = (fields.PAUSED, fields.HISTORY_LIMIT)
+
+
+def role_errors(facts: SetFacts, role: RoleFacts, other: SetFacts | None) -> Iterator[FieldError]:
+    """Errors of one role by itself; none if `other` has the same role."""
+    if _is_same(role, other):
+        return
+    strategy, partition = role.at(*fields.STRATEGY_TYPE.path), role.at(*fields.PARTITION.path)
+    if strategy not in (None, "", RolloutStrategyType.ROLLING_UPDATE):
+        supported = (RolloutStrategyType.ROLLING_UPDATE, "")
+        yield not_supported(f"{role.path}.{fields.STRATEGY_TYPE}", strategy, supported)
+    if partition not in (None, 0):
+        yield forbidden(f"{role.path}.{fields.PARTITION}", partition, _PARTITION)
+    if role.at("spec") is None:
+        yield required(f"{role.path}.spec", "say what its groups are made of: a leaderWorkerTemplate")
+        return
+    for error in leaderworkerset.errors_in(_set_of(facts, role)):
+        # The name combines the names of set and role, which `name_errors` checks.
+        if not error.path.startswith("metadata.name"):
+            yield FieldError(error.complaint, f"{role.path}.{error.path}", error.detail, error.value)
+
+
+def role_warnings(
+    facts: SetFacts, role: RoleFacts, other: SetFacts | None, gang: GangProvider | None
+) -> Iterator[str]:
+    """Warnings about one role by itself; none if `other` has the same role."""
+    if _is_same(role, other) or role.at("spec") is None:
+        return
+    for field in _OF_THE_WHOLE_SET:
+        if role.at(*field.path) is not None:
+            yield f"{role.path}.{field}: has no effect in a role: say it in {field} of the DisaggregatedSet"
+    for warning in leaderworkerset.warnings_in(_set_of(facts, role), gang=gang):
+        # Warnings begin with a field path.
+        yield f"{role.path}.{warning}"
+
+
+def _is_same(role: RoleFacts, other: SetFacts | None) -> bool:
+    twin = other.role(role.name) if other is not None else None
+    return twin is not None and twin.raw == role.raw
+
+
+def _set_of(facts: SetFacts, role: RoleFacts) -> dict[str, Any]:
+    """The LeaderWorkerSet of a role as it would be stored, with the longest name that one of them can have.
+
+    The large pod templates are shared with the role, because defaulting does not change them.
+    """
+    spec = dict(role.at("spec"))
+    for field in (fields.TEMPLATE, fields.STRATEGY, fields.NETWORK):
+        if is_mapping(value := spec.get(field.name)):
+            spec[field.name] = dict(value)
+    annotations = role.at("metadata", "annotations") or {}
+    leaderworkerset_of_role = {
+        "metadata": {"name": facts.longest_child_name(role.name), "annotations": annotations},
+        "spec": spec,
+    }
+    default(leaderworkerset_of_role)
+    return leaderworkerset_of_role
+
+
+def name_errors(facts: SetFacts, before: SetFacts | None) -> list[FieldError]:
+    """Errors about names. before: the stored set, None on create."""
+    lengths = [error for role in facts.roles if (error := _length_error(facts, role, before)) is not None]
+    existing = set(_collisions(before)) if before is not None else set()
+    collisions = [
+        invalid(f"{role.path}.name", role.name, why)
+        for role in facts.roles
+        for why in _collisions_of(facts, role)
+        if (role.name, why) not in existing
+    ]
+    return [*lengths, *([] if before is not None else _set_name_errors(facts)), *collisions]
+
+
+def _set_name_errors(facts: SetFacts) -> Iterator[FieldError]:
+    """The names of all objects begin with the name of the set."""
+    if not facts.name:
+        yield required("metadata.name", "name or generateName is required")
+        return
+    for why in dns1035_label_errors(facts.name):
+        yield invalid("metadata.name", facts.name, why)
+
+
+def _length_error(facts: SetFacts, role: RoleFacts, before: SetFacts | None) -> FieldError | None:
+    earlier = before.role(role.name) if before is not None else None
+    if before is not None and earlier is not None and not _grew(facts, role, before, earlier):
+        return None
+    why = _too_long(facts, role)
+    return invalid(f"{role.path}.name", role.name, why) if why else None
+
+
+def _too_long(facts: SetFacts, role: RoleFacts) -> str:
+    """Why the names of a role are too long for Kubernetes; empty if they are not."""
+    child = facts.longest_child_name(role.name)
+    length, service = byte_length(child), byte_length(service_name(child))
+    chosen = byte_length(facts.name) + byte_length(role.name)
+    if service > LABEL_LENGTH:
+        return (
+            f"the generated service name ({service} chars) would exceed the DNS-1035 limit of "
+            f"{LABEL_LENGTH} characters; {_shorten(chosen - (service - LABEL_LENGTH))}"
+        )
+    tightest = tightest_derived_name(max(role.replicas + role.surge - 1, 0), role.size)
+    if length <= tightest.room:
+        return ""
+    return (
+        f"the LeaderWorkerSet <set>-<slice>-<revision>-<role> would have a name of {length} characters, at "
+        f"most {tightest.room} are possible with replicas {role.replicas}, maxSurge {role.surge} and size "
+        f"{role.size}: {tightest.purpose}, {tightest.pattern}, would have {length + tightest.added} of at "
+        f"most {LABEL_LENGTH} characters; {_shorten(chosen - (length - tightest.room))}"
+    )
+
+
+def _shorten(most: int) -> str:
+    return f"reduce the DisaggregatedSet name and/or role name (combined limit: {most} characters)"
+
+
+def _grew(facts: SetFacts, role: RoleFacts, before: SetFacts, earlier: RoleFacts) -> bool:
+    now, then = _extent(facts, role), _extent(before, earlier)
+    return any(more > less for more, less in zip(now, then, strict=True))
+
+
+def _extent(facts: SetFacts, role: RoleFacts) -> tuple[int, int, int, int]:
+    return facts.index_length, role.replicas, role.size, role.surge
+
+
+def _collisions(facts: SetFacts) -> Iterator[tuple[str, str]]:
+    return ((role.name, why) for role in facts.roles for why in _collisions_of(facts, role))
+
+
+def _collisions_of(facts: SetFacts, role: RoleFacts) -> Iterator[str]:
+    """Why objects of a role would have the names of objects of another role, whose name is a prefix."""
+    for other in facts.roles:
+        if not role.name.startswith(f"{other.name}-"):
+            continue
+        if role.name == service_name(other.name) and _is_shared(role):
+            yield _taken(other, "the Service of that role", "the Service of the pods of this one")
+        if role.name == leader_service_name(other.name) and _is_shared(role) and _has_leader_service(other):
+            yield _taken(
+                other, "the Service of the leaders of that role", "the Service of the pods of this one"
+            )
+        ending = role.name.removeprefix(f"{other.name}-")
+        if ending.isdecimal() and str(int(ending[:10])) == ending and _has_group(other, int(ending)):
+            yield _taken(other, f"group {ending} of that role", "the leaders of this one")
+
+
+def _taken(other: RoleFacts, theirs: str, ours: str) -> str:
+    return f'collides with role "{other.name}": {theirs} and {ours} need objects of one name; choose another'
+
+
+def _has_group(role: RoleFacts, index: int) -> bool:
+    """Whether a group of this index has objects of its own, in addition to its leader pod."""
+    has_objects = role.size > 1 or not _is_shared(role)
+    # An autoscaler may request any number of groups, and its writes are not validated here.
+    return has_objects and (role.is_external or index < role.replicas + role.surge)
+
+
+def _is_shared(role: RoleFacts) -> bool:
+    return role.at(*fields.SUBDOMAIN_POLICY.path) in (None, "", SubdomainPolicy.SHARED)
+
+
+def _has_leader_service(role: RoleFacts) -> bool:
+    return role.at(*fields.LEADER_SERVICE.path) is not None
+
+
+def scaler_errors(facts: SetFacts, role: RoleFacts) -> Iterator[FieldError]:
+    """A scaler whose name the API server would reject."""
+    scaler = scaler_name(facts.name, role.name)
+    if role.is_external and byte_length(scaler) > SUBDOMAIN_LENGTH:
+        why = f'would produce scaler name "{scaler}" exceeding {SUBDOMAIN_LENGTH} characters'
+        yield invalid(f"{role.path}.name", role.name, why)
+
+
+def clash_errors(
+    facts: SetFacts, before: SetFacts | None, others: Iterable[Mapping[str, Any]]
+) -> Iterator[FieldError]:
+    """Scalers that another set has: role `c` of a set `a-b` and role `b-c` of a set `a` need the same name.
+
+    others: the sets of the namespace. An update is rejected only for roles that had no scaler before.
+    """
+    needed = {
+        scaler_name(facts.name, role.name): role
+        for role in _external(facts)
+        if (earlier := before.role(role.name) if before else None) is None or not earlier.is_external
+    }
+    taken = {scaler: name for name, scaler in _scalers(others, needed) if name != facts.name}
+    for scaler, role in needed.items():
+        owner = taken.get(scaler)
+        if owner is not None:
+            why = (
+                f"would need the {SCALER_KIND} {scaler}, which DisaggregatedSet "
+                f"{owner} has: choose another name"
+            )
+            yield invalid(f"{role.path}.name", role.name, why)
+
+
+def _scalers(others: Iterable[Mapping[str, Any]], needed: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of set name and scaler name, except from sets that are terminating or malformed.
+
+    Sets that cannot have a needed scaler are skipped early, because reading a set costs 50 µs.
+    """
+    for other in others if needed else ():
+        name = other.get("metadata", {}).get("name", "")
+        if not any(scaler.startswith(f"{name}-") for scaler in needed):
+            continue
+        if not is_terminating(other) and not shape_errors(other):
+            facts = facts_of(other)
+            yield from ((facts.name, scaler_name(facts.name, role.name)) for role in _external(facts))
+
+
+def scaling_warnings(facts: SetFacts) -> Iterator[str]:
+    """Scaling settings that have another effect than the user may expect."""
+    for role in _external(facts):
+        if role.replicas > 1:
+            yield (
+                f'role "{role.name}" sets scaling.mode: External and spec.replicas: {role.replicas} — '
+                f"spec.replicas is ignored; drive replicas via {SCALER_KIND} "
+                f'"{scaler_name(facts.name, role.name)}" instead'
+            )
+    names = ", ".join(role.name for role in _external(facts))
+    if names and facts.slices > 1:
+        yield (
+            f"spec.slices: {facts.slices} with scaling.mode External of {names}: a scaler counts the groups "
+            f"of all slices together, and each slice gets its share; the original controller, which refuses "
+            f"this, would give each slice as many as the scaler says"
+        )
+
+
+def scaling_change_warnings(old: Mapping[str, Any], before: SetFacts, facts: SetFacts) -> Iterator[str]:
+    """Roles that lose groups because their scaler is no longer used. old: with its status."""
+    for role in facts.roles:
+        earlier = before.role(role.name)
+        if earlier is None or not earlier.is_external or role.is_external:
+            continue
+        running, desired = _replicas_in_status(old, role.name), role.replicas * max(facts.slices, 1)
+        if running is not None and running > desired:
+            yield (
+                f"{role.path}.{REPLICAS}: role {role.name} has {running} groups by its scaler and will have "
+                f"{desired}, {role.replicas} in each slice: set replicas to keep more"
+            )
+
+
+def _replicas_in_status(raw: Mapping[str, Any], role: str) -> int | None:
+    statuses = value_at(raw, ("status", "roleStatuses"))
+    for status in statuses if isinstance(statuses, list) else ():
+        if is_mapping(status) and status.get("name") == role and isinstance(status.get("replicas"), int):
+            return int(status["replicas"])
+    return None
+
+
+def _external(facts: SetFacts) -> Iterator[RoleFacts]:
+    return (role for role in facts.roles if role.is_external)

@@ -1,0 +1,259 @@
+"""Route changes to passes over DisaggregatedSets.
+
+In: an object before and after a change, the store, and whether the change is our own write. Out: keys, each
+with the seconds by which its pass may be delayed. The controller reference decides; labels only show which
+set may adopt an orphan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from lws import timing
+from lws.disaggregatedset.snapshot import number_of
+from lws.disaggregatedset.tables import CHILDREN
+from lws.kube.conditions import is_true
+from lws.kube.metadata import controller_of, is_terminating, labels_of
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
+from lws.runtime.actions import Object
+from lws.runtime.keys import Key, Route, Wake
+from lws.runtime.leadership.election import Scope
+from lws.runtime.store import Store
+from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, REVISION_LABEL, SCALER_KIND, SLICE_LABEL
+from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
+
+PASS = "disaggregatedset"
+"""Kind of the keys of passes over DisaggregatedSets."""
+
+
+def _by_others(obj: Object) -> bool:
+    """Default if our own writes are not recorded."""
+    return False
+
+
+class Routes:
+    """Routes of one engine. is_ours: whether passes over DisaggregatedSets wrote this state of an object."""
+
+    def __init__(self, store: Store, is_ours: Callable[[Object], bool] = _by_others) -> None:
+        self._store = store
+        self._is_ours = is_ours
+        self._delays = Delays(store, is_ours)
+
+    @property
+    def by_kind(self) -> dict[str, Route]:
+        """Routes by kind of the changed object."""
+        return {
+            KIND: self._of_set,
+            SCALER_KIND: self._of_scaler,
+            "ControllerRevision": self._of_revision,
+            CHILD_KIND: self._of_leaderworkerset,
+            "Service": self._of_service,
+            "StatefulSet": self._of_statefulset,
+            "Pod": self._of_pod,
+        }
+
+    def keys(self, scope: Scope) -> Iterator[Key]:
+        """The key of every set in these namespaces."""
+        for obj in self._store.of_kind(KIND):
+            if scope(obj["metadata"]["namespace"]):
+                yield Key(PASS, obj["metadata"]["namespace"], obj["metadata"]["name"])
+
+    def _of_set(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        if self._is_own_report(before, after):
+            return ()
+        metadata = (after or before or {})["metadata"]
+        return [(Key(PASS, metadata["namespace"], metadata["name"]), 0.0)]
+
+    def _of_revision(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        """The plan that creates or prunes a revision contains what follows from it, or a pass follows at once
+        anyway.
+        """
+        is_changed = before is not None and after is not None
+        is_news = is_changed or not self._is_ours(after or before or {})
+        return self._woken(before, after, 0.0 if is_news else timing.CHILD_REPORT_SECONDS)
+
+    def _of_service(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        """No step waits for a Service, created or deleted by anyone."""
+        if self._is_ours(after or before or {}):
+            return self._woken(before, after, timing.CHILD_REPORT_SECONDS)
+        return self._woken(before, after, 0.0 if before is not None else timing.CHILD_SECONDS)
+
+    def _of_statefulset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        """The StatefulSet shows created and deleted groups earlier than the status of its LeaderWorkerSet."""
+        owner = controller_of(after or before or {})
+        if owner is None or owner.get("kind") != CHILD_KIND:
+            return ()
+        child = self._store.get(CHILD_KIND, (after or before or {})["metadata"]["namespace"], owner["name"])
+        if child is None or controller_of(child) is None:
+            return ()
+        has_gone = after is None or groups_of(after) < groups_of(before)
+        delay = self._delays.of_groups_gone(child) if has_gone else timing.CHILD_REPORT_SECONDS
+        return self._woken(None, child, delay)
+
+    def _of_pod(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        """Groups are counted by their leader pods, whose stream may lag behind the one of StatefulSets.
+        Without this route a step waited for 5 to 10 s.
+        """
+        owner = controller_of(before) if before is not None and after is None else None
+        if before is None or owner is None or owner["kind"] != "StatefulSet":
+            return ()
+        namespace = before["metadata"]["namespace"]
+        of_leaders = controller_of(
+            self._store.get("StatefulSet", namespace, owner["name"]) or {"metadata": {}}
+        )
+        child = self._store.get(CHILD_KIND, namespace, (of_leaders or {}).get("name", ""))
+        return () if child is None else self._woken(None, child, timing.CHILD_SECONDS)
+
+    def _of_scaler(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        return () if self._is_own_report(before, after) else self._woken(before, after, 0.0)
+
+    def _is_own_report(self, before: Object | None, after: Object | None) -> bool:
+        """A pass learns nothing from the status that it has just written."""
+        return before is not None and after is not None and self._is_ours(after) and is_report(before, after)
+
+    def _of_leaderworkerset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        if _is_no_news(before, after):
+            return ()
+        return self._woken(before, after, self._delays.of(before, after))
+
+    def _woken(self, before: Object | None, after: Object | None, within: float) -> Iterable[Wake]:
+        """Keys of the sets concerned, except sets that are deleted or terminating."""
+        namespace = (after or before or {})["metadata"]["namespace"]
+        names = {name for obj in (before, after) if obj is not None and (name := _owner_of(obj))}
+        owning = {name: self._store.get(KIND, namespace, name) for name in sorted(names)}
+        return [
+            (Key(PASS, namespace, name), within)
+            for name, obj in owning.items()
+            if obj is not None and not is_terminating(obj)
+        ]
+
+
+def _is_no_news(before: Object | None, after: Object | None) -> bool:
+    """Of a LeaderWorkerSet, only fields that passes over sets and groups record have changed."""
+    if before is None or after is None:
+        return False
+    return is_report(before, after) and CHILDREN.is_same(before, after)
+
+
+def _owner_of(obj: Object) -> str:
+    """The name of the set that an object concerns; empty if none."""
+    owner = controller_of(obj)
+    if owner is None:
+        return labels_of(obj).get(NAME_LABEL, "")
+    return str(owner["name"]) if owner.get("kind") == KIND else ""
+
+
+_ASKED = ("generation", "labels", "annotations", "ownerReferences", "deletionTimestamp")
+
+
+class Delays:
+    """Delays of passes in one engine. is_ours: whether passes over DisaggregatedSets wrote this state of an
+    object.
+    """
+
+    def __init__(self, store: Store, is_ours: Callable[[Object], bool]) -> None:
+        self._store = store
+        self._is_ours = is_ours
+
+    def of(self, before: Object | None, after: Object | None) -> float:
+        """Seconds by which the pass may be delayed after a change of a LeaderWorkerSet."""
+        if after is None or (is_terminating(after) and not is_terminating(before or {})):
+            return 0.0
+        if before is None or not is_report(before, after):
+            is_adopted = before is not None and controller_of(before) != controller_of(after)
+            can_wait = self._is_ours(after) and not is_adopted
+            delay = timing.CHILD_REPORT_SECONDS if can_wait else timing.CHILD_SECONDS
+            # The response to our own write may contain concurrent changes, for which no event follows.
+            return delay if before is None else min(delay, self._of_report(before, after))
+        return self._of_report(before, after)
+
+    def of_groups_gone(self, child: Object) -> float:
+        """Seconds by which the pass may be delayed after groups of a child were deleted. Its siblings lose
+        groups at the same time, and one pass over all of them is enough.
+        """
+        return 0.0 if self._is_last(child, self._has_no_more_than_wanted) else timing.CHILD_SECONDS
+
+    def _has_no_more_than_wanted(self, child: Object) -> bool:
+        metadata = child["metadata"]
+        leaders = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
+        return groups_of(leaders) <= number_of(child, fields.REPLICAS)
+
+    def _of_report(self, before: Object, after: Object) -> float:
+        """Delay after a change of the status only."""
+        if groups_of(after) < groups_of(before) and not self._shows_groups(after):
+            return 0.0
+        # A set that was available and has observed a lower count waits for groups to be deleted.
+        has_grown = not _has_acted(before) and groups_of(after) > groups_of(before)
+        if _is_available(after) and (has_grown or not is_true(_conditions(before), AVAILABLE)):
+            return 0.0 if self._is_last(after, _is_available) else timing.CHILD_REPORT_SECONDS
+        has_begun = _serves(after) and not _serves(before) and self._is_last(after, _serves)
+        is_urgent = has_begun or _has_lost(before, after) or _is_in_trouble(before) != _is_in_trouble(after)
+        return timing.CHILD_SECONDS if is_urgent else timing.CHILD_REPORT_SECONDS
+
+    def _shows_groups(self, child: Object) -> bool:
+        """Its StatefulSet exists and shows deleted groups earlier."""
+        metadata = child["metadata"]
+        return self._store.get("StatefulSet", metadata["namespace"], metadata["name"]) is not None
+
+    def _is_last(self, child: Object, is_there: Callable[[Object], bool]) -> bool:
+        """All other roles of its slice and revision, which take their steps together, fulfil the condition
+        too. A role that is not created yet may wait for this one (startAfter).
+        """
+        owner, place = controller_of(child) or {}, _place(child)
+        siblings = [
+            sibling
+            for sibling in self._store.controlled_by(owner.get("uid", ""), CHILD_KIND)
+            if _place(sibling) == place and not is_terminating(sibling)
+        ]
+        owning = self._store.get(KIND, child["metadata"]["namespace"], owner.get("name", ""))
+        roles = (owning or {}).get("spec", {}).get("roles") or ()
+        return len(siblings) < len(roles) or all(
+            sibling is child or is_there(sibling) for sibling in siblings
+        )
+
+
+def is_report(before: Object, after: Object) -> bool:
+    """Only the status of an object has changed."""
+    one, two = before["metadata"], after["metadata"]
+    return all(one.get(name) == two.get(name) for name in _ASKED)
+
+
+def groups_of(obj: Object | None) -> int:
+    """Number of groups, as counted by a LeaderWorkerSet or by the StatefulSet of its leaders."""
+    return int(((obj or {}).get("status") or {}).get("replicas") or 0)
+
+
+def _place(child: Object) -> tuple[str | None, str | None]:
+    labels = labels_of(child)
+    return labels.get(SLICE_LABEL), labels.get(REVISION_LABEL)
+
+
+def _conditions(child: Object) -> list[Object]:
+    conditions: list[Object] = (child.get("status") or {}).get("conditions") or []
+    return conditions
+
+
+def _has_acted(child: Object) -> bool:
+    observed = (child.get("status") or {}).get("observedGeneration")
+    return bool(observed == child["metadata"].get("generation"))
+
+
+def _is_available(child: Object) -> bool:
+    """Its controller has observed its current generation, and all groups are ready."""
+    return _has_acted(child) and is_true(_conditions(child), AVAILABLE)
+
+
+def _has_lost(before: Object, after: Object) -> bool:
+    """A group is no longer ready, although the requested number of groups has not changed."""
+    return _is_available(before) and not is_true(_conditions(after), AVAILABLE)
+
+
+def _serves(child: Object) -> bool:
+    """A group is ready, or none is requested."""
+    ready = (child.get("status") or {}).get("readyReplicas")
+    return bool(ready) or not number_of(child, fields.REPLICAS)
+
+
+def _is_in_trouble(child: Object) -> bool:
+    return is_true(_conditions(child), REPLICA_FAILURE)

@@ -1,0 +1,103 @@
+"""Fields that the store keeps for passes over DisaggregatedSets, in addition to those of passes over sets and
+groups, and the changes that matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lws.kube.metadata import controller_of, is_mapping
+from lws.kube.types.shapes import Shapes, is_deep
+from lws.runtime.fields import NOBODY, StoredField, StoredFields
+from lws_api.disaggregatedset.v1 import GROUP, KIND, SCALER_KIND
+from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
+
+_FIELDS = {
+    "collisionCount": "i",
+    "conditions": "[Condition]",
+    "currentRevision": "s",
+    "lastProgressTime": "s",
+    "observedGeneration": "i",
+    "pending": "[s]",
+    "replicas": "i",
+    "roleStatuses": "[Role]",
+    "rollouts": "{Rollout}",
+    "selector": "s",
+    "sliceStatuses": "[Slice]",
+    "slices": "i",
+    "updateRevision": "s",
+}
+_STATUS_COUNTS = {"name": "s", "readyReplicas": "i", "replicas": "i", "updatedReplicas": "i"}
+_SHAPES = Shapes(
+    {
+        "Condition": {
+            "lastTransitionTime": "s",
+            "message": "s",
+            "observedGeneration": "i",
+            "reason": "s",
+            "status": "s",
+            "type": "s",
+        },
+        "Revision": {"revision": "s", "roles": "[Role]"},
+        "Role": _STATUS_COUNTS,
+        "Rollout": {"initialReplicas": "{i}", "revision": "s", "targets": "{i}"},
+        "Slice": {"index": "i", "revisions": "[Revision]"},
+    },
+    {"Condition": ("type", "status"), "Role": ("name",)},
+)
+
+
+def readable_status(status: Any, obj: Mapping[str, Any]) -> Any:
+    """The status of an object as the store keeps it. obj: the object."""
+    if not is_mapping(status):
+        return {}
+    return {
+        name: None if name in _FIELDS and _SHAPES.fault(_FIELDS[name], value, name) else value
+        for name, value in status.items()
+    }
+
+
+def _nothing(value: Any, obj: Mapping[str, Any]) -> None:
+    """Excerpt that drops a field from an object that is otherwise kept whole."""
+
+
+def _own_data(data: Any, revision: Mapping[str, Any]) -> Any:
+    """Keep only the data of DisaggregatedSets: revisions of StatefulSets carry their pods' labels too."""
+    owner = controller_of(revision)
+    if owner is not None and owner.get("kind") != KIND:
+        return None
+    recorded = data.get("spec") if isinstance(data, dict) else None
+    # Data that is nested too deeply cannot be compared.
+    return data if isinstance(recorded, dict) and "roles" in recorded and not is_deep(data) else None
+
+
+def _own_labels(labels: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:
+    return {key: value for key, value in labels.items() if key.startswith(f"{GROUP}/")} or None
+
+
+# Kept whole, because users write it. A changed status matters unless our last write caused it; the routes
+# decide that.
+_METADATA = ("uid", "generation", "labels", "annotations", "deletionTimestamp", "ownerReferences")
+_WHOLE = (
+    StoredField("metadata.managedFields", NOBODY, _nothing),
+    *(StoredField(f"metadata.{name}") for name in _METADATA),
+    StoredField("status", excerpt=readable_status),
+)
+_COUNTS = ("observedGeneration", "replicas", "readyReplicas", "updatedReplicas", "conditions")
+
+CHILDREN = StoredFields(
+    CHILD_KIND,
+    (StoredField("metadata.ownerReferences"), *(StoredField(f"status.{name}") for name in _COUNTS)),
+    others=NOBODY,
+)
+"""Fields of LeaderWorkerSets, in addition to those that passes over them read."""
+
+TABLES = (
+    StoredFields(KIND, _WHOLE, others=NOBODY),
+    StoredFields(SCALER_KIND, _WHOLE, others=NOBODY),
+    CHILDREN,
+    StoredFields("Service", (StoredField("metadata.labels", excerpt=_own_labels),)),
+    StoredFields("ControllerRevision", (StoredField("data", excerpt=_own_data),)),
+)
+"""Fields of these kinds, even if other passes read them too."""

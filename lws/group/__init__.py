@@ -1,1 +1,0 @@
-"""Decisions about one group: a leader pod and its workers. Pure."""

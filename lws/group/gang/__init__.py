@@ -1,1 +1,0 @@
-"""Groups that are placed as a whole, by one scheduler or another."""

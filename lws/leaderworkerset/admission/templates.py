@@ -1,0 +1,318 @@
+"""Validate the pod templates of a set.
+
+Errors report what StatefulSets would reject or TPUs cannot work with; warnings report what has another effect
+than it seems. `reserved_errors` and `reserved_warnings` check labels and annotations that belong to the
+controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lws.kube.field_errors import FieldError, invalid, rendered, required
+from lws.kube.metadata import annotations_of, labels_of
+from lws.kube.quantities import whole_number
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.admission.fields import templates_of
+from lws.leaderworkerset.group.tpu import MOST_PODS, PORT_ENV, is_configured, ports_of, tpu_containers
+from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    GROUP_SIZE_ENV,
+    LEADER_ADDRESS_ANNOTATION,
+    LEADER_ADDRESS_ENV,
+    LEADER_NAME_ANNOTATION,
+    LEADER_REQUESTS_TPUS_ANNOTATION,
+    NAME_LABEL,
+    REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    SUBDOMAIN_POLICY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_INDEX_LABEL,
+    SUBGROUP_KEY_LABEL,
+    SUBGROUP_POLICY_TYPE_ANNOTATION,
+    SUBGROUP_SIZE_ANNOTATION,
+    WORKER_INDEX_ENV,
+    WORKER_INDEX_LABEL,
+    SubdomainPolicy,
+    SubGroupPolicyType,
+)
+
+_VARIABLES = (LEADER_ADDRESS_ENV, GROUP_SIZE_ENV, WORKER_INDEX_ENV)
+
+
+def template_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
+    """Problems with which pods of the set could not be created."""
+    errors: list[FieldError] = []
+    for path, template in templates_of(raw):
+        if _is_used(path, raw, spec):
+            errors += [*_missing(path, template), *_refused_by_statefulsets(path, template)]
+    return [*errors, *reserved_errors(raw), *_tpu_errors(raw, spec)]
+
+
+def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
+    """Values that have another effect than the user may expect."""
+    warnings = [*reserved_warnings(raw), *_tpu_warnings(raw, spec)]
+    for path, template in templates_of(raw):
+        pod = _mapping(template.get("spec"))
+        for kind in ("initContainers", "containers"):
+            for place, container in enumerate(_mappings(pod.get(kind))):
+                names = [entry.get("name") for entry in _mappings(container.get("env"))]
+                warnings += [
+                    f"{path}.spec.{kind}[{place}].env: {name} is set by the controller, and this value is "
+                    f"never seen: remove it, or choose another name"
+                    for name in _VARIABLES
+                    if name in names
+                ]
+    return warnings
+
+
+def _missing(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Missing containers: the CRD requires them only if there is a `spec`."""
+    if template.get("spec") is None:
+        yield required(f"{path}.spec", "say what its pods run: at least one container")
+    elif not fields.value_at(template, ("spec", "containers")):
+        yield required(f"{path}.spec.containers", "a pod has at least one")
+
+
+def _refused_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
+    pod = _mapping(template.get("spec"))
+    policy, deadline = pod.get("restartPolicy"), pod.get("activeDeadlineSeconds")
+    if policy not in (None, "", "Always"):
+        why = (
+            "must be Always: StatefulSets take no other; what a restart does to the group is in restartPolicy"
+        )
+        yield invalid(f"{path}.spec.restartPolicy", policy, f"{why} of the leaderWorkerTemplate")
+    if deadline is not None:
+        why = "StatefulSets do not take it: remove it"
+        yield invalid(f"{path}.spec.activeDeadlineSeconds", deadline, why)
+
+
+def _is_used(path: str, raw: Mapping[str, Any], spec: SetSpec) -> bool:
+    """Whether pods are created from the template. Groups of one pod do not use a separate worker template."""
+    return spec.size > 1 or path == str(fields.LEADER_TEMPLATE) or fields.LEADER_TEMPLATE.of(raw) is None
+
+
+def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
+    """Sets for whose pods the list of TPU workers cannot be given."""
+    pods = _tpu_pods(raw)
+    errors = []
+    if any(pods.values()) and spec.size > MOST_PODS:
+        why = f"groups whose pods request google.com/tpu have {MOST_PODS} pods at most: each is told of all"
+        errors.append(invalid(fields.SIZE, spec.size, why))
+    policy = fields.SUBGROUP_TYPE.of(raw)
+    if pods[fields.LEADER_TEMPLATE] and policy == SubGroupPolicyType.LEADER_EXCLUDED:
+        why = (
+            "leaders request google.com/tpu and would be in no subgroup, so they could not be told whom to "
+            "work with: give the set a leaderTemplate without it, or use LeaderWorker"
+        )
+        errors.append(invalid(fields.SUBGROUP_TYPE, policy, why))
+    return errors
+
+
+def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
+    """Each pod assumes that all others have the same TPU containers and ports as itself."""
+    pods = _tpu_pods(raw)
+    if spec.size < 2:
+        pods[fields.WORKER_TEMPLATE] = []
+    for template, containers in pods.items():
+        ports = ports_of(containers)
+        if "" in ports and template.of(raw) is not None:
+            unknown = containers[ports.index("")].get("name")
+            yield (
+                f"{template}.spec.containers: {PORT_ENV} of {unknown} is empty, or not known when a "
+                f"pod is made, so that the addresses of its TPU containers lack the port: write it as a value"
+            )
+    port_lists = {template: ports_of(containers) for template, containers in pods.items() if containers}
+    if len(port_lists) == 2 and port_lists[fields.LEADER_TEMPLATE] != port_lists[fields.WORKER_TEMPLATE]:
+        yield (
+            f"{fields.WORKER_TEMPLATE}.spec.containers: TPU containers of workers are on the ports "
+            f"{', '.join(port_lists[fields.WORKER_TEMPLATE])}, those of leaders on "
+            f"{', '.join(port_lists[fields.LEADER_TEMPLATE])}: each pod counts and addresses all others as "
+            "if they were like itself; give both the same TPU containers, or set the TPU_… variables yourself"
+        )
+
+
+def _tpu_pods(raw: Mapping[str, Any]) -> dict[fields.Field, list[dict[str, Any]]]:
+    """The TPU containers of leaders and of workers."""
+    pods: dict[fields.Field, list[dict[str, Any]]]
+    pods = {
+        template: _tpu_containers(raw, template)
+        for template in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE)
+    }
+    if not isinstance(fields.LEADER_TEMPLATE.of(raw), Mapping):
+        pods[fields.LEADER_TEMPLATE] = pods[fields.WORKER_TEMPLATE]
+    return pods
+
+
+def _tpu_containers(raw: Mapping[str, Any], template: fields.Field) -> list[dict[str, Any]]:
+    """Empty if nothing uses TPUs, or if the user has configured them."""
+    containers = tpu_containers(_mapping(template.field("spec").of(raw)))
+    return [] if not containers or is_configured(containers) else containers
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [_mapping(item) for item in value] if isinstance(value, list) else []
+
+
+_NOT_IN_LEADERS = {
+    GROUP_INDEX_LABEL: "leaders keep it, so that all groups would have one index",
+    GROUP_KEY_LABEL: "leaders keep it, so that all groups would have one key",
+    LEADER_NAME_ANNOTATION: "it is what tells a worker, so that no leader would get any",
+}
+_ALWAYS_SET = (
+    NAME_LABEL,
+    WORKER_INDEX_LABEL,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    LEADER_ADDRESS_ANNOTATION,
+    *_NOT_IN_LEADERS,
+)
+_OF_THE_ORIGINAL = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+
+_MISPLACED = "counts on the LeaderWorkerSet only: move it to metadata.annotations of the set"
+_OVERWRITTEN = "is set by the controller, and this value is never seen: remove it from the template"
+_WITHOUT_EFFECT = "has no effect here: remove it from the template"
+_LEADERS_ONLY = (
+    "is honoured, for leaders only: their workers do not follow them; move it to metadata.annotations of the "
+    "set, where it places whole groups"
+)
+_THESE_PODS_ONLY = (
+    "is honoured, for pods of this template only; move it to metadata.annotations of the set, where it "
+    "places all of a subgroup"
+)
+_SUBGROUPS_OF_ITS_OWN = (
+    "is honoured although the set has no subGroupPolicy: say it there, where it is checked against the size"
+)
+_ONE_SUBGROUP = (
+    "is honoured: all pods of this template are in this subgroup, and none gets its key or its place; remove "
+    "it from the template"
+)
+_OWN_SUBDOMAIN = (
+    "is honoured: leaders get a host name of which there is no Service, so that their workers do not find "
+    "them; say it in networkConfig.subdomainPolicy"
+)
+_LEADER_USES_TPUS = (
+    "is honoured where the leader requests no google.com/tpu: TPU workers count it among them if this is true"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """One pod template and its use.
+
+    leads, works: whether leaders and workers are created from it. given: annotations of the set.
+    has_policy: the set has a `subGroupPolicy`.
+    """
+
+    path: str
+    labels: Mapping[str, Any]
+    annotations: Mapping[str, Any]
+    leads: bool
+    works: bool
+    given: Mapping[str, Any]
+    has_policy: bool
+    has_own_subdomain: bool
+
+    @property
+    def entries(self) -> Iterator[tuple[str, str, Any]]:
+        """Path, key and value of each label and annotation."""
+        for kind, values in (("labels", self.labels), ("annotations", self.annotations)):
+            for key, value in values.items():
+                yield f"{self.path}.metadata.{kind}[{key}]", key, value
+
+    @property
+    def has_subgroups(self) -> bool:
+        return self.has_policy or SUBGROUP_SIZE_ANNOTATION in self.annotations
+
+
+def reserved_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Labels and annotations that would leave groups incomplete, or that belong on the set itself."""
+    for template in _templates(raw):
+        for path, key, value in template.entries:
+            if not isinstance(value, str):
+                # Happens only in commands that run without a cluster: the CRD requires strings too.
+                yield invalid(path, value, "must be a string: put it in quotes")
+            elif template.leads and key in _NOT_IN_LEADERS:
+                yield invalid(path, value, f"{_NOT_IN_LEADERS[key]}: remove it from the template")
+            elif key in PLACEMENT_ANNOTATIONS and key not in _OF_THE_ORIGINAL:
+                yield invalid(path, value, _MISPLACED)
+            elif key == SUBGROUP_SIZE_ANNOTATION and not (
+                template.has_policy or whole_number(value, least=1)
+            ):
+                yield invalid(path, value, "must be a number above 0, or no pod can be made: remove it")
+
+
+def reserved_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
+    """Reserved labels and annotations that are overwritten, ineffective or risky."""
+    for template in _templates(raw):
+        for path, key, value in template.entries:
+            if isinstance(value, str) and (fate := _fate(template, key, value)):
+                yield f"{path}: {rendered(value)} {fate}"
+
+
+def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
+    policy = fields.SUBDOMAIN_POLICY.of(raw)
+    templates = list(templates_of(raw))
+    for path, template in templates:
+        yield _Template(
+            path=path,
+            labels=labels_of(template),
+            annotations=annotations_of(template),
+            leads=path == str(fields.LEADER_TEMPLATE) or len(templates) == 1,
+            works=path == str(fields.WORKER_TEMPLATE),
+            given=annotations_of(raw),
+            has_policy=fields.SUBGROUP.of(raw) is not None,
+            has_own_subdomain=policy == SubdomainPolicy.UNIQUE_PER_REPLICA,
+        )
+
+
+def _fate(template: _Template, key: str, value: Any) -> str:
+    """What happens to one entry, in words; empty if it is the user's own or is rejected."""
+    if key in _ALWAYS_SET:
+        return "" if template.leads and key in _NOT_IN_LEADERS else _OVERWRITTEN
+    if key == REPLICAS_ANNOTATION:
+        return _WITHOUT_EFFECT
+    if key == LEADER_REQUESTS_TPUS_ANNOTATION:
+        return _LEADER_USES_TPUS if template.works else _WITHOUT_EFFECT
+    if key == SUBDOMAIN_POLICY_ANNOTATION:
+        return _fate_of_subdomain(template, value)
+    if key == EXCLUSIVE_TOPOLOGY_ANNOTATION:
+        if template.given.get(key):
+            return _OVERWRITTEN
+        return _LEADERS_ONLY if template.leads and value else _WITHOUT_EFFECT
+    return _fate_in_subgroups(template, key, value)
+
+
+def _fate_of_subdomain(template: _Template, value: Any) -> str:
+    if not template.leads or value != SubdomainPolicy.UNIQUE_PER_REPLICA:
+        return _WITHOUT_EFFECT if not template.has_own_subdomain else _OVERWRITTEN
+    return _OVERWRITTEN if template.has_own_subdomain else _OWN_SUBDOMAIN
+
+
+def _fate_in_subgroups(template: _Template, key: str, value: Any) -> str:
+    if key in (SUBGROUP_SIZE_ANNOTATION, SUBGROUP_POLICY_TYPE_ANNOTATION) and template.has_policy:
+        return _OVERWRITTEN
+    if key == SUBGROUP_SIZE_ANNOTATION:
+        return _SUBGROUPS_OF_ITS_OWN if whole_number(value, least=1) else ""
+    if key == SUBGROUP_POLICY_TYPE_ANNOTATION:
+        return _SUBGROUPS_OF_ITS_OWN if template.has_subgroups else _WITHOUT_EFFECT
+    if key == SUBGROUP_INDEX_LABEL:
+        return _ONE_SUBGROUP if template.has_subgroups and value else ""
+    if key == SUBGROUP_KEY_LABEL:
+        is_kept = not template.has_subgroups or template.labels.get(SUBGROUP_INDEX_LABEL)
+        return "" if is_kept else _OVERWRITTEN
+    if key == SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION:
+        if template.has_policy and template.given.get(key):
+            return _OVERWRITTEN
+        return _THESE_PODS_ONLY if template.has_subgroups and value else _WITHOUT_EFFECT
+    return ""

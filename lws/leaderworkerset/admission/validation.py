@@ -1,0 +1,612 @@
+"""Validate a LeaderWorkerSet: errors and warnings, with the order, paths and texts of upstream's webhook."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from lws.kube.conditions import is_true
+from lws.kube.field_errors import FieldError, invalid, rendered, required
+from lws.kube.metadata import annotations_of, copied, is_terminating, metadata_of
+from lws.kube.names import (
+    LABEL_LENGTH,
+    byte_length,
+    dns1035_label_errors,
+    dns1123_label_errors,
+    generate_name_errors,
+    parent_and_ordinal,
+    tightest_derived_name,
+)
+from lws.kube.quantities import scaled
+from lws.kube.types.shapes import has_more_values
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.admission.defaulting import default
+from lws.leaderworkerset.admission.fields import shape_errors, templates_of
+from lws.leaderworkerset.admission.placement import placement_errors, placement_warnings
+from lws.leaderworkerset.admission.siblings import clash_errors
+from lws.leaderworkerset.admission.templates import template_errors, template_warnings
+from lws.leaderworkerset.group.gang.coscheduling import TIMEOUT_ANNOTATION, Coscheduling, timeout_seconds
+from lws.leaderworkerset.group.gang.kubernetes import Kubernetes
+from lws.leaderworkerset.group.gang.provider import GangProvider
+from lws.leaderworkerset.left_alone import unsupported_in, why_left_alone
+from lws.leaderworkerset.revisions.encoding import equality_form
+from lws.leaderworkerset.revisions.history import describe, record
+from lws.leaderworkerset.revisions.shape import number_faults
+from lws.leaderworkerset.rollout import outlook
+from lws.leaderworkerset.rollout.state import budget_of
+from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec
+from lws.leaderworkerset.status.status import UPDATE_IN_PROGRESS
+from lws.leaderworkerset.templates.claims import DELETE, RETAIN
+from lws_api.leaderworkerset.identity import GroupIdentity
+from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    RECREATE_GROUP_AFTER_START_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    RestartPolicy,
+    StartupPolicy,
+    SubGroupPolicyType,
+)
+
+_READ_ANNOTATIONS = (*PLACEMENT_ANNOTATIONS, RECREATE_GROUP_AFTER_START_ANNOTATION)
+_MAX_REPLICAS = 1_000_000
+MOST_TOLD = 100
+"""Maximum errors or warnings per rule: a malicious object could cause a million of them."""
+_MAX_PODS = 2**31 - 1
+
+
+def errors_in(
+    new: Mapping[str, Any],
+    old: Mapping[str, Any] | None = None,
+    others: Iterable[Mapping[str, Any]] = (),
+) -> list[FieldError]:
+    """All reasons to reject `new`, in rule order. `old`: the stored set, None or empty on create.
+
+    others: the sets of the namespace; names of their objects must not conflict with those of `new`.
+
+    A set is never rejected if it is being deleted, or if its spec and the annotations that are read here are
+    unchanged: removing a finalizer or adding a label must stay possible. Of the metadata only the name is
+    checked; the API server validates the rest before it calls the webhook.
+    """
+    if _needs_no_check(new, old):
+        return []
+    malformed = shape_errors(new) or [
+        invalid(*fault) for fault in islice(number_faults(new.get("spec")), MOST_TOLD)
+    ]
+    if malformed:
+        return malformed
+    spec = SetSpec.of(new)
+    before = SetSpec.of(old) if old else None
+    errors = [
+        *_name_errors(new),
+        *_count_errors(spec),
+        *_budget_errors(spec),
+        *_empty_budget_errors(spec, before),
+        *subgroup_errors(new, spec),
+    ]
+    if before is not None:
+        errors += _update_errors(new, spec, before)
+    errors += _name_length_errors(new, spec, before)
+    existing = {str(error) for error in _later_errors(old, before)} if old and before is not None else set()
+    errors += [error for error in _later_errors(new, spec) if str(error) not in existing]
+    if old:
+        errors += [*claim_change_errors(new, old), *later_field_change_errors(new, old)]
+    return errors + clash_errors(new, old, others)
+
+
+def _later_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
+    """Errors in sets that upstream admits although their objects can never be created."""
+    rules = (
+        template_errors(raw, spec),
+        storage_errors(raw),
+        placement_errors(raw, spec),
+        leader_service_errors(raw),
+        later_field_errors(raw),
+    )
+    return [error for rule in rules for error in islice(rule, MOST_TOLD)]
+
+
+def warnings_in(
+    new: Mapping[str, Any], old: Mapping[str, Any] | None = None, gang: GangProvider | None = None
+) -> list[str]:
+    """Problems of `new` that do not prevent storing it. `old`: the stored set, None or empty on create.
+
+    gang: the provider that schedules groups as gangs. Warnings that applied to `old` are not repeated.
+    """
+    if _needs_no_check(new, old) or shape_errors(new):
+        return []
+    spec = SetSpec.of(new)
+    warnings = _unwise(new, spec, gang)
+    if not old:
+        return warnings
+    before = SetSpec.of(old)
+    existing = set(_unwise(old, before, gang))
+    scaled = [*_empty_budget_warnings(spec, before), *scaling_warnings(old, spec, before)]
+    restarted = restart_warnings(new, old, spec, before)
+    return [*restarted, *scaled, *(warning for warning in warnings if warning not in existing)]
+
+
+def _unwise(raw: Mapping[str, Any], spec: SetSpec, gang: GangProvider | None) -> list[str]:
+    of_gangs = gang_warnings(raw, gang) if gang is not None else []
+    of_pods = (template_warnings(raw, spec), storage_warnings(raw), placement_warnings(raw, spec))
+    return [warning for rule in (*of_pods, of_gangs) for warning in islice(rule, MOST_TOLD)]
+
+
+def _empty_budget_warnings(spec: SetSpec, before: SetSpec) -> list[str]:
+    if spec.replicas == before.replicas or _budgets_changed(spec, before) or not _allows_no_step(spec):
+        return []
+    return [
+        f"{fields.MAX_UNAVAILABLE}: {spec.max_unavailable} with maxSurge {spec.max_surge} lets none of "
+        f"{spec.replicas} groups be replaced; updates go on as with maxUnavailable 1. Raise one of the two."
+    ]
+
+
+def _needs_no_check(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
+    if is_terminating(new):
+        return True
+    after, before = annotations_of(new), annotations_of(old or {})
+    if not old or any(after.get(key) != before.get(key) for key in _READ_ANNOTATIONS):
+        return False
+    if new.get("spec") == old.get("spec"):
+        return True
+    # The new object is defaulted; an object that an earlier release stored may not be.
+    defaulted = copied({"spec": old.get("spec")})
+    default(defaulted)
+    return bool(new.get("spec") == defaulted["spec"])
+
+
+def _name_errors(new: Mapping[str, Any]) -> list[FieldError]:
+    name, prefix = _name_of(new), metadata_of(new).get("generateName")
+    errors = []
+    if isinstance(prefix, str) and prefix:
+        errors += [invalid("metadata.generateName", prefix, why) for why in generate_name_errors(prefix)]
+    if not name:
+        return [*errors, required("metadata.name", "name or generateName is required")]
+    return errors + [invalid("metadata.name", name, why) for why in dns1035_label_errors(name)]
+
+
+def _count_errors(spec: SetSpec) -> list[FieldError]:
+    replicas, size, path = spec.replicas, spec.size, str(fields.REPLICAS)
+    errors = []
+    if replicas < 0:
+        errors.append(invalid(path, replicas, "replicas must be equal or greater than 0"))
+    if replicas > _MAX_REPLICAS:
+        errors.append(invalid(path, replicas, f"replicas must be equal or less than {_MAX_REPLICAS}"))
+    if size < 1:
+        errors.append(invalid(fields.SIZE, size, "size must be equal or greater than 1"))
+    if replicas * size > _MAX_PODS:
+        why = f"the product of replicas and worker replicas must not exceed {_MAX_PODS}"
+        errors.append(invalid(path, replicas, why))
+    return errors
+
+
+def _budget_errors(spec: SetSpec) -> list[FieldError]:
+    errors = amount_errors(fields.MAX_UNAVAILABLE, spec.max_unavailable)
+    errors += amount_errors(fields.MAX_SURGE, spec.max_surge)
+    errors += amount_errors(fields.DISRUPTED_GROUPS, spec.disrupted_groups)
+    if spec.partition < 0:
+        errors.append(invalid(fields.PARTITION, spec.partition, "must be greater than or equal to 0"))
+    if spec.unavailable_groups is None:
+        errors.append(invalid(fields.MAX_UNAVAILABLE, spec.max_unavailable, "invalid value"))
+    if spec.surge_groups is None:
+        errors.append(invalid(fields.MAX_SURGE, spec.max_surge, "invalid value"))
+    return errors
+
+
+def _empty_budget_errors(spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
+    """With both budgets 0 no rollout can progress. Setting them so is rejected, scaling such a set is not."""
+    if not _allows_no_step(spec) or (before is not None and not _budgets_changed(spec, before)):
+        return []
+    return [invalid(fields.MAX_UNAVAILABLE, spec.max_unavailable, "must not be 0 when `maxSurge` is 0")]
+
+
+def _allows_no_step(spec: SetSpec) -> bool:
+    return spec.replicas != 0 and spec.unavailable_groups == 0 and spec.surge_groups == 0
+
+
+def _budgets_changed(spec: SetSpec, before: SetSpec) -> bool:
+    return (spec.max_unavailable, spec.max_surge) != (before.max_unavailable, before.max_surge)
+
+
+def _update_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[FieldError]:
+    path, after_policy, before_policy = SUBGROUP_SIZE_PATH, spec.subgroup, before.subgroup
+    after_size = (after_policy or {}).get("subGroupSize")
+    before_size = (before_policy or {}).get("subGroupSize")
+    errors = []
+    if before_policy is None and after_policy is not None:
+        why = "cannot enable subGroupSize after the lws is already created"
+        errors.append(invalid(path, after_size, why))
+    elif before_policy is not None and after_policy is None:
+        errors.append(invalid(path, before_size, "cannot remove subGroupSize after enabled"))
+    elif after_size is not None and after_size != before_size:
+        errors.append(invalid(path, after_size, "field is immutable"))
+    if (
+        fields.SUBDOMAIN_POLICY.name in (fields.NETWORK.of(new) or {})
+        and fields.SUBDOMAIN_POLICY.of(new) is None
+    ):
+        errors.append(invalid(fields.SUBDOMAIN_POLICY, None, "cannot set subdomainPolicy as null"))
+    return errors
+
+
+def _name_length_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
+    """An error if the StatefulSet controller could not create every pod of the set, surge groups included.
+
+    An update is checked only if replicas, size or surge grow, so that stored sets stay editable.
+    """
+    name, replicas, size, surge = _name_of(new), *_extent(spec)
+    if before is not None and not _grew(spec, before):
+        return []
+    # A set without groups will be scaled up: check it as if it had one.
+    tightest = tightest_derived_name(max(replicas + surge - 1, 0), size)
+    if byte_length(name) <= tightest.room:
+        return []
+    why = (
+        f"has {byte_length(name)} characters, at most {tightest.room} are possible with replicas {replicas}, "
+        f"maxSurge {surge} and size {size}: {tightest.purpose}, {tightest.pattern}, would have "
+        f"{byte_length(name) + tightest.added} of at most {LABEL_LENGTH} characters; choose a shorter name"
+    )
+    return [invalid("metadata.name", name, why)]
+
+
+def _grew(spec: SetSpec, before: SetSpec) -> bool:
+    return any(now > then for now, then in zip(_extent(spec), _extent(before), strict=True))
+
+
+def _extent(spec: SetSpec) -> tuple[int, int, int]:
+    """Replicas, size and surge groups, each raised to the minimum of a valid set."""
+    return max(spec.replicas, 0), max(spec.size, 1), max(spec.surge_groups or 0, 0)
+
+
+def _name_of(raw: Mapping[str, Any]) -> str:
+    name = metadata_of(raw).get("name")
+    return name if isinstance(name, str) else ""
+
+
+_PERCENT_MESSAGE = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
+
+
+def amount_errors(path: object, amount: int | str | None) -> list[FieldError]:
+    """At most one error for the amount in the field at `path`; none if it is unset."""
+    if amount is None:
+        return []
+    if isinstance(amount, int):
+        return [invalid(path, amount, "must be greater than or equal to 0")] if amount < 0 else []
+    try:
+        percent = scaled(amount, 100, round_up=False)
+    except ValueError:
+        return [invalid(path, amount, _PERCENT_MESSAGE)]
+    return [invalid(path, amount, "must not be greater than 100%")] if percent > 100 else []
+
+
+SUBGROUP_SIZE_PATH = str(fields.TEMPLATE.field("SubGroupPolicy").field("subGroupSize"))
+"""The API's field has a lower-case s; upstream reports this path, so clients may depend on it."""
+
+
+def subgroup_errors(new: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
+    """Errors of the subgroup policy, with upstream's paths and texts."""
+    policy, size, path = spec.subgroup, spec.size, SUBGROUP_SIZE_PATH
+    if policy is None:
+        topology = annotations_of(new).get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+        if topology is None:
+            return []
+        path = f"metadata.annotations.{SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION}"
+        return [invalid(path, topology, "cannot have subgroup-exclusive-topology without subGroupSize set")]
+    subgroup_size = policy.get("subGroupSize")
+    if subgroup_size is None:
+        return [required(path, "subGroupSize must be set when subGroupPolicy is")]
+    if subgroup_size < 1:
+        return [invalid(path, subgroup_size, "subGroupSize must be equal or greater than 1")]
+    errors = []
+    if size % subgroup_size and (size - 1) % subgroup_size:
+        errors.append(invalid(path, subgroup_size, "size or size - 1 must be divisible by subGroupSize"))
+    if size < subgroup_size:
+        errors.append(invalid(path, subgroup_size, "subGroupSize cannot be larger than size"))
+    excluded = policy.get("subGroupPolicyType") == SubGroupPolicyType.LEADER_EXCLUDED
+    if excluded and (size - 1) % subgroup_size:
+        why = "size-1 must be divisible by subGroupSize when using LeaderExcluded"
+        errors.append(invalid(path, subgroup_size, why))
+    return errors
+
+
+def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    """PVC templates that would keep pods from starting, and policies that StatefulSets do not support."""
+    for field in map(fields.CLAIM_RETENTION.field, ("whenDeleted", "whenScaled")):
+        if field.of(raw) not in (None, "", RETAIN, DELETE):
+            yield invalid(field, field.of(raw), f"must be {RETAIN} or {DELETE}")
+    for place, claim in enumerate(_claims(raw)):
+        path, name = f"{fields.CLAIMS}[{place}]", metadata_of(claim).get("name")
+        yield from _storage_name_errors(f"{path}.metadata.name", name)
+        if not fields.value_at(claim, ("spec", "accessModes")):
+            yield required(f"{path}.spec.accessModes", "say how the claim is mounted, ReadWriteOnce say")
+        if not fields.value_at(claim, ("spec", "resources", "requests", "storage")):
+            yield required(f"{path}.spec.resources.requests.storage", "say how large the claim is")
+
+
+def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
+    """Duplicate names: StatefulSets use the last PVC template of a name."""
+    names = [metadata_of(claim).get("name") for claim in _claims(raw)]
+    last = {str(name): place for place, name in enumerate(names)}
+    for place, name in enumerate(names):
+        if place != last[str(name)]:
+            path = f"{fields.CLAIMS}[{place}].metadata.name"
+            yield f"{path}: {rendered(name)} is the name of a later claim template, which counts: remove one"
+
+
+def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+    """PVC templates must not change: those of a StatefulSet are immutable. Notation may differ."""
+    after, before = _claims(new), _claims(old)
+    if after == before or _form(after) == _form(before):
+        return []
+    names = ", ".join(str(metadata_of(claim).get("name")) for claim in after)
+    why = (
+        "field is immutable: StatefulSets cannot change their claim templates; create a set of another name "
+        "with these, or delete this one, whose claims stay unless whenDeleted is Delete, and create it anew"
+    )
+    return [invalid(fields.CLAIMS, names, why)]
+
+
+def _claims(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    claims = fields.CLAIMS.of(raw)
+    return [claim for claim in claims if isinstance(claim, Mapping)] if isinstance(claims, list) else []
+
+
+def _form(claims: list[Mapping[str, Any]]) -> str:
+    return equality_form({"leaderWorkerTemplate": {"volumeClaimTemplates": claims}})
+
+
+def _storage_name_errors(path: str, name: Any) -> list[FieldError]:
+    if not isinstance(name, str) or not name:
+        return [required(path, "volumeMounts of containers and the names of claims need it")]
+    return [invalid(path, name, why) for why in dns1123_label_errors(name)]
+
+
+_PORTS = str(fields.LEADER_SERVICE.field("ports"))
+_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
+    """Ports that no Service can have, or no ports at all."""
+    service = fields.LEADER_SERVICE.of(raw)
+    if not isinstance(service, Mapping):
+        return []
+    listed = service.get("ports")
+    ports = [port for port in listed if isinstance(port, Mapping)] if isinstance(listed, list) else []
+    if not ports and not _declares_ports(raw):
+        why = "no container of the leader template declares a port: say which ones clients reach leaders by"
+        return [required(_PORTS, why)]
+    errors: list[FieldError] = []
+    names: set[str] = set()
+    # As text, because stored values may have any type.
+    numbers: set[tuple[str, str]] = set()
+    for place, port in enumerate(ports):
+        path, number = f"{_PORTS}[{place}]", port.get("port")
+        errors += _leader_service_name_errors(f"{path}.name", port.get("name"), names, len(ports))
+        errors += _target_errors(f"{path}.targetPort", port.get("targetPort"))
+        identity = (str(number), str(port.get("protocol") or "TCP"))
+        if identity in numbers:
+            errors.append(invalid(f"{path}.port", number, "is there already: list each port once"))
+        numbers.add(identity)
+    return errors
+
+
+def _declares_ports(raw: Mapping[str, Any]) -> bool:
+    template = fields.LEADER_TEMPLATE.of(raw) or fields.WORKER_TEMPLATE.of(raw)
+    containers = fields.value_at(template, ("spec", "containers")) if isinstance(template, Mapping) else None
+    listed = containers if isinstance(containers, list) else ()
+    return any(isinstance(container, Mapping) and container.get("ports") for container in listed)
+
+
+def _leader_service_name_errors(path: str, name: Any, seen: set[str], count: int) -> list[FieldError]:
+    if not name:
+        return [required(path, "several ports are told apart by their names")] if count > 1 else []
+    if str(name) in seen:
+        return [invalid(path, name, "is the name of another port: choose one for each")]
+    seen.add(str(name))
+    return [invalid(path, name, why) for why in dns1123_label_errors(str(name))]
+
+
+def _target_errors(path: str, target: Any) -> list[FieldError]:
+    if target is None or (isinstance(target, int) and 1 <= target <= 65535):
+        return []
+    if isinstance(target, str) and len(target) <= 15 and _PORT_NAME.fullmatch(target):
+        return []
+    why = "must be a number from 1 to 65535, or the name of a port of a container"
+    return [invalid(path, target, why)]
+
+
+_ALONE = "so that the scheduler is asked for the leader alone, and workers may find no place"
+
+
+def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> list[str]:
+    """Valid settings with which groups are not scheduled as gangs."""
+    warnings = []
+    if fields.STARTUP_POLICY.of(raw) == StartupPolicy.LEADER_READY:
+        warnings.append(
+            f"spec.startupPolicy: LeaderReady: workers do not exist before their leader is ready, {_ALONE}; "
+            f"use LeaderCreated"
+        )
+    for annotation in (EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION):
+        if topology := annotations_of(raw).get(annotation):
+            warnings.append(
+                f"metadata.annotations.{annotation}: {rendered(topology)}: workers do not exist before their "
+                f"leader has a node, {_ALONE} beside it"
+            )
+    if isinstance(gang, Coscheduling):
+        warnings += _timeout_warnings(annotations_of(raw).get(TIMEOUT_ANNOTATION))
+    if isinstance(gang, Kubernetes):
+        warnings += _own_group_warnings(raw)
+    return warnings + _scheduler_warnings(raw)
+
+
+def _timeout_warnings(value: object) -> list[str]:
+    if value is None or timeout_seconds(value) is not None:
+        return []
+    path = f"metadata.annotations.{TIMEOUT_ANNOTATION}: {rendered(value)}"
+    return [f"{path} is not read: write a number of seconds above 0, such as '120'"]
+
+
+def _own_group_warnings(raw: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{where}.spec.schedulingGroup: these pods name a PodGroup of their own, the same for all groups of "
+        f"the set: none is made for them; remove it to have groups placed as a whole"
+        for where, template in templates_of(raw)
+        if fields.value_at(template, ("spec", "schedulingGroup"))
+    ]
+
+
+def _scheduler_warnings(raw: Mapping[str, Any]) -> list[str]:
+    """Each scheduler sees only its own pods, and waits indefinitely for the rest of the group."""
+    schedulers = {
+        path: fields.value_at(template, ("spec", "schedulerName")) for path, template in templates_of(raw)
+    }
+    if len({rendered(name or "default-scheduler") for name in schedulers.values()}) < 2:
+        return []
+    text = " and ".join(
+        f"{where} {rendered(name or 'default-scheduler')}" for where, name in schedulers.items()
+    )
+    return [f"spec.schedulerName: {text}: no scheduler sees the whole group, which is never placed; name one"]
+
+
+_DOWN = ("NotReady", "Broken")
+
+
+def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[str]:
+    """Unready groups that a scale-down keeps: StatefulSets delete the highest index first, ready or not.
+
+    The scale subresource calls no webhook; users who scale by it get an Event.
+    """
+    if spec.replicas >= before.replicas:
+        return []
+    down = {index: name for name, index in _groups_that_are_down(old)}
+    staying = [name for index, name in sorted(down.items()) if index < spec.replicas]
+    if not staying or all(index in down for index in range(spec.replicas, before.replicas)):
+        return []
+    return [
+        f"spec.replicas: {spec.replicas}: groups with the highest indices go, ready or not; not ready are "
+        f"{', '.join(staying)}, which stay. A group is made anew when its leader pod is deleted"
+    ]
+
+
+def _groups_that_are_down(raw: Mapping[str, Any]) -> list[tuple[str, int]]:
+    unsettled = fields.value_at(raw, ("status", "groups", "unsettled"))
+    groups = (
+        [group for group in unsettled if isinstance(group, Mapping)] if isinstance(unsettled, list) else []
+    )
+    names = [str(group.get("name")) for group in groups if group.get("state") in _DOWN]
+    return [(name, index) for name in names if (index := parent_and_ordinal(name)[1]) >= 0]
+
+
+# kubectl and the API server truncate much longer warnings.
+_MOST_CHANGES = 3
+MOST_VALUES = 20_000
+"""Maximum values in a spec whose changes are described: a hundred times a large template, 0.1 s."""
+TOO_LARGE = (
+    "it is too large to say in a review which groups this update restarts, and why: `lws plan` says it"
+)
+
+
+def restart_warnings(
+    new: Mapping[str, Any], old: Mapping[str, Any], spec: SetSpec, before: SetSpec
+) -> list[str]:
+    """One warning if the update restarts groups, derived from the set alone: pods are not read."""
+    running = min(spec.replicas, before.replicas, _counted(old, "replicas"))
+    if running <= 0 or why_left_alone(new, is_covered=True) is not None:
+        return []
+    if any(has_more_values(raw["spec"], MOST_VALUES) for raw in (new, old)):
+        is_same_template = fields.TEMPLATE.of(new) == fields.TEMPLATE.of(old)
+        return [] if is_same_template else [f"{fields.TEMPLATE}: {TOO_LARGE}"]
+    after_record, before_record = record(new), record(old)
+    is_same = after_record.form == before_record.form and after_record.topology == before_record.topology
+    why = _released(old, spec, before) if is_same else _changes(describe(before_record, after_record))
+    if not why:
+        return []
+    released = before.floor if is_same and not before.paused else running
+    floor = min(spec.floor, running)
+    restarted = outlook.restarts(range(floor, min(released, running)), budget_of(spec), spec.paused)
+    if restarted and (is_same or _is_rolling(old)):
+        restarted += ", unless they have this template already"
+    text = "; ".join(filter(None, (restarted, outlook.pinned(range(floor)))))
+    return [f"{text}: {why}"]
+
+
+def _released(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> str:
+    """Why groups restart that were held back; empty if none do, or if all have the updated template."""
+    if spec.paused or _counted(old, "updatedReplicas") >= _counted(old, "replicas"):
+        return ""
+    if before.paused:
+        return "the rollout is resumed"
+    if spec.floor < before.floor:
+        return f"the partition is lowered from {before.floor} to {spec.floor}"
+    return ""
+
+
+def _changes(lines: list[str]) -> str:
+    more = len(lines) - _MOST_CHANGES
+    return "; ".join([*lines[:_MOST_CHANGES], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _counted(old: Mapping[str, Any], field: str) -> int:
+    count = _status(old).get(field)
+    return count if type(count) is int else 0
+
+
+def _is_rolling(old: Mapping[str, Any]) -> bool:
+    conditions = _status(old).get("conditions")
+    return isinstance(conditions, list) and is_true(conditions, UPDATE_IN_PROGRESS)
+
+
+def _status(old: Mapping[str, Any]) -> Mapping[str, Any]:
+    status = old.get("status")
+    return status if isinstance(status, Mapping) else {}
+
+
+_IDENTITY = fields.SPEC.field("groupIdentity")
+_SCHEDULING = fields.SPEC.field("scheduling")
+_RECREATING = (RestartPolicy.RECREATE_GROUP_ON_POD_RESTART, RestartPolicy.RECREATE_GROUP_AFTER_START)
+
+
+def later_field_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Values that this controller does not support and would have to run as something else."""
+    for unsupported in unsupported_in(raw):
+        yield invalid(unsupported.path, unsupported.value, f"{unsupported.why}: {unsupported.remedy}")
+    yield from _restart_limit_errors(raw)
+
+
+def later_field_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Fields that cannot be reverted: the groups that upstream created for them would remain."""
+    before, after = _identity_of(old), _identity_of(new)
+    if before == GroupIdentity.HASH and after != before:
+        why = "groupIdentity is immutable: create a set of another name, and delete this one"
+        yield invalid(_IDENTITY, after, why)
+    if _SCHEDULING.of(old) is not None and _SCHEDULING.of(new) is None:
+        why = (
+            "cannot remove scheduling after creation: create a set of another name without it, and delete "
+            "this one"
+        )
+        yield invalid(_SCHEDULING, None, why)
+
+
+def _identity_of(raw: Mapping[str, Any]) -> Any:
+    return _IDENTITY.of(raw) or GroupIdentity.ORDINAL.value
+
+
+def _restart_limit_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    limit, path = (
+        fields.MAX_GROUP_RESTARTS_IN_TEMPLATE.of(raw),
+        str(fields.MAX_GROUP_RESTARTS_IN_TEMPLATE),
+    )
+    if limit is None:
+        return
+    if (fields.RESTART_POLICY.of(raw) or fields.RESTART_POLICY.default) not in _RECREATING:
+        yield invalid(
+            path, limit, "maxGroupRestarts is only supported when restartPolicy recreates the group"
+        )
+    if fields.MAX_GROUP_RESTARTS.of(raw) is not None:
+        yield invalid(
+            path, limit, "cannot be beside spec.maxGroupRestarts, which says the same: keep one of them"
+        )

@@ -1,0 +1,160 @@
+"""Compute where the pods of a group may run: topology, exclusive or shared (KEP-115), and nodes of their own.
+
+Out: affinity with additional terms; the topology of a group; what its workers must select and tolerate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lws.kube.affinity import has_both_terms, term, terms_of, with_terms
+from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of
+from lws.kube.names import parent_and_ordinal
+from lws.leaderworkerset.revisions.history import Recorded, restore
+from lws.leaderworkerset.spec import (
+    PLACEMENT_ANNOTATIONS,
+    SetSpec,
+    group_topology,
+    placement_annotations,
+    placement_given,
+)
+from lws.leaderworkerset.templates.node_selection import Toleration, nodes_of_group
+from lws.runtime.actions import Object
+from lws_api.leaderworkerset.placement import EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION, ExclusiveTopologyScope
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+
+_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What the workers of a group must select and tolerate, or what is missing to know it.
+
+    waiting_for: empty if all is known. is_stuck: only somebody else can bring what is missing.
+    """
+
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    waiting_for: str = ""
+    is_stuck: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Pods that belong together, and against whom their place is theirs.
+
+    label: of the pods' keys. key: the one that they have in common. scope: whose pods of other keys are kept
+    away: those of the same set, of the namespace, of every namespace.
+    """
+
+    label: str
+    key: str
+    scope: str = ExclusiveTopologyScope.NAMESPACE
+    set_name: str = ""
+    namespace: str = ""
+
+
+def peers_of(annotations: Mapping[str, str], labels: Mapping[str, str], label: str, namespace: str) -> Peers:
+    """Peers of a pod that has these annotations and labels, by the key in one of them."""
+    scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION) or ExclusiveTopologyScope.NAMESPACE
+    return Peers(label, labels[label], scope, labels.get(NAME_LABEL, ""), namespace)
+
+
+def exclusive(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
+    """The affinity of a pod with terms more: beside its peers, and with no others that have a key.
+
+    topology: label of nodes. A pod that has required terms of both kinds about this topology already keeps
+    them: they were written on purpose.
+    """
+    if has_both_terms(affinity, topology):
+        return dict(affinity)
+    apart: list[dict[str, Any]] = [
+        {"key": peers.label, "operator": "Exists"},
+        {"key": peers.label, "operator": "NotIn", "values": [peers.key]},
+    ]
+    if peers.scope == ExclusiveTopologyScope.LEADER_WORKER_SET:
+        apart.append({"key": NAME_LABEL, "operator": "In", "values": [peers.set_name]})
+    terms = [term(apart, topology)]
+    if peers.scope == ExclusiveTopologyScope.CLUSTER:
+        # A term of its own: keys of subgroups are unique within a namespace only.
+        elsewhere = {"key": _NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": [peers.namespace]}
+        strangers = term([{"key": peers.label, "operator": "Exists"}], topology)
+        terms.append({**strangers, "namespaceSelector": {"matchExpressions": [elsewhere]}})
+    return {
+        **affinity,
+        "podAffinity": with_terms(affinity.get("podAffinity"), [_together(peers, topology)]),
+        "podAntiAffinity": with_terms(affinity.get("podAntiAffinity"), terms),
+    }
+
+
+def shared(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
+    """The affinity of a pod with a term more: beside its peers, whatever else runs there."""
+    term = _together(peers, topology)
+    if term in terms_of(affinity.get("podAffinity")):
+        return dict(affinity)
+    return {**affinity, "podAffinity": with_terms(affinity.get("podAffinity"), [term])}
+
+
+def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
+    """The set as the revision had it, for the group of this leader.
+
+    Revisions of earlier releases record no topology: there the leader tells what it was made with.
+    """
+    restored = restore(lws, revision)
+    if revision.topology is not None:
+        return restored
+    live = annotations_of(lws)
+    told = placement_given(leader, SetSpec.of(restored).leader_template, placement_annotations(lws))
+    kept = {key: value for key, value in live.items() if key not in PLACEMENT_ANNOTATIONS}
+    return {**restored, "metadata": {**restored["metadata"], "annotations": {**kept, **told}}}
+
+
+def topology_of(restored: Object) -> str:
+    """The node label that all pods of a group have one value of; empty where the set asks for none."""
+    return group_topology(placement_annotations(restored))
+
+
+def is_placed(lws: Object, revision: Recorded | None, leader: Object) -> bool:
+    """Whether the workers of this leader must know where it is."""
+    if revision is None:
+        return bool(group_topology(annotations_of(leader)))
+    return bool(topology_of(restored_for(lws, revision, leader)))
+
+
+def worker_placement(restored: Object, leader: Object, node: Object | None) -> Placement:
+    """Workers go where the group asks to be, and where the scheduler has put their leader.
+
+    node: the one that the leader is on, None if it is not known.
+    """
+    annotations, pod = placement_annotations(restored), leader["metadata"]["name"]
+    _, index = parent_and_ordinal(pod)
+    try:
+        nodes = nodes_of_group(annotations, namespace_of(restored), name_of(restored), index)
+    except ValueError as error:
+        return Placement(waiting_for=f"nodes that group {pod} may use: {error}", is_stuck=True)
+    topology = group_topology(annotations)
+    beside = _beside(leader, node, topology) if topology else Placement()
+    selector = {**nodes.node_selector, **beside.node_selector}
+    return replace(beside, node_selector=selector, tolerations=nodes.tolerations)
+
+
+def _beside(leader: Object, node: Object | None, topology: str) -> Placement:
+    pod, place = leader["metadata"]["name"], (leader.get("spec") or {}).get("nodeName")
+    if not place:
+        return Placement(waiting_for=f"leader pod {pod} to be scheduled: its workers follow it")
+    if node is None:
+        return Placement(waiting_for=f"node {place}, on which leader pod {pod} is, to be there")
+    value = labels_of(node).get(topology)
+    if value is None:
+        why = (
+            f"node {place}, on which leader pod {pod} is, has no label {topology}: its workers cannot be "
+            f"kept beside it; label the node, or have leaders select nodes that have the label"
+        )
+        return Placement(waiting_for=why, is_stuck=True)
+    return Placement({topology: value})
+
+
+def _together(peers: Peers, topology: str) -> dict[str, Any]:
+    return term([{"key": peers.label, "operator": "In", "values": [peers.key]}], topology)

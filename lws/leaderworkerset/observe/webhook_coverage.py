@@ -1,0 +1,105 @@
+"""Report in which namespaces the pod webhook sees pods; elsewhere they would lack their identity.
+
+The webhook configuration and its namespaceSelector are read once a minute, and the API server matches the
+namespaces. A configuration without a selector, or none at all, costs no further read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from lws import timing
+from lws.kube.selectors import as_query
+from lws.runtime.certificates.internal import CONFIGURATIONS
+from lws.runtime.client.connection import Cluster
+from lws.runtime.client.pages import pages
+from lws.runtime.client.resources import NAMESPACES
+from lws.runtime.errors import ClusterError, Forbidden, NotFound
+
+log = logging.getLogger(__name__)
+
+POD_WEBHOOK = "mpod.kb.io"
+"""The entry of the mutating configuration that prepares pods."""
+
+
+class WebhookCoverage:
+    """One per process. wake: called when other namespaces are covered than before."""
+
+    def __init__(self, cluster: Cluster, wake: Callable[[], None]) -> None:
+        self._cluster = cluster
+        self._wake = wake
+        # The selector as a query; empty while it selects everything.
+        self._selector = ""
+        self._covered: frozenset[str] = frozenset()
+        # What was asked for since these were listed.
+        self._answers: dict[str, bool] = {}
+        self.known = asyncio.Event()
+        """Set once the configuration was read: until then nothing is certain."""
+
+    async def covers(self, namespace: str) -> bool:
+        """Whether pods of this namespace are sent to the webhook.
+
+        One that was not listed is asked for, once a minute: it may be new. Raises ClusterError where that
+        fails.
+        """
+        if not self._selector or namespace in self._covered:
+            return True
+        # Kept here: an answer that comes late belongs to the selector that was asked about.
+        answers = self._answers
+        if namespace not in answers:
+            query = {"labelSelector": self._selector, "fieldSelector": f"metadata.name={namespace}"}
+            page = await self._cluster.list_page(NAMESPACES, query, metadata_only=True)
+            answers[namespace] = bool(page.get("items"))
+        return answers[namespace]
+
+    async def run(self) -> None:
+        """Keep up with the configuration and with namespaces, for ever."""
+        while True:
+            pause = timing.COVERAGE_SECONDS
+            try:
+                await self._refresh()
+                self.known.set()
+            except Forbidden as error:
+                self._refused(error)
+            except (ClusterError, ValueError) as error:
+                log.warning("webhook namespaceSelector: %s", error)
+                pause = timing.COVERAGE_SECONDS if self.known.is_set() else timing.COVERAGE_RETRY_SECONDS
+            await asyncio.sleep(pause)
+
+    def _refused(self, error: Forbidden) -> None:
+        """Roles of an earlier release: the manager acts everywhere, as it did then. What was known before
+        stays: an API server that starts refuses everybody for a moment.
+        """
+        if not self.known.is_set():
+            log.warning("webhook namespaceSelector: %s; it is not taken into account", error.message)
+        self.known.set()
+
+    async def _refresh(self) -> None:
+        self._answers = {}
+        selector = await self._read_selector()
+        covered = await self._list(selector) if selector else frozenset[str]()
+        if (selector, covered) == (self._selector, self._covered):
+            return
+        if selector != self._selector:
+            log.info("the pod webhook sees pods of namespaces with %s", selector or "any labels")
+        self._selector, self._covered, self._answers = selector, covered, {}
+        self._wake()
+
+    async def _read_selector(self) -> str:
+        """Empty too where there is no such configuration: webhooks may be registered under another name."""
+        try:
+            configuration = await self._cluster.get(CONFIGURATIONS[0][0], "", CONFIGURATIONS[0][1])
+        except NotFound:
+            return ""
+        entries = configuration.get("webhooks") or ()
+        selectors = (each.get("namespaceSelector") for each in entries if each.get("name") == POD_WEBHOOK)
+        return as_query(next(selectors, {}) or {})
+
+    async def _list(self, selector: str) -> frozenset[str]:
+        names: set[str] = set()
+        query = {"labelSelector": selector}
+        async for page in pages(self._cluster, NAMESPACES, query, metadata_only=True):
+            names.update(item["metadata"]["name"] for item in page.get("items") or ())
+        return frozenset(names)

@@ -1,0 +1,388 @@
+"""Every field that some decision reads, kind by kind: what the store keeps, what is news, and for whom.
+
+In: objects as the API server sends them. Out: what is kept of them; whether two states differ; the passes
+that a change wakes. Thousands of pods stay in memory, and most of their changes concern nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lws.kube.metadata import annotations_of, controller_of, is_tools_own, labels_of
+from lws.kube.pods import DISRUPTED, SCHEDULED, wait_for_node
+from lws.kube.statefulsets import is_settled, is_short
+from lws.kube.types.shapes import is_deep
+from lws.leaderworkerset.group import pod_start
+from lws.leaderworkerset.group.tpu import tpu_containers
+from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, template_labels
+from lws.leaderworkerset.revisions.shape import readable_status
+from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION
+from lws.runtime.actions import Object
+from lws.runtime.fields import ALL, NOBODY, SET, StoredField, StoredFields, Wakes
+from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
+from lws_api.leaderworkerset.v1 import PODS_RETRIED_AT_ANNOTATION, REVISION_LABEL
+
+_PREFIX = "leaderworkerset.sigs.k8s.io/"
+# Which of its StatefulSet's own revisions a pod was made from; of which gang it is; may it go first.
+_ALSO_KEPT = frozenset(
+    {
+        STATEFULSET_REVISION_LABEL,
+        "scheduling.k8s.io/group-name",
+        "scheduling.x-k8s.io/pod-group",
+        DELETION_COST_ANNOTATION,
+    }
+)
+# How a container ended: what users are told, and whether the group had started by then.
+_MOMENTS = ("exitCode", "reason", "startedAt", "finishedAt")
+
+
+# --- Any kind
+
+
+def nothing(value: Any, obj: Mapping[str, Any]) -> None:
+    """Of a field that is cut out of an object which is kept whole."""
+
+
+def ours(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:
+    """Labels or annotations that some decision reads."""
+    return _ours(values) or None
+
+
+def ours_and_tools(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:
+    """These, and which there are of deployment tools, to take them off. One holds a whole manifest."""
+    return {**_ours(values), **{key: "" for key in values if is_tools_own(key)}} or None
+
+
+def writers_of_orphan(entries: Sequence[Any], obj: Mapping[str, Any]) -> list[Any] | None:
+    """What a writer of our name has written. It shows whose the object is, where nobody controls it."""
+    if controller_of(obj) is not None:
+        return None
+    return [entry for entry in entries if entry.get("manager") == "lws"]
+
+
+# --- Sets
+
+
+def set_status(status: Any, lws: Mapping[str, Any]) -> Any:
+    """What can be read of it: another definition may have let anything in."""
+    return readable_status(status)
+
+
+# --- Pods
+
+
+def conditions(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Is it ready; why does it go, where that is not its fault; when did it get its node, of those that had
+    to wait for one.
+    """
+    kept: list[dict[str, Any]] = []
+    for each in stored:
+        if each["type"] == "Ready":
+            kept.append({"type": "Ready", "status": each["status"]})
+        elif each["type"] == SCHEDULED and _has_waited(pod, each):
+            fields = ("type", "status", "lastTransitionTime")
+            kept.append({field: each[field] for field in fields if field in each})
+        elif each["type"] in DISRUPTED and each["status"] == "True":
+            kept.append(
+                {"type": each["type"], "status": "True", "reason": each.get("reason") or each["type"]}
+            )
+    return kept
+
+
+def first(stored: Sequence[Any], pod: Mapping[str, Any]) -> list[Any] | None:
+    """Of what all have to go, it is enough to know one."""
+    return list(stored[:1]) or None
+
+
+def eventful(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Containers that restarted or have ended with an error."""
+    return [_container(entry) for entry in stored if _is_eventful(entry)] or None
+
+
+def eventful_or_last(
+    stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]
+) -> list[dict[str, Any]] | None:
+    """These, and of the others the one that was started last: then the pod left Pending."""
+    kept, last, started = [], None, ""
+    for entry in stored:
+        if _is_eventful(entry):
+            kept.append(_container(entry))
+        elif (at := _started_at(entry)) > started:
+            last, started = entry, at
+    return [*kept, _container(last)] if last is not None else kept or None
+
+
+def tpu_requests(containers: Any, pod: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Which containers use TPUs: workers learn whether their leader does."""
+    using = tpu_containers(pod["spec"])
+    return [{key: each[key] for key in ("name", "resources") if key in each} for each in using] or None
+
+
+def restarted_sidecars(
+    containers: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]
+) -> list[dict[str, Any]] | None:
+    """Which of the init containers that restarted run beside the others."""
+    stored = (pod.get("status") or {}).get("initContainerStatuses") or ()
+    names = {entry["name"] for entry in stored if _is_eventful(entry)}
+    return [
+        {"name": each["name"], "restartPolicy": "Always"}
+        for each in containers
+        if each["name"] in names and each.get("restartPolicy") == "Always"
+    ] or None
+
+
+# --- StatefulSets
+
+
+def our_applies(entries: Sequence[Any], statefulset: Mapping[str, Any]) -> list[Any]:
+    """What a server-side apply of ours owns."""
+    return [each for each in entries if each.get("manager") == "lws" and each.get("operation") == "Apply"]
+
+
+def claims_go_too(policy: Mapping[str, str], statefulset: Mapping[str, Any]) -> dict[str, str] | None:
+    """Whether its claims go with it."""
+    return {"whenDeleted": "Delete"} if policy.get("whenDeleted") == "Delete" else None
+
+
+def unlike_selector(selector: Mapping[str, Any], statefulset: Mapping[str, Any]) -> dict[str, Any] | None:
+    """By which labels it chooses its pods, where its own were edited: of thousands that say the same twice,
+    once is enough.
+    """
+    carried, chosen = labels_of(statefulset), selector.get("matchLabels") or {}
+    return None if chosen.items() <= carried.items() else {"matchLabels": chosen}
+
+
+def unlike_template(template: Any, statefulset: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Which labels it gives its pods, where its own were edited."""
+    inside = template_labels(statefulset)
+    if inside is None or inside.get(REVISION_LABEL) == labels_of(statefulset).get(REVISION_LABEL):
+        return None
+    return {"metadata": {"labels": _ours(inside)}}
+
+
+# --- Services
+
+
+def ports(stored: Sequence[Any], service: Mapping[str, Any]) -> Any:
+    """Headless Services have none."""
+    return stored or None
+
+
+def unlike_type(stored: str, service: Mapping[str, Any]) -> str | None:
+    """Of a Service for clients, and of a headless one where it was edited."""
+    return stored if service["spec"].get("ports") or stored != "ClusterIP" else None
+
+
+def unlike_address(stored: str, service: Mapping[str, Any]) -> str | None:
+    """Whether it is headless, where that is not known: of thousands that are, it is enough to know whose they
+    are.
+    """
+    return None if stored == "None" and controller_of(service) is not None else stored or None
+
+
+# --- ControllerRevisions
+
+
+def recorded_data(data: Any, revision: Mapping[str, Any]) -> Any:
+    """That of sets. StatefulSets' own revisions carry our labels too (they copy the pod template's): of their
+    data no more is kept than whose key it is, where the label was edited.
+    """
+    recorded = data.get("spec") if isinstance(data, dict) else None
+    # What is deep enough cannot even be compared.
+    if isinstance(recorded, dict) and "leaderWorkerTemplate" in recorded and not is_deep(data):
+        return data
+    inside = template_labels(revision) or {}
+    if inside.get(REVISION_LABEL) in (None, labels_of(revision).get(REVISION_LABEL)):
+        return None
+    return {"spec": {"template": {"metadata": {"labels": _ours(inside)}}}}
+
+
+# --- Parts
+
+
+def _ours(values: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in values.items() if key.startswith(_PREFIX) or key in _ALSO_KEPT}
+
+
+def _has_waited(pod: Mapping[str, Any], scheduled: Mapping[str, Any]) -> bool:
+    # Most get their node in the second in which they are made, and moments cost time to read.
+    created = pod["metadata"].get("creationTimestamp")
+    is_at_once = scheduled["status"] == "True" and scheduled.get("lastTransitionTime") == created
+    return not is_at_once and wait_for_node(pod) is not None
+
+
+def _is_eventful(entry: Mapping[str, Any]) -> bool:
+    return bool(
+        entry.get("restartCount") or ((entry.get("state") or {}).get("terminated") or {}).get("exitCode")
+    )
+
+
+def _container(entry: Mapping[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {"name": entry["name"]}
+    if entry.get("restartCount"):
+        kept["restartCount"] = entry["restartCount"]
+    for field in ("state", "lastState"):
+        for state, details in (entry.get(field) or {}).items():
+            if state in ("running", "terminated"):
+                kept[field] = {state: {key: details[key] for key in _MOMENTS if key in details}}
+    return kept
+
+
+def _started_at(entry: Mapping[str, Any]) -> str:
+    return str(((entry.get("state") or {}).get("running") or {}).get("startedAt") or "")
+
+
+def _is_of_group(statefulset: Mapping[str, Any]) -> bool:
+    owner = controller_of(statefulset)
+    return owner is not None and owner.get("kind") == "Pod"
+
+
+def _on_count(before: Object, after: Object) -> Wakes:
+    """The StatefulSet of workers counts on. Groups are judged by their pods, and the set knows it by whether
+    all pods are made, and whether all is settled.
+    """
+    is_like = is_settled(before) == is_settled(after) and is_short(before) == is_short(after)
+    return NOBODY if is_like else SET
+
+
+# That a StatefulSet was made to try again starts nothing: its controller will say what came of it. What a
+# DisaggregatedSet remembers on its children started passes over each of them and all of its groups, six in a
+# rollout of two roles.
+_REMEMBERED_BY_OTHERS = frozenset(
+    {PODS_RETRIED_AT_ANNOTATION, INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION}
+)
+
+
+def _on_annotations(before: Object, after: Object) -> Wakes:
+    one, two = annotations_of(before), annotations_of(after)
+    changed = {key for key in one.keys() | two.keys() if one.get(key) != two.get(key)}
+    return NOBODY if changed <= _REMEMBERED_BY_OTHERS else ALL
+
+
+_IDENTITY = (
+    *(StoredField(f"metadata.{name}") for name in ("name", "namespace", "uid")),
+    StoredField("metadata.resourceVersion", NOBODY),
+    *(StoredField(f"metadata.{name}") for name in ("generation", "creationTimestamp", "deletionTimestamp")),
+    StoredField("metadata.deletionGracePeriodSeconds"),
+    StoredField("metadata.ownerReferences"),
+)
+_METADATA = (
+    *_IDENTITY,
+    StoredField("metadata.labels", excerpt=ours),
+    StoredField("metadata.annotations", excerpt=ours),
+)
+# Of what may be adopted, which takes the claims of deployment tools off.
+_ADOPTABLE = (
+    *_IDENTITY,
+    StoredField("metadata.labels", excerpt=ours_and_tools),
+    StoredField("metadata.annotations", excerpt=ours_and_tools),
+)
+# They move with every write, whatever it changes.
+_WRITERS_OF_ORPHAN = StoredField("metadata.managedFields", NOBODY, writers_of_orphan)
+
+# Kept whole, because it is what users ask for. The generation tells of the spec. A status is news unless our
+# last write has left it so, which is known where changes are routed.
+_SET = StoredFields(
+    "LeaderWorkerSet",
+    (
+        StoredField("metadata.managedFields", NOBODY, nothing),
+        *(StoredField(f"metadata.{name}") for name in ("uid", "generation", "labels", "deletionTimestamp")),
+        StoredField("metadata.annotations", _on_annotations),
+        StoredField("status", SET, set_status),
+    ),
+    others=NOBODY,
+)
+_POD = StoredFields(
+    "Pod",
+    (
+        *_METADATA,
+        StoredField("spec.nodeName", pod_start.on_node),
+        StoredField("spec.schedulingGates", SET, first),
+        StoredField("spec.schedulingGroup"),
+        StoredField("spec.containers", excerpt=tpu_requests),
+        StoredField("spec.initContainers", excerpt=restarted_sidecars),
+        StoredField("status.phase", pod_start.on_phase, default="Pending"),
+        StoredField("status.conditions", pod_start.on_conditions, conditions, []),
+        StoredField("status.reason"),
+        StoredField("status.initContainerStatuses", SET, eventful),
+        StoredField("status.containerStatuses", SET, eventful_or_last),
+    ),
+    is_undisturbed=pod_start.is_undisturbed,
+)
+_STATEFULSET_OF_GROUP = StoredFields(
+    "StatefulSet",
+    (
+        *_IDENTITY,
+        StoredField("metadata.labels", excerpt=ours_and_tools),
+        StoredField("metadata.annotations", _on_annotations, ours_and_tools),
+        StoredField("spec.replicas"),
+        StoredField("spec.ordinals"),
+        StoredField("spec.persistentVolumeClaimRetentionPolicy", excerpt=claims_go_too),
+        StoredField("spec.selector", excerpt=unlike_selector),
+        StoredField("spec.template", excerpt=unlike_template),
+        *(StoredField(f"status.{name}", _on_count) for name in ("observedGeneration", "replicas")),
+        *(StoredField(f"status.{name}", _on_count) for name in ("availableReplicas", "currentRevision")),
+        StoredField("status.updateRevision", _on_count),
+    ),
+)
+# Kept whole, because an intent is compared with it.
+_STATEFULSET = StoredFields(
+    "StatefulSet",
+    (
+        StoredField("metadata.resourceVersion", NOBODY),
+        StoredField("metadata.managedFields", NOBODY, our_applies, []),
+        StoredField("metadata.annotations", _on_annotations),
+        *(StoredField(f"status.{name}", SET) for name in ("observedGeneration", "replicas")),
+        *(StoredField(f"status.{name}", SET) for name in ("currentRevision", "updateRevision")),
+        # Groups are judged by their pods, which come sooner.
+        *(StoredField(f"status.{name}", NOBODY) for name in ("readyReplicas", "availableReplicas")),
+        *(StoredField(f"status.{name}", NOBODY) for name in ("currentReplicas", "updatedReplicas")),
+    ),
+    others=ALL,
+    variant=(_is_of_group, _STATEFULSET_OF_GROUP),
+)
+_SERVICE = StoredFields(
+    "Service",
+    (
+        *_ADOPTABLE,
+        _WRITERS_OF_ORPHAN,
+        StoredField("spec.selector", default={}),
+        StoredField("spec.ports", excerpt=ports),
+        StoredField("spec.publishNotReadyAddresses"),
+        StoredField("spec.type", excerpt=unlike_type),
+        StoredField("spec.clusterIP", excerpt=unlike_address),
+    ),
+)
+# What its own controller reports of it changes with every pod, and decides nothing here.
+_DISRUPTION_BUDGET = StoredFields(
+    "PodDisruptionBudget", (*_ADOPTABLE, _WRITERS_OF_ORPHAN, StoredField("spec", default={}))
+)
+_REVISION = StoredFields(
+    "ControllerRevision",
+    (
+        *_IDENTITY,
+        StoredField("metadata.labels"),
+        StoredField("metadata.annotations"),
+        StoredField("revision", default=0),
+        StoredField("data", excerpt=recorded_data),
+    ),
+)
+# Nothing matters but that they are there, and whose they are.
+_CLAIM, _POD_GROUP = StoredFields("PersistentVolumeClaim", _METADATA), StoredFields("PodGroup", _ADOPTABLE)
+
+TABLES = (_SET, _POD, _STATEFULSET, _SERVICE, _DISRUPTION_BUDGET, _REVISION, _CLAIM, _POD_GROUP)
+
+_BY_KIND = {table.kind: table for table in TABLES}
+
+
+def table_of(obj: Mapping[str, Any]) -> StoredFields | None:
+    """The fields that are read of such an object; None for a kind that is not watched."""
+    table = _BY_KIND.get(obj["kind"])
+    return table.of(obj) if table is not None else None
+
+
+def wakes(before: Object, after: Object) -> Wakes:
+    """The passes that a change wakes, of those over the sets and groups that the object concerns."""
+    table = table_of(after)
+    return table.wakes(before, after) if table is not None else ALL

@@ -1,0 +1,282 @@
+"""The vocabulary of plans: what a pass may want done to the cluster, as data.
+
+In: nothing. Out: frozen actions that `lws.runtime.apply` carries out, and that tests and stories can
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lws.runtime.figures import Figures, Tally
+
+Object = Mapping[str, Any]
+"""One Kubernetes object (or a part of one) as plain JSON data; never changed in place."""
+
+EventType = Literal["Normal", "Warning"]
+Propagation = Literal["Foreground", "Background", "Orphan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """JSON text that must reach the API server byte for byte (ControllerRevision.data)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Names one object; with `uid` it can only ever mean that very object."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+
+    @classmethod
+    def to(cls, obj: Object) -> Reference:
+        """The reference of an object as the API server returned it."""
+        metadata = obj["metadata"]
+        return cls(
+            api_version=obj["apiVersion"],
+            kind=obj["kind"],
+            namespace=metadata.get("namespace", ""),
+            name=metadata["name"],
+            uid=metadata.get("uid", ""),
+            resource_version=metadata.get("resourceVersion", ""),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """How an Event joins others of its kind that come with it: `template` takes the names of all members at
+    its {}. related: what all members belong to. change: the counts that the member had and is to have: of
+    several changes the first and the last count are told. waits: not even the first few of its kind are told
+    one by one.
+    """
+
+    template: str
+    member: str
+    related: Reference | None = None
+    change: tuple[int, int] | None = None
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """A Kubernetes Event (events.k8s.io/v1), emitted after the write that it speaks of.
+
+    fold: where many of its kind come together, it may be told with others, a little later. once: every pass
+    says it for as long as it is so, and users hear it once from each manager. ends: what still waits to be
+    told of the object comes before it.
+    """
+
+    regarding: Reference
+    reason: str
+    action: str
+    note: str
+    type: EventType = "Normal"
+    related: Reference | None = None
+    fold: Fold | None = None
+    once: bool = False
+    ends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Server-side apply of the whole intent, field manager `lws`.
+
+    `uid` is that of the object that the plan has seen: empty means that there was none, and then the apply is
+    not forced, so that it cannot take fields from a stranger that appeared meanwhile. `failure` is announced
+    with the error appended to its note. is_rehearsal: a dry run, before something goes that only what is
+    applied brings back; nothing is stored.
+    """
+
+    intent: Object
+    why: str
+    uid: str = ""
+    announce: tuple[Announce, ...] = ()
+    failure: Announce | None = None
+    is_rehearsal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create if absent.
+
+    An object of the name counts as done if it is the very thing: same controller by UID, not going, with the
+    labels and the verbatim data of the intent. Any other is an error, and in the snapshot of the next pass.
+    """
+
+    intent: Object
+    why: str
+    announce: tuple[Announce, ...] = ()
+    failure: Announce | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A small JSON merge patch (RFC 7386) on an object that we control, guarded by its UID.
+
+    subresource: `status` for what must be remembered before the next action of the sequence; whatever else a
+    status says is a `Status`.
+    """
+
+    target: Reference
+    patch: Object
+    why: str
+    announce: tuple[Announce, ...] = ()
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete the object of this name *and* UID; one that is gone already counts as done.
+
+    grace_seconds: what is left to a pod to end; 0 waits for no kubelet. None: as the pod says. tallies: what
+    is counted once it is done.
+    """
+
+    target: Reference
+    propagation: Propagation
+    why: str
+    announce: tuple[Announce, ...] = ()
+    grace_seconds: int | None = None
+    tallies: tuple[Tally, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetOwner:
+    """Give an object an owner, or take it away; all other owners stay.
+
+    Carried out on the object as a read past every cache shows it at that moment, and only where this is still
+    the very object, is not being deleted and has no other controller. If it is changed meanwhile,
+    nothing is written, and the next pass looks again.
+
+    owner: the whole reference. is_owner: whether it is to be there. patch: what the same write changes beside
+    the owners.
+    """
+
+    target: Reference
+    owner: Object
+    why: str
+    is_owner: bool = True
+    patch: Object = field(default_factory=dict)
+    announce: tuple[Announce, ...] = ()
+
+
+Action = Apply | Create | Merge | SetOwner | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A JSON merge patch of the status subresource, guarded by the UID; planned only where it changes it.
+
+    can_wait: nobody waits for it, and more of its kind may follow. is_first_word: the first of its target,
+    which says only what is on its way; what comes of that may be told with it. before: the status that the
+    patch was made for; where another one was there, the next pass looks at what came of it. None: never.
+    only_after_failure: not written where all else of the plan succeeds; the next pass says more then.
+    """
+
+    target: Reference
+    patch: Object
+    announce: tuple[Announce, ...] = ()
+    can_wait: bool = False
+    is_first_word: bool = False
+    before: Object | None = None
+    only_after_failure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Postponable:
+    """Actions of a plan that can wait where `target`, to which they lead, was written a moment ago: more of
+    their kind may follow, and come with them.
+    """
+
+    target: Reference
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What keeps an owner from getting what it needs.
+
+    reason: one word, such as NameClash or QuotaExceeded. is_reported: an Event has said so already. action:
+    what was tried, as Events name it.
+    """
+
+    reason: str
+    message: str
+    is_reported: bool = False
+    action: str = "Create"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything one pass wants, or one part of it.
+
+    sequences: within one, in order, stop at the first failure; each on its own.
+    statuses: written last, whatever happened above.
+    announce: what users are told without any write (a refusal, a wait).
+    again_after: seconds until the next pass; for waiting that no event will end.
+    stuck_pods: pods that a lost node keeps from going.
+    problems: what stands in the way; told in a condition or an Event by the caller.
+    postponable: which of the actions in `sequences` can wait.
+    standing: words for how its owner stands, which metrics count owners by. figures: how it stands in
+    numbers, which metrics show.
+    owner: the workload that the plan is for, whichever object the pass looks at: its status reports
+    what is refused.
+    """
+
+    sequences: tuple[tuple[Action, ...], ...] = ()
+    statuses: tuple[Status, ...] = ()
+    announce: tuple[Announce, ...] = ()
+    again_after: float | None = None
+    waiting_for: str = ""
+    stuck_pods: int = 0
+    problems: tuple[Problem, ...] = ()
+    postponable: tuple[Postponable, ...] = ()
+    standing: frozenset[str] = frozenset()
+    figures: Figures | None = None
+    owner: Reference | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """True when carrying the plan out would write nothing."""
+        return not (any(self.sequences) or self.statuses or self.announce)
+
+
+_NOTHING = Plan()
+
+
+def together(*parts: Plan) -> Plan:
+    """One plan of all parts, in their order."""
+    # Most parts of most passes want nothing.
+    parts = tuple(each for each in parts if each != _NOTHING)
+    if not parts:
+        return _NOTHING
+    return Plan(
+        sequences=tuple(sequence for each in parts for sequence in each.sequences if sequence),
+        statuses=tuple(status for each in parts for status in each.statuses),
+        announce=tuple(announce for each in parts for announce in each.announce),
+        again_after=soonest(each.again_after for each in parts),
+        waiting_for="; ".join(each.waiting_for for each in parts if each.waiting_for),
+        stuck_pods=sum(each.stuck_pods for each in parts),
+        problems=tuple(problem for each in parts for problem in each.problems),
+        postponable=tuple(postponable for each in parts for postponable in each.postponable),
+        standing=frozenset().union(*(each.standing for each in parts)),
+        figures=next((each.figures for each in parts if each.figures is not None), None),
+        owner=next((each.owner for each in parts if each.owner is not None), None),
+    )
+
+
+def soonest(waits: Iterable[float | None]) -> float | None:
+    """The shortest of these waits, None where nothing is waited for."""
+    return min((each for each in waits if each is not None), default=None)

@@ -1,0 +1,88 @@
+"""Follow the certificate in a directory that another tool, such as cert-manager, keeps up to date.
+
+Each valid pair of `tls.crt` and `tls.key` is given to the server once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lws import timing
+from lws.runtime.certificates.serving_certificate import expiry, read, time_flaw
+
+log = logging.getLogger(__name__)
+
+_Signature = tuple[tuple[int, int, int], ...]
+
+
+class CertificateDirectory:
+    """Keeps one server supplied from files.
+
+    install: takes certificate and key (PEM); ValueError means that it keeps what it has. on_read: told of
+    each pair that is read, and each time that none could be, whether it is good. clock: the current time,
+    aware.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        install: Callable[[bytes, bytes], None],
+        on_read: Callable[[bool], None] = lambda is_good: None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._certificate, self._key = directory / "tls.crt", directory / "tls.key"
+        self._install = install
+        self._on_read = on_read
+        self._loaded: _Signature = ()
+        self._complaint = ""
+        self._clock = clock
+        self._served: bytes | None = None
+        self._expires: datetime | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """A certificate is served that is good now."""
+        return self._served is not None and not time_flaw(read(self._served), self._clock())
+
+    @property
+    def expires(self) -> datetime | None:
+        """When the served certificate ends."""
+        return self._expires
+
+    async def run(self) -> None:
+        """Check every few seconds, for ever."""
+        while True:
+            self.check()
+            await asyncio.sleep(timing.CERTIFICATE_FILES_SECONDS)
+
+    def check(self) -> None:
+        """Install what is there if it is not what is served. What is missing or bad is logged, once."""
+        try:
+            signature = tuple(_signature(path) for path in (self._certificate, self._key))
+            if signature == self._loaded:
+                return
+            certificate, key = self._certificate.read_bytes(), self._key.read_bytes()
+            expires = expiry(certificate)
+            self._install(certificate, key)
+        except (OSError, ValueError) as error:
+            self._on_read(False)
+            self._complain(f"no certificate from {self._certificate.parent}: {error}")
+            return
+        self._loaded, self._served, self._expires, self._complaint = signature, certificate, expires, ""
+        self._on_read(True)
+        log.info("webhooks are served with a certificate that ends on %s", expires)
+
+    def _complain(self, complaint: str) -> None:
+        if complaint != self._complaint:
+            log.warning("%s; it is tried again every %.0f s", complaint, timing.CERTIFICATE_FILES_SECONDS)
+        self._complaint = complaint
+
+
+def _signature(path: Path) -> tuple[int, int, int]:
+    # Volumes of Secrets are replaced by changing a symlink, so the inode changes where the time might not.
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino

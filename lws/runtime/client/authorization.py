@@ -1,0 +1,148 @@
+"""Check whether the bearer of a token may read a path: ask the API server, and cache the answer.
+
+Out: an HTTP status: 200; 401 unknown token; 403 forbidden; 429 too many unknown tokens; 500 the API server
+cannot answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from lws import timing
+from lws.runtime.client.connection import Cluster
+from lws.runtime.client.rate_limit import RateLimit
+from lws.runtime.errors import ClusterError
+
+_REMEMBERED = 256
+# Of tokens that nobody has shown before. Those of scrapers are a few, and do not count.
+_STRANGERS_PER_SECOND, _STRANGERS_AT_ONCE = 5.0, 10
+
+
+class Authorizer:
+    """TokenReview and SubjectAccessReview, with the times to live of kube-rbac-proxy and its successors.
+
+    A client that reaches the port may send any number of tokens: those that are not known yet share a small
+    budget of reviews, and neither push what is known out of memory nor wait for each other.
+    """
+
+    def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
+        # A burst of writes must not make scrapes wait, nor a flood of scrapes the writes.
+        self._cluster = cluster.paced(None)
+        self._users = _Cache(clock)
+        self._strangers = _Cache(clock)
+        self._verdicts = _Cache(clock)
+        self._running: dict[tuple[str, str], asyncio.Task[int]] = {}
+        self._budget = RateLimit(_STRANGERS_PER_SECOND, _STRANGERS_AT_ONCE, clock)
+
+    async def status(self, token: str, path: str) -> int:
+        """200, 401, 403, 429 or 500, for a GET of `path`."""
+        # RFC 6750: anything else is no bearer token, and could not even be sent as JSON.
+        if not token or not token.isascii():
+            return 401
+        # A token is a secret: what is remembered is not what was sent.
+        key = hashlib.sha256(token.encode()).hexdigest()
+        known = self._known(key, path)
+        if known is not None:
+            return known
+        running = self._running.get((key, path))
+        if running is None:
+            if not self._users.has_seen(key) and not self._may_ask():
+                return 429
+            running = asyncio.get_running_loop().create_task(self._ask(key, token, path))
+            self._running[key, path] = running
+            running.add_done_callback(lambda _: self._running.pop((key, path)))
+        # A client that hangs up leaves the answer to the others that wait for it.
+        return await asyncio.shield(running)
+
+    def _may_ask(self) -> bool:
+        return len(self._running) < _STRANGERS_AT_ONCE and self._budget.try_acquire()
+
+    def _known(self, key: str, path: str) -> int | None:
+        if self._strangers.get(key) is not None:
+            return 401
+        user = self._users.get(key)
+        verdict = None if user is None else self._verdicts.get(_question(user, path))
+        return None if verdict is None else _status_of(verdict)
+
+    async def _ask(self, key: str, token: str, path: str) -> int:
+        try:
+            user = self._users.get(key)
+            if user is None:
+                user = await self._review(key, token)
+            return 401 if user is None else _status_of(await self._is_allowed(user, path))
+        except ClusterError:
+            return 500
+
+    async def _review(self, key: str, token: str) -> dict[str, Any] | None:
+        """Who that is; None for nobody."""
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        status = (await self._cluster.create({**review, "metadata": {}})).get("status") or {}
+        if not status.get("authenticated"):
+            self._users.drop(key)
+            self._strangers.put(key, True, timing.AUTHENTICATED_SECONDS)
+            return None
+        user: dict[str, Any] = status.get("user") or {}
+        self._users.put(key, user, timing.AUTHENTICATED_SECONDS)
+        return user
+
+    async def _is_allowed(self, user: dict[str, Any], path: str) -> bool:
+        question = _question(user, path)
+        known = self._verdicts.get(question)
+        if known is not None:
+            return bool(known)
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "metadata": {},
+            "spec": json.loads(question),
+        }
+        allowed = bool(((await self._cluster.create(review)).get("status") or {}).get("allowed"))
+        self._verdicts.put(question, allowed, timing.ALLOWED_SECONDS if allowed else timing.DENIED_SECONDS)
+        return allowed
+
+
+def _question(user: dict[str, Any], path: str) -> str:
+    """All of the user: one name may come with other groups from another token."""
+    spec = {
+        "user": user.get("username", ""),
+        "uid": user.get("uid", ""),
+        "groups": user.get("groups") or [],
+        "extra": user.get("extra") or {},
+        "nonResourceAttributes": {"path": path, "verb": "get"},
+    }
+    return json.dumps(spec, sort_keys=True)
+
+
+def _status_of(allowed: bool) -> int:
+    return 200 if allowed else 403
+
+
+class _Cache:
+    """A few answers, each for its own time; the oldest go first."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._entries: OrderedDict[str, tuple[float, Any]] = OrderedDict()
+
+    def get(self, key: str) -> Any:
+        until, value = self._entries.get(key, (0.0, None))
+        return value if self._clock() < until else None
+
+    def has_seen(self, key: str) -> bool:
+        """Whether there was an answer, however long ago."""
+        return key in self._entries
+
+    def put(self, key: str, value: Any, seconds: float) -> None:
+        self._entries[key] = (self._clock() + seconds, value)
+        self._entries.move_to_end(key)
+        if len(self._entries) > _REMEMBERED:
+            self._entries.popitem(last=False)
+
+    def drop(self, key: str) -> None:
+        self._entries.pop(key, None)

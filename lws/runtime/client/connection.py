@@ -1,0 +1,369 @@
+"""How we talk to the API server: one async client, raw JSON in and out, one place where every request passes.
+
+Configuration, credentials and TLS are the kubernetes client's (`transport.py`). Its API classes are not used:
+they make a model of each object, which takes many times what decoding does, and know no fence before a write.
+
+In: requests for the kinds in `resources`. Out: objects as the server returned them, or a `ClusterError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import math
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any
+
+import aiohttp
+import orjson
+from kubernetes.aio.client.configuration import Configuration
+
+from lws import timing
+from lws.runtime.actions import Object, Propagation, Reference, Verbatim
+from lws.runtime.client.rate_limit import RateLimit
+from lws.runtime.client.resources import RESOURCES, Resource, namespace_in
+from lws.runtime.client.responses import decoded, raise_for
+from lws.runtime.client.transport import Request, Transport
+from lws.runtime.errors import ApiError, NotLeading, Unreachable
+
+FIELD_MANAGER = "lws"
+
+_APPLY = "application/apply-patch+yaml"
+_MERGE = "application/merge-patch+json"
+_JSON_PATCH = "application/json-patch+json"
+
+# Of the time for a write, what it may take to get a connection.
+_CONNECTING = 0.2
+# From here on the API server, or a proxy before it, may have stopped waiting for what is still at work.
+_SERVER_ERRORS = 500
+
+
+MayWrite = Callable[[str], bool]
+"""Asked right before a write leaves: may this process write to that namespace?"""
+
+
+TimeLeft = Callable[[str], float]
+"""Asked when a write begins: within how many seconds must it have come to its end in that namespace?"""
+
+
+def _unlimited(namespace: str) -> float:
+    return math.inf
+
+
+def anywhere(namespace: str) -> bool:
+    """The answer where nobody else could act."""
+    return True
+
+
+@dataclass(slots=True)
+class _Fence:
+    """What a request is asked before it leaves, and whether it has."""
+
+    may_write: MayWrite = anywhere
+    namespace: str = ""
+    has_left: bool = False
+
+
+_FENCE: ContextVar[_Fence] = ContextVar("fence")
+
+
+class _FencedRequest(Request):
+    """Asks when a connection is there: to get one may take until long after the Lease is lost."""
+
+    async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        fence = _FENCE.get()
+        if not fence.may_write(fence.namespace):
+            raise NotLeading("the Lease is not held or not fresh: nothing was written")
+        fence.has_left = True
+        return await super().send(conn)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What a request has beside its method and path. timeout: None for that of the connection."""
+
+    query: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = None
+    data: bytes | None = None
+    timeout: aiohttp.ClientTimeout | None = None
+
+
+_PLAIN = _Options()
+
+
+class Cluster:
+    """One API server. Objects go in and come out as plain JSON data; nothing is retried here.
+
+    on_response: called with the method and the status of every answer.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        user_agent: str,
+        rate: RateLimit | None = None,
+        on_response: Callable[[str, int], None] = lambda method, status: None,
+    ) -> None:
+        self.configuration = configuration
+        self._may_write: MayWrite = anywhere
+        self._time_left: TimeLeft = _unlimited
+        # By namespace, until when the last write that got no answer may arrive; shared by all clones.
+        self._unanswered: dict[str, float] = {}
+        self._resources = dict(RESOURCES)
+        self._on_response = on_response
+        self._rate = rate
+        self._user_agent = user_agent
+        self._timeout = aiohttp.ClientTimeout(total=timing.REQUEST_SECONDS)
+        self._transport = Transport(configuration)
+        self._session = self._transport.session(_FencedRequest)
+
+    def fenced(self, may_write: MayWrite, time_left: TimeLeft = _unlimited) -> Cluster:
+        """The same connection for what only the leader does: where the answer is False, NotLeading. A write
+        that takes longer than the time left is given up, by the API server too: it must not arrive after the
+        next leader has listed.
+        """
+        clone = copy.copy(self)
+        clone._may_write, clone._time_left = may_write, time_left
+        return clone
+
+    def may_arrive(self, is_meant: Callable[[str], bool]) -> bool:
+        """Whether a write of limited time that got no answer may still be stored in one of them."""
+        now = asyncio.get_running_loop().time()
+        for namespace in [each for each, until in self._unanswered.items() if until <= now]:
+            del self._unanswered[namespace]
+        return any(map(is_meant, self._unanswered))
+
+    def paced(self, rate: RateLimit | None) -> Cluster:
+        """The same connection for writes that have a budget of their own, or (None) whose caller has."""
+        clone = copy.copy(self)
+        clone._rate = rate
+        return clone
+
+    def session_of_another_client(self) -> aiohttp.ClientSession:
+        """The same way to the API server for another client than ours, which closes it."""
+        return self._transport.session_of_another_client(self._user_agent)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        """One object, read past every cache."""
+        return await self._request("GET", self._resources[kind].path(namespace, name))
+
+    async def version(self) -> str:
+        """The Kubernetes version of the server; also tells whether there is one at all."""
+        return str((await self._request("GET", "/version")).get("gitVersion", "unknown"))
+
+    def learn(self, *resources: Resource) -> None:
+        """From now on these are the resources of their kinds, for all clones: the server decides which."""
+        self._resources.update({resource.kind: resource for resource in resources})
+
+    async def exists(self, path: str) -> bool:
+        """Whether the server serves this path (a group and version, or a collection, say)."""
+        async with self._respond("GET", path) as response:
+            if response.status != 404:
+                await raise_for(response)
+            return response.status == 200
+
+    async def list_page(
+        self, resource: Resource, query: Mapping[str, str], metadata_only: bool = False, namespace: str = ""
+    ) -> dict[str, Any]:
+        """One page of a collection, of all namespaces or of one: `items`, `metadata.resourceVersion`,
+        `metadata.continue`.
+        """
+        accept = "application/json"
+        if metadata_only:
+            accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        path = resource.path(namespace)
+        return await self._request("GET", path, query=query, headers={"Accept": accept})
+
+    @asynccontextmanager
+    async def watch(
+        self, resource: Resource, query: Mapping[str, str], silence: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The body of a watch, newline-delimited JSON; `silence` seconds without a byte end it."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=timing.REQUEST_SECONDS)
+        path, options = resource.path(), _Options({**query, "watch": "1"}, timeout=timeout)
+        hearing = Hearing(f"GET {path} at {self.configuration.host}", silence)
+        async with hearing, self._respond("GET", path, options) as response:
+            await raise_for(response)
+            yield hearing.pieces(response.content)
+
+    async def create(self, obj: Object) -> dict[str, Any]:
+        """POST an object."""
+        path = self._resources[obj["kind"]].path(obj["metadata"].get("namespace", ""))
+        return await self._request("POST", path, body=obj, query={"fieldManager": FIELD_MANAGER})
+
+    async def replace(self, obj: Object) -> dict[str, Any]:
+        """PUT an object; its resourceVersion, where it carries one, must be the current one."""
+        metadata = obj["metadata"]
+        path = self._resources[obj["kind"]].path(metadata.get("namespace", ""), metadata["name"])
+        return await self._request("PUT", path, body=obj, query={"fieldManager": FIELD_MANAGER})
+
+    async def apply(self, intent: Object, force: bool, dry_run: bool = False) -> dict[str, Any]:
+        """Server-side apply of a whole intent. dry_run: nothing is stored."""
+        metadata = intent["metadata"]
+        path = self._resources[intent["kind"]].path(metadata.get("namespace", ""), metadata["name"])
+        query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
+        query |= {"dryRun": "All"} if dry_run else {}
+        return await self._request("PATCH", path, body=intent, query=query, headers={"Content-Type": _APPLY})
+
+    async def merge(self, target: Reference, patch: Object, subresource: str = "") -> dict[str, Any]:
+        """JSON merge patch; with a UID in the reference it cannot hit another object of the same name."""
+        if target.uid:
+            patch = {**patch, "metadata": {**patch.get("metadata", {}), "uid": target.uid}}
+        path = self._resources[target.kind].path(target.namespace, target.name, subresource)
+        query = {"fieldManager": FIELD_MANAGER}
+        return await self._request("PATCH", path, body=patch, query=query, headers={"Content-Type": _MERGE})
+
+    async def patch(self, target: Reference, operations: Sequence[Object]) -> dict[str, Any]:
+        """JSON patch (RFC 6902): applied to the object as it is when the server gets to it, so that nobody is
+        faster; a test that fails is an Invalid.
+        """
+        path = self._resources[target.kind].path(target.namespace, target.name)
+        query, headers = {"fieldManager": FIELD_MANAGER}, {"Content-Type": _JSON_PATCH}
+        return await self._request("PATCH", path, body=operations, query=query, headers=headers)
+
+    async def delete(
+        self, target: Reference, propagation: Propagation, grace_seconds: int | None = None
+    ) -> dict[str, Any]:
+        """Delete the object of this name and UID; returns it where it lingers (foreground), else a Status."""
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        options["propagationPolicy"] = propagation
+        if target.uid:
+            options["preconditions"] = {"uid": target.uid}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        return await self._request(
+            "DELETE", self._resources[target.kind].path(target.namespace, target.name), body=options
+        )
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        body: Object | Sequence[Object] | None = None,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        if method != "GET" and self._rate is not None:
+            await self._rate.acquire()
+        data = (
+            None
+            if body is None
+            else orjson.dumps(body, default=_encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        )
+        options = _Options(query, headers, data)
+        if method == "GET":
+            return await self._answer(method, path, options, _Fence())
+        namespace = namespace_in(path)
+        return await self._write(method, path, options, _Fence(self._may_write, namespace))
+
+    async def _write(self, method: str, path: str, options: _Options, fence: _Fence) -> dict[str, Any]:
+        seconds = self._time_left(fence.namespace)
+        if seconds == math.inf:
+            return await self._answer(method, path, options, fence)
+        # Who has no time left is refused by the fence; to aiohttp 0 means for ever, and it would round up.
+        left = min(max(seconds, 0.001), timing.REQUEST_SECONDS)
+        waiting = _CONNECTING * left
+        timeout = aiohttp.ClientTimeout(total=left, connect=waiting, ceil_threshold=math.inf)
+        # The API server counts from when the request comes.
+        query = {**(options.query or {}), "timeout": f"{math.ceil(1000 * (left - waiting))}ms"}
+        options = replace(options, query=query, timeout=timeout)
+        until = asyncio.get_running_loop().time() + left
+        try:
+            return await self._answer(method, path, options, fence)
+        except (Unreachable, ApiError, asyncio.CancelledError) as error:
+            # A webhook that cannot be asked is a 500 too, and nothing is stored then.
+            is_answered = isinstance(error, ApiError) and (error.status < _SERVER_ERRORS or error.is_refusal)
+            if fence.has_left and not is_answered:
+                self._unanswered[fence.namespace] = max(until, self._unanswered.get(fence.namespace, until))
+            raise
+
+    async def _answer(self, method: str, path: str, options: _Options, fence: _Fence) -> dict[str, Any]:
+        async with self._respond(method, path, options, fence) as response:
+            await raise_for(response)
+            return decoded(await response.read(), f"{method} {path} at {self.configuration.host}")
+
+    @asynccontextmanager
+    async def _respond(
+        self, method: str, path: str, options: _Options = _PLAIN, fence: _Fence | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        headers = {
+            "User-Agent": self._user_agent,
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+            **(options.headers or {}),
+        }
+        try:
+            _FENCE.set(fence or _Fence())
+            async with self._session.request(
+                method,
+                path.lstrip("/"),
+                params=dict(options.query or {}),
+                headers=headers,
+                data=options.data,
+                timeout=options.timeout or self._timeout,
+            ) as response:
+                self._on_response(method, response.status)
+                yield response
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            # aiohttp shows the TLS context as Python does.
+            reason = re.sub(r" ssl:<[^>]*>", "", str(error)) or type(error).__name__
+            raise Unreachable(f"{method} {path} at {self.configuration.host}: {reason}") from error
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, Verbatim):
+        return orjson.Fragment(value.text)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+class Hearing:
+    """A context that ends with Unreachable once nothing was heard for `seconds`, from its beginning on.
+
+    what: what is listened to, as the error names it. One timer checks now and then: a timer for every piece
+    would cost as much as decoding it.
+    """
+
+    def __init__(self, what: str, seconds: float) -> None:
+        self._what = what
+        self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self._limit = asyncio.timeout(None)
+        self._heard_at = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> Hearing:
+        await self._limit.__aenter__()
+        self._look()
+        return self
+
+    async def __aexit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            await self._limit.__aexit__(type_, error, trace)
+        except TimeoutError as timeout:
+            raise Unreachable(f"{self._what}: nothing heard for {self._seconds:g} s") from timeout
+
+    async def pieces(self, stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+        """What the stream says, in pieces of any length."""
+        async for piece in stream.iter_any():
+            self._heard_at = self._loop.time()
+            yield piece
+
+    def _look(self) -> None:
+        left = self._heard_at + self._seconds - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+        else:
+            self._limit.reschedule(self._loop.time())

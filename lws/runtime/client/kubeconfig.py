@@ -1,0 +1,369 @@
+"""Resolve cluster, credentials and namespace for a command or the manager.
+
+In: --kubeconfig, --context and the environment. Out: a client configuration whose credentials are kept
+current, and a namespace; or an error that says what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import math
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.config import ConfigException, load_incluster_config
+from kubernetes.aio.config.dateutil import parse_rfc3339
+from kubernetes.aio.config.exec_provider import ExecProvider
+from kubernetes.aio.config.kube_config import ConfigNode, FileOrData, KubeConfigLoader, KubeConfigMerger
+
+from lws import timing
+from lws.runtime.client.credentials import Lifetime, Renewal, UserConfiguration
+from lws.runtime.errors import ClusterError, Unreachable
+
+_DEFAULT_NAMESPACE = "default"
+_HOME_FILE = Path("~/.kube/config")
+_POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class NoCluster(Unreachable):
+    """Nothing says which cluster is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """namespace: what `--namespace` is when it is not given."""
+
+    configuration: Configuration
+    namespace: str
+
+
+async def load_configuration(kubeconfig: str | None) -> Configuration:
+    """For a manager: from the current context of a kubeconfig, or (None) the pod's own service account.
+
+    Raises ClusterError with a sentence that says what to do.
+    """
+    if kubeconfig is not None:
+        path = Path(kubeconfig).expanduser()
+        if not path.is_file():
+            raise ClusterError(f"kubeconfig {kubeconfig} is not a file: check --kubeconfig or KUBECONFIG")
+        return (await _loaded(str(path), None)).configuration
+    try:
+        return await _in_pod()
+    except ConfigException as error:
+        raise ClusterError(
+            f"no cluster to talk to: not running in a pod ({error}) and no --kubeconfig or KUBECONFIG is set"
+        ) from error
+
+
+async def load_context(
+    kubeconfig: str | None, context: str | None, environment: Mapping[str, str]
+) -> Context:
+    """For somebody at a terminal, as kubectl finds it: --kubeconfig, else the files of $KUBECONFIG, else
+    ~/.kube/config, else the service account of the pod that we run in.
+
+    Raises NoCluster if none of them is there, ClusterError if what is there cannot be used.
+    """
+    paths = _paths(kubeconfig, environment)
+    if paths:
+        return await _from_files(paths, context)
+    try:
+        configuration = await _in_pod()
+    except ConfigException as error:
+        raise NoCluster(
+            "no cluster to talk to: give --kubeconfig, set KUBECONFIG to a file that exists, or have "
+            "~/.kube/config"
+        ) from error
+    return Context(configuration, _POD_NAMESPACE.read_text().strip() or _DEFAULT_NAMESPACE)
+
+
+def context_names(kubeconfig: str | None, environment: Mapping[str, str]) -> list[str]:
+    """The contexts that `load_context` knows, in their order in the files.
+
+    Raises ClusterError for files that cannot be used.
+    """
+    names: dict[str, None] = {}
+    for path in _paths(kubeconfig, environment):
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+            names |= dict.fromkeys(str(each["name"]) for each in content.get("contexts") or ())
+        except (OSError, ValueError, AttributeError, KeyError, TypeError, yaml.YAMLError) as error:
+            raise _unusable(str(path), error) from error
+    return list(names)
+
+
+async def _in_pod() -> Configuration:
+    configuration = Configuration()
+    await Renewal(_load_in_pod).begin(configuration)
+    return configuration
+
+
+async def _load_in_pod(configuration: Configuration) -> Lifetime:
+    load_incluster_config(client_configuration=configuration, try_refresh_token=False)
+    return Lifetime(look=timing.TOKEN_FILE_SECONDS)
+
+
+def _paths(kubeconfig: str | None, environment: Mapping[str, str]) -> list[Path]:
+    if kubeconfig is not None:
+        path = Path(kubeconfig).expanduser()
+        if not path.is_file():
+            raise ClusterError(f"kubeconfig {kubeconfig} is not a file: check --kubeconfig")
+        return [path]
+    listed = environment.get("KUBECONFIG", "")
+    # Files of the list that do not exist are passed over, as kubectl does.
+    named = [Path(each) for each in listed.split(os.pathsep) if each] if listed else [_HOME_FILE]
+    return [path.expanduser() for path in named if path.expanduser().is_file()]
+
+
+async def _from_files(paths: list[Path], context: str | None) -> Context:
+    files = os.pathsep.join(map(str, paths))
+    try:
+        # The client library lets the last file choose, kubectl the first that does.
+        chosen = context or next(filter(None, map(_current_context, paths)), None)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise _unusable(files, error) from error
+    if chosen is None:
+        raise ClusterError(f"kubeconfig {files} has no current-context: choose one with --context")
+    return await _loaded(files, chosen)
+
+
+async def _loaded(files: str, context: str | None) -> Context:
+    configuration = UserConfiguration()
+    try:
+        loader = KubeconfigLoader(files, context)
+        await loader.load_into(configuration)
+        return Context(configuration, loader.settings.get("namespace") or _DEFAULT_NAMESPACE)
+    except Exception as error:
+        # A malformed file makes the client library stumble in any way.
+        raise _unusable(files, error) from error
+
+
+def _unusable(files: str, error: Exception) -> ClusterError:
+    return ClusterError(f"kubeconfig {files} cannot be used: {' '.join(str(error).split())}")
+
+
+def _current_context(path: Path) -> str | None:
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return content.get("current-context") if isinstance(content, Mapping) else None
+
+
+log = logging.getLogger(__name__)
+
+_TOLD_TO_PLUGINS = (
+    "server",
+    "tls-server-name",
+    "insecure-skip-tls-verify",
+    "certificate-authority-data",
+    "proxy-url",
+    "disable-compression",
+)
+_EXTENSION_FOR_PLUGINS = "client.authentication.k8s.io/exec"
+# Bytes of a header name that are sent as they are, as client-go does; the others as % and two digits.
+_PLAIN_IN_HEADERS = frozenset(b"!#$&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+
+class _Merger(KubeConfigMerger):
+    """Reads UTF-8, whatever the terminal speaks, as kubectl does."""
+
+    def load_config(self, path: str) -> None:
+        config = yaml.safe_load(Path(path).read_bytes())
+        if self.config_merged is None:
+            merged = {**config, "clusters": [], "contexts": [], "users": []}
+            self.config_merged = ConfigNode(path, merged, path)
+        for part in ("clusters", "contexts", "users"):
+            self._merge(part, config.get(part) or [], path)  # type: ignore[no-untyped-call]
+        if "current-context" in config:
+            self.config_merged.value["current-context"] = config["current-context"]
+        self.config_files[path] = config
+
+
+class KubeconfigLoader(KubeConfigLoader):
+    """The loader of the kubernetes client, which also says how long credentials are good.
+
+    The client's own methods carry no types, so calls of them are not checked.
+    """
+
+    def __init__(self, files: str, context: str | None) -> None:
+        merger = _Merger(files)  # type: ignore[no-untyped-call]
+        super().__init__(  # type: ignore[no-untyped-call]
+            config_dict=merger.config,
+            active_context=context,
+            config_base_path=None,
+            config_persister=lambda _content: _persist(merger),
+        )
+        self._left = math.inf
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The context: its cluster, user and namespace."""
+        settings: Mapping[str, Any] = self.current_context["context"]
+        return settings
+
+    async def load_into(self, configuration: UserConfiguration) -> None:
+        """Fill a configuration, and keep its credentials current."""
+        user = self._user or ()
+        configuration.impersonation = tuple(_impersonation(self._user.value)) if self._user else ()
+        if any(each in user for each in ("exec", "tokenFile", "auth-provider")):
+            await Renewal(self._load).begin(configuration)
+        else:
+            await self._load(configuration)
+
+    async def load_from_exec_plugin(self) -> bool:
+        """Run the plugin. Raises ConfigException in words of the plugin.
+
+        The client's own method hides what went wrong, and forgets when certificates end.
+        """
+        settings: Any = (self._user or {})["exec"]
+        plugin = ExecProvider(settings)
+        if os.sep in settings["command"]:
+            # As kubectl does: what is not looked for in PATH lies beside the kubeconfig.
+            plugin.args[0] = str(_directory(settings) / settings["command"])
+        cluster = self._cluster_for_plugins() if settings.safe_get("provideClusterInfo") else None
+        is_never = settings.safe_get("interactiveMode") == "Never"
+        try:
+            status = await _answer_of(plugin, cluster, is_never)
+        except OSError as error:
+            hint = settings.safe_get("installHint") or "install it, or name it by its path"
+            reason = error.strerror or error
+            raise ConfigException(f"exec: {settings['command']} cannot be run: {reason}: {hint}") from error
+        if status.get("token"):
+            self.token = f"Bearer {status['token']}"
+        elif "clientCertificateData" not in status or "clientKeyData" not in status:
+            raise ConfigException(f"exec: {settings['command']} gave neither a token nor a certificate")
+        if "clientCertificateData" in status:
+            self.cert_file, self.key_file = (
+                FileOrData(status, None, data_key_name=key, base64_file_content=False).as_file()
+                for key in ("clientCertificateData", "clientKeyData")
+            )
+        end = status.get("expirationTimestamp")
+        self._left = math.inf if not end else _seconds_until(end)
+        return True
+
+    def _cluster_for_plugins(self) -> dict[str, Any]:
+        """`spec.cluster` of an ExecCredential; files are replaced by what they hold."""
+        cluster_node: Any = self._cluster
+        cluster: Mapping[str, Any] = cluster_node.value
+        told = {key: cluster[key] for key in _TOLD_TO_PLUGINS if cluster.get(key)}
+        path = cluster.get("certificate-authority")
+        if path and "certificate-authority-data" not in told:
+            content = (_directory(cluster_node) / path).read_bytes()
+            told["certificate-authority-data"] = base64.b64encode(content).decode()
+        for each in cluster.get("extensions") or ():
+            if each["name"] == _EXTENSION_FOR_PLUGINS:
+                told["config"] = each["extension"]
+        return told
+
+    async def _load(self, configuration: Configuration) -> Lifetime:
+        self._left = math.inf
+        await self.load_and_set(configuration)  # type: ignore[no-untyped-call]
+        if math.isfinite(self._left):
+            return Lifetime.ending_in(self._left)
+        # Without an end a plugin is asked again after a refusal only, as kubectl does.
+        is_read_again = "exec" not in (self._user or ())
+        return Lifetime(look=timing.TOKEN_FILE_SECONDS) if is_read_again else Lifetime()
+
+
+def _directory(node: Any) -> Path:
+    """Of the file that a part of the configuration was read from."""
+    return Path(node.path).absolute().parent
+
+
+async def _answer_of(
+    plugin: ExecProvider, cluster: Mapping[str, Any] | None, is_never_interactive: bool
+) -> dict[str, Any]:
+    """The status that a plugin gives. The client's own method tells it nothing of the cluster, and leaves it
+    a stdin that may be a manifest for us.
+    """
+    interactive = not is_never_interactive and sys.stdin is not None and sys.stdin.isatty()
+    spec = {"interactive": interactive, **({} if cluster is None else {"cluster": cluster})}
+    info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
+    process = await asyncio.create_subprocess_exec(
+        *plugin.args,
+        env={**plugin.env, "KUBERNETES_EXEC_INFO": json.dumps(info)},
+        stdin=None if interactive else DEVNULL,
+        stdout=PIPE,
+        # Who is asked for a password, or to go to a page, must see it.
+        stderr=None if interactive else PIPE,
+    )
+    try:
+        output, complaint = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode != 0:
+        reason = (complaint or b"").decode(errors="replace").strip()
+        raise ConfigException(f"exec: process returned {process.returncode}" + (reason and f". {reason}"))
+    try:
+        answer = json.loads(output)
+        version, status = answer["apiVersion"], answer["status"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigException(f"exec: {plugin.args[0]} gave no ExecCredential: {error!r}") from error
+    if version != plugin.api_version:
+        raise ConfigException(f"exec: plugin api version {version} does not match {plugin.api_version}")
+    if not isinstance(status, dict):
+        raise ConfigException(f"exec: {plugin.args[0]} gave an ExecCredential without a status")
+    return status
+
+
+def _impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The headers that ask for the rights of somebody else: `as`, `as-uid`, `as-groups`, `as-user-extra`.
+
+    Raises ConfigException for what cannot be sent: to leave it out would be to act with more rights.
+    """
+    # Null says nothing. What else Python takes for false is a name that YAML misread (`no`), or an error.
+    name, uid, groups, extra = (
+        default if user.get(field) is None else user[field]
+        for field, default in (("as", ""), ("as-uid", ""), ("as-groups", []), ("as-user-extra", {}))
+    )
+    if not isinstance(groups, list) or not isinstance(extra, dict):
+        raise ConfigException("as-groups must be a list, as-user-extra a map of lists")
+    name, uid = _sendable(name, "as"), _sendable(uid, "as-uid")
+    if not name:
+        if uid or groups or extra:
+            raise ConfigException("it asks for a uid, groups or user-extra without impersonating a user (as)")
+        return
+    yield "Impersonate-User", name
+    if uid:
+        yield "Impersonate-Uid", uid
+    for group in groups:
+        yield "Impersonate-Group", _sendable(group, "as-groups")
+    for key, values in extra.items():
+        suffix = "".join(
+            chr(byte) if byte in _PLAIN_IN_HEADERS else f"%{byte:02X}"
+            for byte in _sendable(key, "as-user-extra").encode()
+        )
+        if not isinstance(values, list):
+            raise ConfigException(f"as-user-extra: what {key} holds is not a list")
+        for value in values:
+            yield f"Impersonate-Extra-{suffix}", _sendable(value, "as-user-extra")
+
+
+def _sendable(value: object, field: str) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise ConfigException(f"{field}: {value!r} is not a text of one line")
+    if value != value.strip():
+        raise ConfigException(f"{field}: {value!r} begins or ends with a space, which a header loses")
+    return value
+
+
+def _seconds_until(end: str) -> float:
+    left: float = (parse_rfc3339(end) - datetime.now(UTC)).total_seconds()
+    return left
+
+
+def _persist(merger: KubeConfigMerger) -> None:
+    """Providers may take a refresh token back once it was used: the next command needs the new one."""
+    try:
+        merger.save_changes()
+    except OSError as error:
+        log.warning("new tokens cannot be written to %s: %s", os.pathsep.join(merger.paths), error)

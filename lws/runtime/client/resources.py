@@ -1,0 +1,161 @@
+"""Which resources we speak with, and with which verbs: the table that the chart's RBAC is held against.
+
+In: nothing. Out: the URL of any kind we know, and the verbs per resource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from lws_api.disaggregatedset.v1 import API_VERSION, KIND, SCALER_KIND
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource of the API: where it lives and what its objects are called."""
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def group(self) -> str:
+        """The API group, empty for core."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        """The version within its group."""
+        return self.api_version.rpartition("/")[2]
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of a collection, an object or a subresource."""
+        root = f"/apis/{self.api_version}" if self.group else f"/api/{self.api_version}"
+        parts = [root]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part]
+        return "/".join(parts)
+
+
+def namespace_in(path: str) -> str:
+    """The namespace that a path of `Resource.path` leads into; empty for none."""
+    _, _, rest = path.partition("/namespaces/")
+    return rest.partition("/")[0]
+
+
+LEADERWORKERSETS = Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets")
+DISAGGREGATED_SETS = Resource(API_VERSION, KIND, "disaggregatedsets")
+ROLE_SCALERS = Resource(API_VERSION, SCALER_KIND, "disaggregatedsetrolescalers")
+STATEFULSETS = Resource("apps/v1", "StatefulSet", "statefulsets")
+CONTROLLER_REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
+PODS = Resource("v1", "Pod", "pods")
+POD_DISRUPTION_BUDGETS = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+NODES = Resource("v1", "Node", "nodes", False)
+NAMESPACES = Resource("v1", "Namespace", "namespaces", False)
+SERVICES = Resource("v1", "Service", "services")
+CLAIMS = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+SECRETS = Resource("v1", "Secret", "secrets")
+EVENTS = Resource("events.k8s.io/v1", "Event", "events")
+LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases")
+MUTATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False
+)
+VALIDATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io/v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    False,
+)
+TOKEN_REVIEWS = Resource("authentication.k8s.io/v1", "TokenReview", "tokenreviews", False)
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews", False
+)
+
+RESOURCES: Mapping[str, Resource] = MappingProxyType(
+    {
+        resource.kind: resource
+        for resource in (
+            LEADERWORKERSETS,
+            STATEFULSETS,
+            CONTROLLER_REVISIONS,
+            PODS,
+            POD_DISRUPTION_BUDGETS,
+            NODES,
+            NAMESPACES,
+            SERVICES,
+            CLAIMS,
+            SECRETS,
+            EVENTS,
+            LEASES,
+            MUTATING_WEBHOOKS,
+            VALIDATING_WEBHOOKS,
+            TOKEN_REVIEWS,
+            SUBJECT_ACCESS_REVIEWS,
+        )
+    }
+)
+"""Every kind we always speak with, by kind."""
+
+VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
+    {
+        # Labels and annotations that tell who a pod is are put back.
+        ("", "pods"): frozenset({"get", "list", "watch", "patch", "delete"}),
+        # Owner references with blockOwnerDeletion need `update` on the finalizers of the *owner*
+        # (admission plugin OwnerReferencesPermissionEnforcement): pods own worker sets.
+        ("", "pods/finalizers"): frozenset({"update"}),
+        # Workers of exclusively placed groups select a label of their leader's node; that of a pod that
+        # waits too long for its kubelet says whether it is lost.
+        ("", "nodes"): frozenset({"get"}),
+        # Which of them the namespaceSelector of the pod webhook selects, where it has one.
+        ("", "namespaces"): frozenset({"list"}),
+        # The same plugin lets only those who may delete an object change its owners: adoption needs `delete`.
+        ("", "services"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        # Claims of workers are made to go with their set: owners again, of the claim as it is at that moment.
+        ("", "persistentvolumeclaims"): frozenset({"get", "list", "watch", "patch", "delete"}),
+        # Server-side apply of an object that does not exist yet is authorised as `patch` *and* `create`.
+        ("apps", "statefulsets"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        ("apps", "controllerrevisions"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        ("policy", "poddisruptionbudgets"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        ("leaderworkerset.x-k8s.io", "leaderworkersets"): frozenset({"get", "list", "watch"}),
+        ("leaderworkerset.x-k8s.io", "leaderworkersets/status"): frozenset({"patch"}),
+        ("leaderworkerset.x-k8s.io", "leaderworkersets/finalizers"): frozenset({"update"}),
+        # Those of a StatefulSet whose pods are refused are read.
+        ("events.k8s.io", "events"): frozenset({"create", "list", "patch"}),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): frozenset({"get", "patch"}),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): frozenset({"get", "patch"}),
+        ("authentication.k8s.io", "tokenreviews"): frozenset({"create"}),
+        ("authorization.k8s.io", "subjectaccessreviews"): frozenset({"create"}),
+    }
+)
+"""(API group, resource) → verbs that the code uses cluster-wide."""
+
+_SETS = DISAGGREGATED_SETS.plural
+_SCALERS = ROLE_SCALERS.plural
+DISAGGREGATED_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
+    {
+        (DISAGGREGATED_SETS.group, _SETS): frozenset({"get", "list", "watch"}),
+        (DISAGGREGATED_SETS.group, f"{_SETS}/status"): frozenset({"patch"}),
+        # Scalers block the deletion of their owner.
+        (DISAGGREGATED_SETS.group, f"{_SETS}/finalizers"): frozenset({"update"}),
+        (ROLE_SCALERS.group, _SCALERS): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        (ROLE_SCALERS.group, f"{_SCALERS}/status"): frozenset({"patch"}),
+        (LEADERWORKERSETS.group, LEADERWORKERSETS.plural): frozenset({"create", "patch", "delete"}),
+    }
+)
+"""(API group, resource) → verbs that the code uses cluster-wide where DisaggregatedSets are served, beside
+`VERBS`.
+"""
+
+NAMESPACED_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
+    {
+        ("", "secrets"): frozenset({"get", "update"}),
+        # The one that all managers of shards hold together is patched: none of them waits for another.
+        ("coordination.k8s.io", "leases"): frozenset({"get", "create", "update", "patch"}),
+    }
+)
+"""(API group, resource) → verbs that the code uses in the manager's own namespace only."""

@@ -1,0 +1,329 @@
+"""The way to the API server: proxy, TLS and credentials, the same for every client in this process.
+
+In: a configuration of the kubernetes client. Out: HTTP sessions that take the newest of each for every
+request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import aiohttp
+import orjson
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config import ConfigException
+from yarl import URL
+
+from lws import timing
+from lws.runtime.client.credentials import Renewal, UserConfiguration
+from lws.runtime.errors import ClusterError, Unreachable, api_error
+
+_AUTHORIZATION, _REFUSED, _TOO_MANY = "Authorization", 401, 429
+_IMPERSONATION = "impersonate-"
+_BUFFER_BYTES = 2**21
+
+
+class NotAuthenticated(aiohttp.ClientConnectionError):
+    """There are no credentials that could be sent, or the API server takes none of them."""
+
+
+class Request(aiohttp.ClientRequest):
+    """One that learns late by which TLS context and under which name its connection is made."""
+
+    def secure(self, context: ssl.SSLContext, server_name: str | None) -> None:
+        """Connections of an earlier context are not used any more: it is part of what tells them apart."""
+        self._ssl = context
+        self.server_hostname = server_name
+
+
+class Transport:
+    """What all sessions to one API server have in common.
+
+    Raises ClusterError for a proxy that cannot be used, OSError for certificates that cannot be read.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self.base = URL(configuration.host.rstrip("/") + "/")
+        self._server = _server(self.base)
+        # Asked once: aiohttp's `trust_env` asks in a thread per request, knows no CIDR, and sends passwords
+        # from ~/.netrc.
+        self._proxy = proxy_for(self.base, configuration.proxy, os.environ)
+        self._trust = Trust(configuration)
+
+    def session(self, request_class: type[Request]) -> aiohttp.ClientSession:
+        """For our own requests: paths below `base`."""
+        return aiohttp.ClientSession(
+            base_url=self.base, request_class=request_class, middlewares=(self._send,), **self._options()
+        )
+
+    def session_of_another_client(self, user_agent: str) -> aiohttp.ClientSession:
+        """For a client that gives up where it is refused, and tries again where there is no answer: it gets
+        no answer. The caller closes it.
+        """
+        return aiohttp.ClientSession(
+            headers={"User-Agent": user_agent},
+            request_class=Request,
+            middlewares=(_obedient_silence, _refusal_as_silence, self._send),
+            **self._options(),
+        )
+
+    def _options(self) -> dict[str, Any]:
+        connector = aiohttp.TCPConnector(limit=0)
+        return {"connector": connector, "proxy": self._proxy, "read_bufsize": _BUFFER_BYTES}
+
+    async def _send(
+        self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        if _server(request.url) != self._server:
+            # A redirect to somebody else, who must not see our token.
+            return await send(request)
+        former = await self._sign(request)
+        response = await _answer(request, send)
+        renewal = self._configuration.refresh_api_key_hook
+        if response.status != _REFUSED or not isinstance(renewal, Renewal):
+            return response
+        if self._identity() == former:
+            await renewal.after_refusal(self._configuration)
+        if self._identity() == former:
+            return response
+        response.close()
+        await self._sign(request)
+        return await _answer(request, send)
+
+    async def _sign(self, request: aiohttp.ClientRequest) -> tuple[Any, ...]:
+        """Returns with which credentials."""
+        configuration = self._configuration
+        try:
+            token = await configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        except (ConfigException, OSError, Unreachable) as error:
+            raise NotAuthenticated(str(error)) from error
+        request.headers.pop(_AUTHORIZATION, None)
+        # Files end with a newline, as kubectl knows too.
+        if token and (token := token.strip()):
+            if not token.isprintable():
+                raise NotAuthenticated("the token holds characters that no token can have")
+            request.headers[_AUTHORIZATION] = token
+        for name in [each for each in request.headers if each.lower().startswith(_IMPERSONATION)]:
+            request.headers.popall(name, None)
+        if isinstance(configuration, UserConfiguration):
+            request.headers.extend(configuration.impersonation)
+        assert isinstance(request, Request)
+        request.secure(self._trust.context, configuration.tls_server_name)
+        return self._identity()
+
+    def _identity(self) -> tuple[Any, ...]:
+        configuration = self._configuration
+        return dict(configuration.api_key), configuration.cert_file, configuration.key_file
+
+
+def _server(url: URL) -> tuple[str, str | None, int | None]:
+    """Whom a request goes to; a port that goes without saying is the same one."""
+    return url.scheme, url.host, url.port
+
+
+async def _answer(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    try:
+        return await send(request)
+    except RuntimeError as error:
+        # uvloop takes the descriptor of a connection that has just failed for one in use for a moment
+        # (MagicStack/uvloop#653): met when an API server died in the middle of handshakes.
+        if not str(error).startswith("File descriptor "):
+            raise
+        raise aiohttp.ClientConnectionError(str(error)) from error
+
+
+async def _refusal_as_silence(
+    request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    response = await send(request)
+    if response.status == _REFUSED:
+        response.close()
+        raise NotAuthenticated(f"{request.method} {request.url.origin()}: the credentials are refused (401)")
+    return response
+
+
+async def _obedient_silence(
+    request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """The wait that an answer asks for is over when it comes, as no answer. kopf would wait for a day where a
+    proxy asks for one, and its stream would end at what is no number.
+    """
+    response = await send(request)
+    if response.status == _TOO_MANY:
+        error = api_error(_TOO_MANY, await _json_of(response), "", response.headers.get("Retry-After"))
+        await asyncio.sleep(error.retry_after or 0.0)
+        raise aiohttp.ClientConnectionError(
+            f"{request.method} {request.url.origin()}: too many requests (429)"
+        )
+    return response
+
+
+async def _json_of(response: aiohttp.ClientResponse) -> dict[str, Any] | None:
+    try:
+        body = orjson.loads(await response.read())
+    except orjson.JSONDecodeError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+log = logging.getLogger(__name__)
+
+
+_Stamp = tuple[str, int, int, int] | None
+
+
+class Trust:
+    """The TLS context of a configuration, as the kubernetes client makes it.
+
+    Ours is only to notice: the client makes its context once, and a CA that the cluster rotates, or a
+    certificate that is renewed, would stay unseen until the process is restarted.
+    Raises OSError (ssl.SSLError) if the first one cannot be made.
+    """
+
+    def __init__(self, configuration: Configuration, clock: Callable[[], float] = time.monotonic) -> None:
+        self._configuration = configuration
+        self._clock = clock
+        self._stamps = self._look()
+        self._looked_at = clock()
+        self._context: ssl.SSLContext = RESTClientObject(configuration).ssl_context
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """For a connection that is made now. Files that cannot be used leave the former one in place."""
+        now = self._clock()
+        if now < self._looked_at + timing.TRUST_SECONDS and self._names_as_before():
+            return self._context
+        self._looked_at = now
+        stamps = self._look()
+        if stamps != self._stamps:
+            self._stamps = stamps
+            try:
+                self._context = RESTClientObject(self._configuration).ssl_context
+                log.info("certificates for the way to the API server have changed and were read anew")
+            except (OSError, ValueError) as error:
+                # They may be half written: the next write changes the stamps again.
+                log.warning("certificates for the way to the API server cannot be used: %s", error)
+        return self._context
+
+    def _files(self) -> tuple[str | None, ...]:
+        configuration = self._configuration
+        return configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
+
+    def _names_as_before(self) -> bool:
+        return self._files() == tuple(stamp and stamp[0] for stamp in self._stamps)
+
+    def _look(self) -> tuple[_Stamp, ...]:
+        return tuple(None if path is None else _stamp(path) for path in self._files())
+
+
+def _stamp(path: str) -> _Stamp:
+    """What is another one for other content: volumes of Kubernetes exchange a link, others write the file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return path, 0, 0, 0
+    return path, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_VARIABLES = {"http": ("HTTP_PROXY", "http_proxy"), "https": ("HTTPS_PROXY", "https_proxy")}
+_EXCEPTIONS = ("NO_PROXY", "no_proxy")
+_SCHEMES = frozenset({"http", "https"})
+
+
+def proxy_for(server: URL, configured: str | None, environment: Mapping[str, str]) -> URL | None:
+    """The proxy for requests to `server`; configured: `proxy-url` of the kubeconfig, which nothing overrules.
+
+    The environment is read as Go programs read it, so that kubectl takes the same way: the kubernetes client
+    and aiohttp know no CIDR in NO_PROXY. Raises ClusterError for a proxy that cannot be used.
+    """
+    if configured:
+        return _parsed(configured, "proxy-url of the kubeconfig")
+    name, value = _first(environment, _VARIABLES.get(server.scheme, ()))
+    if not value or not needs_proxy(server, _first(environment, _EXCEPTIONS)[1]):
+        return None
+    return _parsed(value, name)
+
+
+def needs_proxy(server: URL, exceptions: str) -> bool:
+    """Whether requests to `server` go through a proxy where there is one.
+
+    exceptions: $NO_PROXY, parts between commas: `*`; an address; addresses as CIDR; a domain, which stands
+    for all below it too; a domain with a dot or `*.` in front, for those below it only. Addresses and domains
+    may end with the one port that they are about.
+    """
+    host = (server.host or "").lower().rstrip(".")
+    address = _address(host)
+    if host == "localhost" or (address is not None and address.is_loopback):
+        return False
+    return not any(_matches(part, host, server.port, address) for part in _parts(exceptions))
+
+
+def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:
+    return next(((name, environment[name]) for name in names if environment.get(name)), ("", ""))
+
+
+def _parts(exceptions: str) -> Iterator[str]:
+    return filter(None, (part.strip().lower() for part in exceptions.split(",")))
+
+
+def _matches(part: str, host: str, port: int | None, address: _Address | None) -> bool:
+    if part == "*":
+        return True
+    if "/" in part:
+        with suppress(ValueError):
+            return address is not None and address in ipaddress.ip_network(part, strict=False)
+    name, its_port = _split(part)
+    if its_port and its_port != str(port):
+        return False
+    exact = _address(name)
+    if exact is not None:
+        return exact == address
+    domain = name.removeprefix("*").rstrip(".")
+    return domain != "" and (host.endswith(f".{domain.removeprefix('.')}") or host == domain)
+
+
+def _split(part: str) -> tuple[str, str]:
+    """Name and port of `name`, `name:port`, an IPv6 address, `[address]` or `[address]:port`."""
+    if part.startswith("["):
+        name, _, rest = part[1:].partition("]")
+        return name, rest.removeprefix(":")
+    name, colon, port = part.partition(":")
+    return (part, "") if ":" in port else (name, port if colon else "")
+
+
+def _address(host: str) -> _Address | None:
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
+def _parsed(value: str, source: str) -> URL:
+    """As Go does, what has no scheme is taken for the host and port of an HTTP proxy."""
+    try:
+        proxy = URL(value if "://" in value else f"http://{value}")
+        usable = bool(proxy.host) and proxy.scheme in _SCHEMES
+    except ValueError:
+        usable = False
+    if not usable:
+        # It may hold a password.
+        shown = value.rpartition("@")[2]
+        raise ClusterError(
+            f"the API server cannot be reached through the proxy {shown} ({source}): it must be "
+            f"http://HOST:PORT or https://HOST:PORT"
+        )
+    return proxy

@@ -1,0 +1,87 @@
+"""What somebody at a terminal asks of the API server: lists of one namespace, patches in a name of their own,
+and dry runs.
+
+In: requests for the kinds in `resources`. Out: objects as the server returned them, or a `ClusterError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubernetes.aio.client.configuration import Configuration
+
+from lws.runtime.actions import Object, Reference
+from lws.runtime.client.connection import Cluster
+from lws.runtime.client.pages import pages
+from lws.runtime.client.resources import DISAGGREGATED_SETS, ROLE_SCALERS
+
+_APPLY = "application/apply-patch+yaml"
+_JSON_PATCH = "application/json-patch+json"
+_MERGE = "application/merge-patch+json"
+
+
+class UserCluster(Cluster):
+    """A connection with the rights of a person, who holds no Lease and waits for the answer."""
+
+    def __init__(self, configuration: Configuration, user_agent: str) -> None:
+        super().__init__(configuration, user_agent)
+        self.learn(DISAGGREGATED_SETS, ROLE_SCALERS)
+
+    async def listed(self, kind: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
+        """All objects of a kind in a namespace that match a label selector, each with kind and version."""
+        resource = self._resources[kind]
+        query = {"labelSelector": selector} if selector else {}
+        # Items of a list carry neither of them.
+        typed = {"apiVersion": resource.api_version, "kind": kind}
+        found = []
+        async for page in pages(self, resource, query, namespace=namespace):
+            found += [{**typed, **item} for item in page.get("items") or ()]
+        return found
+
+    async def json_patch(
+        self, target: Reference, operations: Sequence[Object], manager: str, *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """JSON patch (RFC 6902) by the field manager `manager`; a test that fails is an Invalid."""
+        return await self._patch(target, operations, _JSON_PATCH, _query(manager, dry_run))
+
+    async def merge_patch(
+        self, target: Reference, patch: Object, manager: str, *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """JSON merge patch (RFC 7386); with a resourceVersion in the reference it is a Conflict if somebody
+        was faster.
+        """
+        if target.resource_version:
+            metadata = {**patch.get("metadata", {}), "resourceVersion": target.resource_version}
+            patch = {**patch, "metadata": metadata}
+        return await self._patch(target, patch, _MERGE, _query(manager, dry_run))
+
+    async def try_create(self, obj: Object) -> dict[str, Any]:
+        """What a create would store; nothing is stored."""
+        path = self._resources[obj["kind"]].path(obj["metadata"]["namespace"])
+        return await self._request("POST", path, body=obj, query=_strict("kubectl"))
+
+    async def try_merge(self, target: Reference, patch: Object) -> dict[str, Any]:
+        """What a merge patch would store; nothing is stored."""
+        return await self._patch(target, patch, _MERGE, _strict("kubectl"))
+
+    async def try_apply(self, intent: Object, *, force: bool) -> dict[str, Any]:
+        """What `kubectl apply --server-side` would store; nothing is stored."""
+        query = {**_strict("kubectl"), "force": "true" if force else "false"}
+        return await self._patch(Reference.to(intent), intent, _APPLY, query)
+
+    async def _patch(
+        self, target: Reference, body: Any, content_type: str, query: Mapping[str, str]
+    ) -> dict[str, Any]:
+        path = self._resources[target.kind].path(target.namespace, target.name)
+        headers = {"Content-Type": content_type}
+        return await self._request("PATCH", path, body=body, query=query, headers=headers)
+
+
+def _query(manager: str, dry_run: bool) -> dict[str, str]:
+    return {"fieldManager": manager, **({"dryRun": "All"} if dry_run else {})}
+
+
+def _strict(manager: str) -> dict[str, str]:
+    """As kubectl applies: a field that nobody knows is an error, not a shrug."""
+    return {**_query(manager, dry_run=True), "fieldValidation": "Strict"}

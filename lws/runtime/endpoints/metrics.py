@@ -1,0 +1,460 @@
+"""Metrics of the process: upstream's series under the same names, and our own. Series of sets are in
+`workloads.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Metric,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from lws.runtime.endpoints.workloads import PassKey, Workloads
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyState:
+    """A state that keys of a kind can be in, and the gauge that counts them. word: the name of the state in
+    plans.
+    """
+
+    kind: str
+    word: str
+    series: str
+    documentation: str
+
+
+class Metrics:
+    """Every series of the process. is_each_set_shown: False shows only sums over all sets of a kind."""
+
+    def __init__(self, is_each_set_shown: bool = True) -> None:
+        # Upstream has no `_created` series.
+        disable_created_metrics()
+        registry = self._registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        GCCollector(registry=registry)
+        self.passes = PassSeries(registry)
+        self.queue = QueueSeries(registry)
+        self.reviews = ReviewSeries(registry)
+        self.process = ProcessSeries(registry)
+        self.workloads = Workloads(registry, is_each_set_shown)
+        self._standings: dict[KeyState, Gauge] = {}
+        self._stuck_pods = Gauge(
+            "lws_pods_held_by_lost_nodes",
+            "Pods that cannot go because the node that would end them is lost.",
+            registry=registry,
+        )
+        self._forced = Counter(
+            "lws_pods_deleted_by_force",
+            "Pods deleted without waiting for their node.",
+            registry=registry,
+        )
+
+    def observe_stuck_pods(self, pods: int) -> None:
+        """Set the number of pods that lost nodes hold, over all groups."""
+        self._stuck_pods.set(pods)
+
+    def count(self, standings: Iterable[KeyState]) -> None:
+        """Add a gauge for each state; existing gauges are kept."""
+        for standing in standings:
+            if standing not in self._standings:
+                self._standings[standing] = Gauge(
+                    standing.series, standing.documentation, registry=self._registry
+                )
+
+    def observe_standings(self, keys: Mapping[tuple[str, str], int]) -> None:
+        """Set the number of keys in each state, by kind and word."""
+        for standing, gauge in self._standings.items():
+            gauge.set(keys.get((standing.kind, standing.word), 0))
+
+    def observe_forced(self, pods: int) -> None:
+        """Count pods that were force-deleted."""
+        self._forced.inc(pods)
+
+    @property
+    def collectors(self) -> Iterable[Collector]:
+        """The sources of the series."""
+        return tuple(self._registry._collector_to_names)
+
+    def text(self) -> bytes:
+        """All series in the Prometheus text format."""
+        return generate_latest(self._registry)
+
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_RESULTS = ("success", "requeue_after", "requeue", "error")
+_BY_CONTROLLER = ("controller",)
+# Passes have no deadline and are always retried.
+_NEVER = {
+    "controller_runtime_terminal_reconcile_errors": "Passes that failed and are not tried again; always 0.",
+    "controller_runtime_reconcile_timeouts": "Passes that ran into a deadline of their own; always 0.",
+}
+
+
+# One per controller: looking up a label takes as long as counting.
+@dataclass(slots=True)
+class _Of:
+    """The series of one controller. results: by result. running: number of passes."""
+
+    results: dict[str, Counter]
+    errors: Counter
+    panics: Counter
+    seconds: Histogram
+    running: int = 0
+
+
+class PassSeries:
+    """Series about passes."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._by_controller: dict[str, _Of] = {}
+        self._results = Counter(
+            "controller_runtime_reconcile",
+            "Passes over objects by controller and result.",
+            ("controller", "result"),
+            registry=registry,
+        )
+
+        def counter(name: str, documentation: str) -> Counter:
+            return Counter(name, documentation, _BY_CONTROLLER, registry=registry)
+
+        def gauge(name: str, documentation: str) -> Gauge:
+            return Gauge(name, documentation, _BY_CONTROLLER, registry=registry)
+
+        self._errors = counter("controller_runtime_reconcile_errors", "Passes that failed.")
+        self._panics = counter("controller_runtime_reconcile_panics", "Passes that failed because of a bug.")
+        self._never = tuple(counter(name, documentation) for name, documentation in _NEVER.items())
+        self._seconds = Histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "Seconds per pass.",
+            _BY_CONTROLLER,
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self._most = gauge("controller_runtime_max_concurrent_reconciles", "Most passes at the same time.")
+        self._active = gauge("controller_runtime_active_workers", "Passes that are running.")
+
+    def serve(self, controllers: Iterable[str], at_once: int) -> None:
+        """Show the series of these controllers. at_once: maximum number of concurrent passes."""
+        for name in controllers:
+            self._most.labels(name).set(at_once)
+            self._of(name)
+
+    def begun(self, controller: str) -> None:
+        """A pass began."""
+        self._of(controller).running += 1
+
+    def ended(self, controller: str, result: str, seconds: float) -> None:
+        """A pass ended; result: one of upstream's results."""
+        series = self._of(controller)
+        series.running -= 1
+        series.results[result].inc()
+        series.seconds.observe(seconds)
+        if result == "error":
+            series.errors.inc()
+
+    def crashed(self, controller: str, seconds: float) -> None:
+        """A pass raised an unexpected exception."""
+        self._of(controller).panics.inc()
+        self.ended(controller, "error", seconds)
+
+    def _of(self, controller: str) -> _Of:
+        existing = self._by_controller.get(controller)
+        if existing is not None:
+            return existing
+        for counter in self._never:
+            counter.labels(controller)
+        series = _Of(
+            results={result: self._results.labels(controller, result) for result in _RESULTS},
+            errors=self._errors.labels(controller),
+            panics=self._panics.labels(controller),
+            seconds=self._seconds.labels(controller),
+        )
+        self._active.labels(controller).set_function(lambda: series.running)
+        self._by_controller[controller] = series
+        return series
+
+
+Ages = Callable[[], Mapping[str, float]]
+"""Seconds since each stream was last heard, by name."""
+
+Expiry = Callable[[], datetime | None]
+"""When a certificate expires; None while there is none."""
+
+
+class ProcessSeries(Collector):
+    """Series about the process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._leading = Gauge(
+            "leader_election_master_status",
+            "1 while this process holds the Lease.",
+            ("name",),
+            registry=registry,
+        )
+        self._requests = Counter(
+            "rest_client_requests",
+            "Requests to the API server by HTTP status.",
+            ("code", "method", "host"),
+            registry=registry,
+        )
+        self._build = Gauge(
+            "lws_build_info",
+            "1, with the version of the manager, the commit it was built from, and that of Python.",
+            ("version", "git_commit", "python_version"),
+            registry=registry,
+        )
+        self._reads = Counter(
+            "certwatcher_read_certificate", "Times that a serving certificate was read.", registry=registry
+        )
+        self._bad_reads = Counter(
+            "certwatcher_read_certificate_errors",
+            "Times that a serving certificate could not be read or used.",
+            registry=registry,
+        )
+        self._ages: Ages = dict
+        self._expiries: dict[str, Expiry] = {}
+        registry.register(self)
+
+    def leading(self, lease: str, leading: bool) -> None:
+        """The Lease was gained or lost."""
+        self._leading.labels(lease).set(1 if leading else 0)
+
+    def requested(self, host: str, method: str, code: int) -> None:
+        """The API server answered."""
+        self._requests.labels(str(code), method, host).inc()
+
+    def built(self, version: str, commit: str, python: str) -> None:
+        """Set the build information."""
+        self._build.labels(version, commit, python).set(1)
+
+    def certificate_read(self, is_good: bool) -> None:
+        """A serving certificate was read, or could not be."""
+        self._reads.inc()
+        if not is_good:
+            self._bad_reads.inc()
+
+    def watch_streams(self, ages: Ages) -> None:
+        """Show the age of each stream, replacing the former streams."""
+        self._ages = ages
+
+    def watch_certificate(self, name: str, expiry: Expiry) -> None:
+        """Show when this certificate expires, once there is one."""
+        self._expiries[name] = expiry
+
+    def describe(self) -> Iterable[Metric]:
+        return self._families()
+
+    def collect(self) -> Iterable[Metric]:
+        ages, expiries = self._families()
+        for stream, age in self._ages().items():
+            ages.add_metric([stream], age)
+        for name, expiry in self._expiries.items():
+            ends = expiry()
+            if ends is not None:
+                expiries.add_metric([name], ends.timestamp())
+        return ages, expiries
+
+    def _families(self) -> tuple[GaugeMetricFamily, GaugeMetricFamily]:
+        return (
+            GaugeMetricFamily(
+                "lws_cache_age_seconds",
+                "Seconds since the stream of one kind of objects was last heard; a quiet one is heard about "
+                "once a minute.",
+                labels=("stream",),
+            ),
+            GaugeMetricFamily(
+                "lws_certificate_expiry_timestamp_seconds",
+                "When the serving certificate ends, in seconds since 1970.",
+                labels=("certificate",),
+            ),
+        )
+
+
+DECISIONS = ("allowed", "denied", "failed")
+"""Results of a review. failed: not decided, because of a bug, because the manager was not ready, or because
+the review was for another webhook.
+"""
+
+
+class ReviewSeries:
+    """Series about reviews."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "controller_runtime_webhook_requests",
+            "Admission reviews by HTTP status.",
+            ("webhook", "code"),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "controller_runtime_webhook_latency_seconds",
+            "Seconds per admission review.",
+            ("webhook",),
+            registry=registry,
+        )
+        self._in_flight = Gauge(
+            "controller_runtime_webhook_requests_in_flight",
+            "Admission reviews that are being answered.",
+            ("webhook",),
+            registry=registry,
+        )
+        self._panics = Counter(
+            "controller_runtime_webhook_panics",
+            "Admission reviews that failed because of a bug.",
+            registry=registry,
+        )
+        self._conversion_panics = Counter(
+            "controller_runtime_conversion_webhook_panics",
+            "Conversions that failed because of a bug; always 0, there are no conversions.",
+            registry=registry,
+        )
+        self._decisions = Counter(
+            "lws_webhook_decisions",
+            "Admission reviews by what was decided.",
+            ("webhook", "decision"),
+            registry=registry,
+        )
+
+    def serve(self, webhooks: Iterable[str], in_flight: Callable[[str], int]) -> None:
+        """Show the series of these webhooks. in_flight: number of reviews of a webhook being answered; called
+        on each scrape.
+        """
+        for webhook in webhooks:
+            path = f"/{webhook}"
+            for code in ("200", "500"):
+                self._requests.labels(path, code)
+            for decision in DECISIONS:
+                self._decisions.labels(path, decision)
+            self._seconds.labels(path)
+            self._in_flight.labels(path).set_function(_counting(in_flight, webhook))
+
+    def answered(self, webhook: str, code: int, seconds: float, decision: str) -> None:
+        """Count a request that was answered with this HTTP status. webhook: empty for an unknown path.
+        decision: one of `DECISIONS`; empty if the request was no review.
+        """
+        path = f"/{webhook}"
+        self._requests.labels(path, str(code)).inc()
+        self._seconds.labels(path).observe(seconds)
+        if decision:
+            self._decisions.labels(path, decision).inc()
+        # If the manager is not ready, the status is a different one.
+        if (code, decision) == (200, "failed"):
+            self._panics.inc()
+
+
+def _counting(in_flight: Callable[[str], int], webhook: str) -> Callable[[], float]:
+    return lambda: float(in_flight(webhook))
+
+
+_LABELS = ("name", "controller")
+# From 10 ns to 1000 s, as upstream.
+_QUEUE_BUCKETS = tuple(10.0 ** (power - 8) for power in range(12))
+
+
+@dataclass(slots=True)
+class _Queue:
+    adds: Counter
+    retries: Counter
+    waited: Histogram
+    worked: Histogram
+    due: dict[PassKey, float] = field(default_factory=dict)
+    running: dict[PassKey, float] = field(default_factory=dict)
+
+
+class QueueSeries:
+    """Series about the queue. Calls for a key of a kind that is not served are an error."""
+
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._queues: dict[str, _Queue] = {}
+        self._of_kind: dict[str, _Queue] = {}
+
+        def gauge(name: str, documentation: str, *further: str) -> Gauge:
+            return Gauge(name, documentation, (*_LABELS, *further), registry=registry)
+
+        def counter(name: str, documentation: str) -> Counter:
+            return Counter(name, documentation, _LABELS, registry=registry)
+
+        def histogram(name: str, documentation: str) -> Histogram:
+            return Histogram(name, documentation, _LABELS, buckets=_QUEUE_BUCKETS, registry=registry)
+
+        self._depth = gauge("workqueue_depth", "Keys whose pass is due and has not begun.", "priority")
+        self._adds = counter("workqueue_adds", "Keys whose pass became due.")
+        self._retries = counter("workqueue_retries", "Keys that are tried again because their pass failed.")
+        self._waited = histogram(
+            "workqueue_queue_duration_seconds", "Seconds from when a pass was due until it began."
+        )
+        self._worked = histogram("workqueue_work_duration_seconds", "Seconds that a pass over a key took.")
+        self._unfinished = gauge(
+            "workqueue_unfinished_work_seconds", "Seconds that the running passes have taken, all together."
+        )
+        self._longest = gauge(
+            "workqueue_longest_running_processor_seconds", "Seconds that the longest running pass has taken."
+        )
+
+    def serve(self, controllers: Mapping[str, str]) -> None:
+        """Show the series of these controllers. controllers: by kind of key."""
+        self._of_kind = {kind: self._of(name) for kind, name in controllers.items()}
+
+    def due(self, key: PassKey) -> None:
+        """A pass is due and begins once a slot is free."""
+        queue = self._of_kind[key.kind]
+        queue.adds.inc()
+        queue.due[key] = self._clock()
+
+    def begun(self, key: PassKey) -> None:
+        """The pass begins."""
+        queue, now = self._of_kind[key.kind], self._clock()
+        queue.waited.observe(now - queue.due.pop(key, now))
+        queue.running[key] = now
+
+    def dropped(self, key: PassKey) -> None:
+        """No pass runs over a key that was due."""
+        self._of_kind[key.kind].due.pop(key, None)
+
+    def ended(self, key: PassKey) -> None:
+        """The pass has ended."""
+        queue, now = self._of_kind[key.kind], self._clock()
+        queue.worked.observe(now - queue.running.pop(key, now))
+
+    def retried(self, key: PassKey) -> None:
+        """The pass failed and will be retried."""
+        self._of_kind[key.kind].retries.inc()
+
+    def _of(self, controller: str) -> _Queue:
+        if controller in self._queues:
+            return self._queues[controller]
+        labels = (controller, controller)
+        queue = self._queues[controller] = _Queue(
+            self._adds.labels(*labels),
+            self._retries.labels(*labels),
+            self._waited.labels(*labels),
+            self._worked.labels(*labels),
+        )
+        self._depth.labels(*labels, "").set_function(lambda: len(queue.due))
+        self._unfinished.labels(*labels).set_function(lambda: sum(self._ages(queue)))
+        self._longest.labels(*labels).set_function(lambda: max(self._ages(queue), default=0.0))
+        return queue
+
+    def _ages(self, queue: _Queue) -> list[float]:
+        now = self._clock()
+        return [now - began for began in queue.running.values()]

@@ -1,0 +1,95 @@
+"""Serve /metrics over HTTPS. The API server verifies the bearer token of each client: 401, 403, 429 or 500
+otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aiohttp import web
+
+from lws import timing
+from lws.runtime.certificates.directory import CertificateDirectory
+from lws.runtime.certificates.serving_certificate import Certificates, expiry, renewed
+from lws.runtime.client.authorization import Authorizer
+from lws.runtime.endpoints.metrics import CONTENT_TYPE, Metrics
+from lws.runtime.endpoints.plain_server import split_address
+from lws.runtime.endpoints.tls import ServerTls, TlsPolicy
+from lws.runtime.endpoints.tls_port import TlsPort, served_by
+
+log = logging.getLogger(__name__)
+
+CERTIFICATES = Path("/tmp/k8s-metrics-server/serving-certs")
+"""Mount path of cert-manager's certificate for the metrics; without one, a self-signed one is created."""
+
+_PATH = "/metrics"
+_MOST_CALLERS = 16
+_REFUSALS = {401: "Unauthorized", 403: "Forbidden", 429: "Too Many Requests"}
+
+
+class MetricsServer:
+    """Serves /metrics on `host:port` until cancelled."""
+
+    def __init__(self, address: str, policy: TlsPolicy, metrics: Metrics, authorizer: Authorizer) -> None:
+        self._host, self._port = split_address(address)
+        self._tls = ServerTls(policy)
+        self._metrics = metrics
+        self._authorizer = authorizer
+        self._own = Certificates()
+        self._supplier: CertificateDirectory | None = None
+        metrics.process.watch_certificate("metrics", self._expires)
+        self.bound = asyncio.Event()
+        self.port = 0
+
+    async def run(self, directory: Path = CERTIFICATES) -> None:
+        """Open the port and serve. Raises OSError if it cannot be opened."""
+        supplier = self._supplier = await self._supply(directory)
+        application = web.Application()
+        application.router.add_get(_PATH, self._serve)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=timing.ENDPOINTS_GRACE_SECONDS)
+        await runner.setup()
+        callers = TlsPort(served_by(runner), self._tls.context, _MOST_CALLERS)
+        try:
+            callers.open(self._host, self._port)
+            self.port = callers.port
+            self.bound.set()
+            log.info("metrics are served at %s:%d%s", self._host or "*", self.port, _PATH)
+            await (supplier.run() if supplier is not None else self._keep_own())
+        finally:
+            callers.close()
+            await runner.cleanup()
+
+    async def _supply(self, directory: Path) -> CertificateDirectory | None:
+        if (directory / "tls.crt").exists():
+            on_read = self._metrics.process.certificate_read
+            supplier = CertificateDirectory(directory, self._tls.install, on_read)
+            supplier.check()
+            return supplier
+        await self._renew_own()
+        return None
+
+    async def _keep_own(self) -> None:
+        while True:
+            await asyncio.sleep(timing.METRICS_CERTIFICATE_SECONDS)
+            await self._renew_own()
+
+    async def _renew_own(self) -> None:
+        renewal = await asyncio.to_thread(renewed, self._own, ("localhost",), datetime.now(UTC))
+        if renewal is not None:
+            self._own = renewal[0]
+            self._tls.install(self._own.server.certificate, self._own.server.key)
+
+    def _expires(self) -> datetime | None:
+        if self._supplier is not None:
+            return self._supplier.expires
+        return expiry(self._own.server.certificate) if self._own.server.certificate else None
+
+    async def _serve(self, request: web.Request) -> web.Response:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        status = await self._authorizer.status(token.strip() if scheme.lower() == "bearer" else "", _PATH)
+        if status != 200:
+            return web.Response(status=status, text=_REFUSALS.get(status, "Error"))
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})

@@ -1,0 +1,302 @@
+"""Metrics of workloads, individually or summed up.
+
+In: figures of passes, tallies of writes, and the series of each kind of workload. Out: series that exist
+while their workload exists and this process acts on it; durations of rollouts and group starts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, Histogram, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from lws.kube.conditions import moment_of
+from lws.runtime.figures import ROLLING, Figures, Tally
+
+
+class PassKey(Hashable, Protocol):
+    """Identifies a pass. kind: of pass."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+
+REVISION_CHANGES, ROLLOUT_START, LAST_START = "revision changes", "rollout start", "last start"
+"""Words of values that are computed here: number of changes of the target revision, start of the current
+rollout, and start duration in seconds of the group that became ready last.
+"""
+
+_STARTS = (1, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
+_ROLLOUTS = (10, 30, 60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
+_NAMESPACE = "namespace"
+# Words whose values cannot be summed.
+_OF_ONE = frozenset({ROLLOUT_START, LAST_START})
+
+_REMEMBERED = 1_000
+"""Number of deleted workloads for which running passes may still report."""
+
+_Owner = tuple[str, str, str]
+"""Kind, namespace and name of a workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSeries:
+    """One series of a kind of workload. word: its name in figures and tallies. label: an additional label.
+    values: all its values; empty if users choose them.
+    """
+
+    kind: str
+    word: str
+    series: str
+    documentation: str
+    label: str = ""
+    values: tuple[str, ...] = ()
+    is_counter: bool = False
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of its labels."""
+        return (_NAMESPACE, self.kind.lower(), *((self.label,) if self.label else ()))
+
+
+@dataclass(slots=True)
+class _Record:
+    """State of one workload. known: leader pods whose start is measured already or cannot be measured."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    own: Figures | None = None
+    parts: dict[PassKey, Figures] = field(default_factory=dict)
+    revision: str = ""
+    rolling_since: float | None = None
+    last_start: float | None = None
+    known: set[str] = field(default_factory=set)
+
+
+class Workloads(Collector):
+    """is_each_shown: False sums up all workloads of a kind under empty labels."""
+
+    def __init__(
+        self, registry: CollectorRegistry, is_each_shown: bool = True, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._is_each_shown = is_each_shown
+        self._clock = clock
+        self._series: dict[str, WorkloadSeries] = {}
+        self._records: defaultdict[_Owner, _Record] = defaultdict(_Record)
+        self._owner_of: dict[PassKey, _Owner] = {}
+        # Parts of dropped workloads, so that they are not counted twice.
+        self._left: dict[PassKey, Figures] = {}
+        self._lately_gone: dict[_Owner, None] = {}
+        # By kind: counts of deleted workloads. A sum that decreases looks like a restart of the process.
+        self._of_gone: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+        self._starts = Histogram(
+            "lws_group_start_duration_seconds",
+            "Seconds from the creation of a leader pod until its group was ready for the first time.",
+            buckets=_STARTS,
+            registry=registry,
+        )
+        self._rollouts = Histogram(
+            "lws_rollout_duration_seconds",
+            "Seconds that rollouts took that came to their end.",
+            ("kind",),
+            buckets=_ROLLOUTS,
+            registry=registry,
+        )
+        registry.register(self)
+
+    def serve(self, series: Iterable[WorkloadSeries]) -> None:
+        """Show these series."""
+        for added in series:
+            self._series[added.series] = added
+            self._rollouts.labels(added.kind)
+
+    def observe(self, key: PassKey, figures: Figures | None) -> None:
+        """Record the figures of a pass. None: no figures of a part, or no change of a workload."""
+        if figures is None:
+            self._left.pop(key, None)
+            owner = self._owner_of.get(key)
+            if owner is not None and self._records[owner].parts.pop(key, None) is not None:
+                del self._owner_of[key]
+            return
+        owner = (figures.kind, key.namespace, figures.name)
+        if figures.name == key.name:
+            self._lately_gone.pop(owner, None)
+        elif owner in self._lately_gone:
+            return
+        self._owner_of[key] = owner
+        record = self._records[owner]
+        if figures.name == key.name:
+            self._observe_own(record, figures)
+            return
+        before = record.parts.get(key) or self._left.pop(key, None)
+        # New figures of a part are counted too.
+        record.counts.update(figures.numbers.keys() - (before.numbers.keys() if before is not None else ()))
+        record.parts[key] = figures
+
+    def count(self, namespace: str, tallies: Iterable[Tally]) -> None:
+        """Count writes in this namespace. Writes for a workload that was deleted meanwhile only count in
+        sums.
+        """
+        for tally in tallies:
+            owner = (tally.kind, namespace, tally.name)
+            is_late = owner in self._lately_gone
+            counts = self._of_gone[tally.kind] if is_late else self._records[owner].counts
+            counts[tally.word, tally.label] += 1
+
+    def count_for_others(self, tallies: Iterable[Tally]) -> None:
+        """Count writes for workloads that another process shows by now."""
+        for tally in tallies:
+            self._of_gone[tally.kind][tally.word, tally.label] += 1
+
+    def gone(self, key: PassKey) -> None:
+        """Drop a deleted workload or part."""
+        self._left.pop(key, None)
+        owner = self._owner_of.pop(key, None)
+        if owner is None:
+            return
+        if owner[2] == key.name:
+            record = self._records.pop(owner, _Record())
+            self._of_gone[owner[0]].update(record.counts)
+            for part in record.parts:
+                self._owner_of.pop(part, None)
+            self._lately_gone[owner] = None
+            if len(self._lately_gone) > _REMEMBERED:
+                del self._lately_gone[next(iter(self._lately_gone))]
+        else:
+            self._records[owner].parts.pop(key, None)
+
+    def forget(self, is_meant: Callable[[str], bool]) -> None:
+        """Drop the workloads of these namespaces: the process that leads them now shows them."""
+        for owner in [owner for owner in self._records if is_meant(owner[1])]:
+            record = self._records.pop(owner)
+            self._of_gone[owner[0]].update(record.counts)
+            self._left.update(record.parts)
+        for key in [key for key in self._owner_of if is_meant(key.namespace)]:
+            del self._owner_of[key]
+
+    def _observe_own(self, record: _Record, figures: Figures) -> None:
+        before, now = record.own, self._clock()
+        record.own = figures
+        if figures.revision:
+            record.counts[REVISION_CHANGES, ""] += record.revision not in ("", figures.revision)
+            record.revision = figures.revision
+        if figures.numbers.get((ROLLING, "")):
+            began = moment_of(figures.rolling_since)
+            record.rolling_since = began.timestamp() if began is not None else record.rolling_since or now
+        elif record.rolling_since is not None:
+            self._rollouts.labels(figures.kind).observe(max(0.0, now - record.rolling_since))
+            record.rolling_since = None
+        self._measure_starts(record, figures, is_first=before is None)
+
+    def _measure_starts(self, record: _Record, figures: Figures, is_first: bool) -> None:
+        """Groups that exist at the first observation are not measured: they may have been ready before."""
+        groups = figures.groups
+        if is_first:
+            record.known = {*groups}
+            return
+        record.known &= groups.keys()
+        for uid, created in groups.items():
+            moment = moment_of(created) if created and uid not in record.known else None
+            if moment is not None:
+                record.known.add(uid)
+                record.last_start = max(0.0, self._clock() - moment.timestamp())
+                self._starts.observe(record.last_start)
+
+    def describe(self) -> Iterable[Metric]:
+        return [_family(series) for series in self._series.values()]
+
+    def collect(self) -> Iterator[Metric]:
+        for series in self._series.values():
+            if not self._is_each_shown and series.word in _OF_ONE:
+                continue
+            family = _family(series)
+            for labels, value in self._samples(series):
+                family.add_metric(labels, value)
+            yield family
+
+    def _samples(self, series: WorkloadSeries) -> Iterable[tuple[tuple[str, ...], float]]:
+        samples = (
+            ((namespace, name, *label), value)
+            for (kind, namespace, name), record in self._records.items()
+            if kind == series.kind and record.own is not None
+            for label, value in _values(series, record).items()
+        )
+        if self._is_each_shown:
+            return samples
+        sums = dict.fromkeys((_place_in_sums(series, value) for value in series.values or ("",)), 0.0)
+        for labels, value in samples:
+            sums[_place_in_sums(series, *labels[2:])] += value
+        for (word, label), count in self._of_gone[series.kind].items() if series.is_counter else ():
+            if word == series.word:
+                sums[_place_in_sums(series, label)] += count
+        return sums.items()
+
+
+def series_of_rollouts(kind: str) -> tuple[WorkloadSeries, ...]:
+    """Series of every kind whose workloads have rollouts."""
+    start = f"lws_{kind.lower()}"
+    return (
+        WorkloadSeries(
+            kind,
+            ROLLING,
+            f"{start}_rollout_in_progress",
+            "1 while something is still on another revision than the wanted one, also where the rollout is "
+            "paused.",
+        ),
+        WorkloadSeries(
+            kind,
+            ROLLOUT_START,
+            f"{start}_rollout_start_timestamp_seconds",
+            "When the rollout that is under way began, in seconds since 1970; absent without one.",
+        ),
+        WorkloadSeries(
+            kind,
+            REVISION_CHANGES,
+            f"{start}_revision_changes_total",
+            "Times that another revision was wanted than before.",
+            is_counter=True,
+        ),
+    )
+
+
+def _family(series: WorkloadSeries) -> CounterMetricFamily | GaugeMetricFamily:
+    make = CounterMetricFamily if series.is_counter else GaugeMetricFamily
+    return make(series.series, series.documentation, labels=series.labels)
+
+
+def _place_in_sums(series: WorkloadSeries, label: str = "") -> tuple[str, ...]:
+    """Labels that users choose are left out of sums: they would create as many series as there are sets."""
+    further = (label if series.values else "",) if series.label else ()
+    return ("", "", *further)
+
+
+def _values(series: WorkloadSeries, record: _Record) -> Mapping[tuple[str, ...], float]:
+    """Values by additional label, if there is one."""
+    if series.word in _OF_ONE:
+        value = record.rolling_since if series.word == ROLLOUT_START else record.last_start
+        return {(): value} if value is not None else {}
+    values_by_label: dict[str, float] = dict.fromkeys(series.values or (() if series.label else ("",)), 0.0)
+    for word, label, value in _numbers(series, record):
+        if word == series.word:
+            values_by_label[label] = values_by_label.get(label, 0.0) + value
+    return {((label,) if series.label else ()): value for label, value in values_by_label.items()}
+
+
+def _numbers(series: WorkloadSeries, record: _Record) -> Iterator[tuple[str, str, float]]:
+    if series.is_counter:
+        yield from ((word, label, count) for (word, label), count in record.counts.items())
+        return
+    for figures in (record.own, *record.parts.values()):
+        if figures is not None:
+            yield from ((word, label, number) for (word, label), number in figures.numbers.items())

@@ -1,0 +1,322 @@
+"""Everything that caches the state of the cluster: streams, store, passes, elections. If that state is no
+longer valid, the manager discards the engine and builds another one, while webhooks and probes keep being
+served.
+
+In: Settings, a connection, the admission server. Out: passes, until a part fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from lws import timing
+from lws.config import Settings
+from lws.kube.metadata import uid_of
+from lws.runtime.actions import Object
+from lws.runtime.client.connection import Cluster, MayWrite
+from lws.runtime.client.rate_limit import renewal_rate
+from lws.runtime.endpoints.health import Check
+from lws.runtime.endpoints.metrics import Metrics
+from lws.runtime.endpoints.stream_liveness import Silence
+from lws.runtime.events import EventRecorder
+from lws.runtime.informer import Informer, Source
+from lws.runtime.keys import Key, Route
+from lws.runtime.leadership.election import Election, LeaseElection, Scope, Unelected, everywhere
+from lws.runtime.leadership.lease import Candidate, Lease, LeaseTimes
+from lws.runtime.leadership.shard_election import ShardElection
+from lws.runtime.leadership.takeover import Takeover
+from lws.runtime.lifecycle import cancel, first_end, start
+from lws.runtime.loop import Loop, Term, Terms
+from lws.runtime.operator import build_registry, build_settings, run_operator
+from lws.runtime.owner_locks import OwnerLocks
+from lws.runtime.queue import Queue
+from lws.runtime.registration import Parts, Registration, together
+from lws.runtime.rollback import Rollback
+from lws.runtime.store import Store
+from lws.runtime.watch import KopfStream, informers_of
+from lws.runtime.webhooks.dispatch import dispatching
+from lws.runtime.webhooks.serving import Serving
+
+log = logging.getLogger(__name__)
+
+_CONCURRENT_PASSES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an engine is built from and what outlives it. identity: holder identity in Leases. listen:
+    installs our signal handlers, after kopf has installed its own. registrations: kinds of workload to serve.
+    """
+
+    settings: Settings
+    cluster: Cluster
+    metrics: Metrics
+    serving: Serving
+    identity: str
+    listen: Callable[[], None]
+    registrations: tuple[Registration, ...]
+
+
+class Engine:
+    """Streams and passes over one history of the cluster. Call `start`, `ended` and `take_down`, in this
+    order.
+    """
+
+    def __init__(self, within: Surroundings) -> None:
+        cluster, metrics = within.cluster, within.metrics
+        self._within = within
+        self._kopf_stop = asyncio.Event()
+        self._rollback = Rollback()
+        self._election = self._stand()
+        # Events are not fenced by the time left of a Lease: no controller acts on them.
+        telling = cluster.fenced(self._may_write)
+        self._terms = Terms(self._begin, self._may_write)
+
+        self._queue = Queue(
+            self._work, timing.BURST_SECONDS, _CONCURRENT_PASSES, metrics.queue, self._acts_on
+        )
+        self._triggers = Triggers(self._queue, self._terms.route_of, self._terms.forget)
+        self._store = Store(
+            self._triggers.on_change, [table for each in within.registrations for table in each.reads]
+        )
+        source = Source(cluster, self._rollback)
+        self._turns = OwnerLocks()
+        self._recorders = [self._recorder_of(kind, telling) for kind in within.registrations]
+        self._controllers = [
+            kind.build(self._parts(source, recorder))
+            for kind, recorder in zip(within.registrations, self._recorders, strict=True)
+        ]
+        for controller in self._controllers:
+            self._triggers.add(controller.keys)
+        self._loop = self._loop_of(metrics)
+        workloads = [kind.workload for kind in within.registrations]
+        cluster.learn(*chain.from_iterable((kind.resource, *kind.children) for kind in workloads))
+        self._informers = informers_of(source, self._store, workloads)
+        self._kopf_streams = {
+            kind.resource.plural: KopfStream(source, self._store, kind.resource) for kind in workloads
+        }
+        self._takeover = Takeover(self._refresh, self._triggers.everything)
+        self._silence = Silence()
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._beside: set[asyncio.Task[None]] = set()
+        self._is_down = False
+
+    def start(self) -> None:
+        """Start to list and watch, to compete for Leases, and to act while they are held."""
+        self._silence.begin()
+        streams = self._kopf_streams.items()
+        self._tasks = [
+            *(start(f"watch {name}", informer.run()) for name, informer in self._informers.items()),
+            *(start(f"compare {name}", kopf.run(timing.COMPARE_SETS_SECONDS)) for name, kopf in streams),
+            *(start(name, run()) for kind in self._controllers for name, run in kind.tasks.items()),
+            *(start("events", recorder.run()) for recorder in self._recorders),
+            start("kopf", self._run_kopf()),
+            start("lead", self._lead()),
+            start("take over", self._takeover.run()),
+            start("resync", self._resync()),
+            start("the cluster as it was known", self._rollback.wait()),
+        ]
+
+    async def ended(self) -> None:
+        """Return once a part has ended. The end is logged; the caller needs another engine."""
+        await first_end(self._tasks, "all that was remembered of the cluster is listed anew")
+
+    async def take_down(self) -> None:
+        """Finish passes, write pending Events, release Leases, then close everything."""
+        is_finished = await self._finish()
+        # A pass that still waits for a response must not write while the next engine does.
+        self._is_down = True
+        # The renewal task must end before the release, or it would acquire the Leases again.
+        await cancel([task for task in self._tasks if task.get_name() == "lead"])
+        if is_finished and not self._within.cluster.may_arrive(everywhere):
+            await self._election.release()
+        else:
+            # No other manager may list before the last write has arrived or was abandoned.
+            log.warning("the API server is slow: a write may still arrive, so Leases are left to run out")
+        self._kopf_stop.set()
+        kopf_tasks = [task for task in self._tasks if task.get_name() == "kopf"]
+        if kopf_tasks:
+            await asyncio.wait(kopf_tasks, timeout=timing.FAREWELL_SECONDS)
+        await cancel([*self._tasks, *self._beside])
+        self._tasks = []
+        self._loop.forget(everywhere)
+
+    async def _finish(self) -> bool:
+        """Report whether every pass ended in time."""
+        try:
+            await asyncio.wait_for(self._queue.drain(), timing.DRAIN_SECONDS)
+        except TimeoutError:
+            return False
+        try:
+            drained = asyncio.gather(*(recorder.drain() for recorder in self._recorders))
+            await asyncio.wait_for(drained, timing.FAREWELL_SECONDS)
+        except TimeoutError:
+            log.warning("the API server is slow: not every Event was written")
+        return True
+
+    def wrong(self) -> dict[str, Check]:
+        """Checks for the liveness probe, by stream."""
+        checks = {name: self._silence.check(stream) for name, stream in self._streams().items()}
+        for controller in self._controllers:
+            checks |= controller.checks
+        return checks
+
+    def queued(self) -> dict[str, int]:
+        """Number of keys by state: `Queue.counts`."""
+        return self._queue.counts()
+
+    def cached(self) -> dict[str, int]:
+        """Number of stored objects by kind."""
+        return self._store.sizes()
+
+    def not_listed(self) -> str | None:
+        """Kinds that are not listed yet, for the readiness probe."""
+        missing = [name for name, stream in self._streams().items() if not stream.listed.is_set()]
+        return f"not listed yet: {', '.join(missing)}" if missing else None
+
+    def _streams(self) -> dict[str, Informer | KopfStream]:
+        return {**self._informers, **self._kopf_streams}
+
+    def _loop_of(self, metrics: Metrics) -> Loop:
+        for registration in self._within.registrations:
+            metrics.count(registration.standings)
+            metrics.workloads.serve(registration.series)
+        passes = self._begin(self._may_write).passes
+        controllers = {kind: of_kind.label for kind, of_kind in passes.items()}
+        metrics.passes.serve(controllers.values(), _CONCURRENT_PASSES)
+        metrics.queue.serve(controllers)
+        metrics.process.watch_streams(self._ages)
+        return Loop(self._terms.passes_over, metrics)
+
+    def _ages(self) -> dict[str, float]:
+        return {name: stream.silent_for for name, stream in self._streams().items()}
+
+    def _recorder_of(self, registration: Registration, cluster: Cluster) -> EventRecorder:
+        reporter = registration.reporter
+        return EventRecorder(cluster, reporter, f"{reporter}-{socket.gethostname()}")
+
+    def _parts(self, source: Source, recorder: EventRecorder) -> Parts:
+        settings, wake, add = self._within.settings, self._triggers.everything, self._queue.add
+        return Parts(settings, source, self._store, recorder, add, wake, self._turns, self._start_beside)
+
+    def _begin(self, may_write: MayWrite) -> Term:
+        cluster = self._within.cluster.fenced(may_write, self._election.time_left)
+        return together([controller.begin(cluster) for controller in self._controllers])
+
+    def _start_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a background task that ends by itself; the engine continues if it fails."""
+        task = start("beside passes", work)
+        self._beside.add(task)
+        task.add_done_callback(self._end_beside)
+
+    def _end_beside(self, task: asyncio.Task[None]) -> None:
+        self._beside.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("work beside the passes has failed", exc_info=error)
+
+    def _stand(self) -> Election:
+        settings, cluster, who = self._within.settings, self._within.cluster, self._within.identity
+        election, tell = settings.leader_election, self._within.metrics.process.leading
+        times = LeaseTimes(election.lease_duration, election.renew_deadline, election.retry_period)
+        if not election.enabled:
+            return Unelected(election.resource_name, tell)
+        # A burst of other writes must not make a renewal wait until the Lease is lost.
+        cluster = cluster.paced(renewal_rate(election.shards, election.retry_period))
+        candidate = Candidate(settings.namespace, election.resource_name, who, times, rollback=self._rollback)
+        if election.shards == 1:
+            return LeaseElection(Lease(cluster, candidate), tell)
+        return ShardElection(cluster, candidate, election.shards, tell, self._is_idle)
+
+    def _may_write(self, namespace: str) -> bool:
+        is_over = self._is_down or self._rollback.is_noticed
+        return not is_over and self._election.may_write(namespace)
+
+    def _acts_on(self, key: Key) -> bool:
+        namespace = key.namespace
+        return self._election.acts_on(namespace) and self._takeover.is_done(namespace)
+
+    async def _run_kopf(self) -> None:
+        within, server = self._within, self._within.serving.server
+        reviewing = within.settings if server is not None else None
+        registry = build_registry(within.cluster, self._store, within.registrations, reviewing)
+        reviews = dispatching(server, registry) if server is not None else None
+        await run_operator(registry, build_settings(reviews), self._kopf_stop, within.listen)
+
+    async def _lead(self) -> None:
+        """Compete for Leases once every stream has listed and every controller is ready."""
+        await asyncio.gather(*(controller.known() for controller in self._controllers))
+        await asyncio.gather(*(stream.listed.wait() for stream in self._streams().values()))
+        self._queue.open()
+        await self._election.run(self._gain, self._stand_back)
+
+    async def _refresh(self) -> None:
+        await asyncio.gather(*(part.refresh() for part in (*self._streams().values(), *self._controllers)))
+
+    def _gain(self, scope: Scope) -> None:
+        self._terms.begin(scope)
+        self._takeover.gain(scope)
+
+    def _stand_back(self, scope: Scope) -> None:
+        self._terms.end(scope)
+        self._queue.shed()
+        for recorder in self._recorders:
+            recorder.hurry()
+        self._loop.forget(scope)
+
+    def _is_idle(self, scope: Scope) -> bool:
+        is_running = self._queue.is_running(lambda key: scope(key.namespace))
+        return not is_running and not self._within.cluster.may_arrive(scope)
+
+    async def _resync(self) -> None:
+        """Enqueue everything at intervals: a missed event costs time, never correctness."""
+        while True:
+            await asyncio.sleep(timing.RESYNC_SECONDS)
+            self._triggers.everything()
+
+    async def _work(self, key: Any) -> Any:
+        return await self._loop.work(key)
+
+
+class Triggers:
+    """Puts keys into a queue. route_of: the route of a changed object, or None. forget: called with each
+    deleted object.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        route_of: Callable[[Object], Route | None],
+        forget: Callable[[Object], None] = lambda obj: None,
+    ) -> None:
+        self._queue = queue
+        self._route_of = route_of
+        self._forget = forget
+        self._keys: list[Callable[[Scope], Iterable[Key]]] = []
+
+    def add(self, keys: Callable[[Scope], Iterable[Key]]) -> None:
+        """Add the keys of a controller. keys: all keys of some namespaces."""
+        self._keys.append(keys)
+
+    def on_change(self, before: Object | None, after: Object | None) -> None:
+        """Enqueue the keys that a change of an object concerns."""
+        obj = after if after is not None else before
+        if obj is None:
+            return
+        if before is not None and (after is None or uid_of(after) != uid_of(before)):
+            self._forget(before)
+        route = self._route_of(obj)
+        if route is not None:
+            for key, within in route(before, after):
+                self._queue.add(key, within)
+
+    def everything(self, scope: Scope = everywhere) -> None:
+        """Enqueue every key of these namespaces."""
+        for keys in self._keys:
+            for key in keys(scope):
+                self._queue.add(key)

@@ -1,0 +1,318 @@
+"""How users hear from us: Kubernetes Events (events.k8s.io/v1), in the background, repeated ones counted.
+
+In: `Announce`s. Out: one Event each, or one more in the series of an equal one. An Event that cannot be
+written is logged and forgotten: it never holds a pass. Of a hundred groups that do the same a few have an
+Event each, and the others one together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from lws import timing
+from lws.kube.names import parent_and_ordinal
+from lws.runtime.actions import Announce, Reference
+from lws.runtime.client.connection import Cluster
+from lws.runtime.errors import ClusterError, NotFound
+
+log = logging.getLogger(__name__)
+
+
+_REMEMBERED = 4096
+_WAITING = 2000
+_NOTE_BYTES = 1024
+
+
+@dataclass(slots=True)
+class _Series:
+    """What we remember of an Event: where it is and how often it was repeated."""
+
+    target: Reference
+    count: int
+    last_at: float
+    written_at: float
+
+
+class EventRecorder:
+    """Writes Events one after the other; `announce` never waits. reporter, instance: the kind of controller
+    that they come from, and this one of it.
+    """
+
+    def __init__(
+        self, cluster: Cluster, reporter: str, instance: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._cluster = cluster
+        self._reporter = reporter
+        self._instance = instance
+        self._clock = clock
+        self._waiting: asyncio.Queue[Announce] = asyncio.Queue(_WAITING)
+        self._known: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
+        self._windows: dict[FoldKey, Window] = {}
+        self._sent: OrderedDict[tuple[Any, ...], None] = OrderedDict()
+
+    def announce(self, announce: Announce) -> None:
+        """Have an Event written soon; when too many wait already, this one is only logged."""
+        if announce.once and not self._is_news(announce):
+            return
+        log.info("%s %s: %s", announce.regarding, announce.reason, announce.note)
+        if announce.ends:
+            self._write_all_about(announce.regarding)
+        key = fold_key(announce)
+        if key is None:
+            self._enqueue(announce)
+            return
+        window = self._windows.get(key)
+        if window is None or window.is_over(self._clock()):
+            window = self._windows[key] = Window(self._clock())
+            self._later(timing.EVENT_WINDOW_SECONDS, self._close, key, window)
+        if window.goes_alone(announce):
+            self._enqueue(announce)
+        elif window.due_in is not None:
+            self._later(window.due_in, self._write_together, window)
+
+    def _is_news(self, announce: Announce) -> bool:
+        identity = _identity(announce)
+        is_news = identity not in self._sent
+        self._sent[identity] = None
+        self._sent.move_to_end(identity)
+        if len(self._sent) > _REMEMBERED:
+            self._sent.popitem(last=False)
+        return is_news
+
+    def _later(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:
+        asyncio.get_running_loop().call_later(seconds, call, *arguments)
+
+    def _close(self, key: FoldKey, window: Window) -> None:
+        if self._windows.get(key) is not window:
+            return
+        if window.is_over(self._clock()):
+            del self._windows[key]
+        else:
+            self._later(timing.EVENT_WINDOW_SECONDS, self._close, key, window)
+
+    def _write_together(self, window: Window) -> None:
+        # Nothing where it was drained meanwhile.
+        if (announce := window.take(self._clock())) is not None:
+            self._enqueue(announce)
+
+    def _write_all_about(self, regarding: Reference) -> None:
+        for key, window in self._windows.items():
+            if key[0] == about(regarding):
+                self._write_together(window)
+
+    def _enqueue(self, announce: Announce) -> None:
+        try:
+            self._waiting.put_nowait(announce)
+        except asyncio.QueueFull:
+            log.warning("too many Events wait to be written, left out: %s", announce.note)
+
+    async def run(self) -> None:
+        """Write what is announced, for ever."""
+        while True:
+            announce = await self._waiting.get()
+            try:
+                await self._write(announce)
+            except ClusterError as error:
+                log.debug("Event about %s not written: %s", announce.regarding, error.message)
+            finally:
+                self._waiting.task_done()
+
+    def hurry(self) -> None:
+        """Write soon what waits for more of its kind: it may be too late for that later."""
+        for window in self._windows.values():
+            self._write_together(window)
+
+    async def drain(self) -> None:
+        """Wait until all that was announced is written."""
+        self.hurry()
+        await self._waiting.join()
+
+    async def _write(self, announce: Announce) -> None:
+        now = self._clock()
+        identity = _identity(announce)
+        series = self._known.get(identity)
+        if series is not None and now - series.last_at < timing.SERIES_SECONDS:
+            series.count += 1
+            series.last_at = now
+            self._known.move_to_end(identity)
+            if series.count > 2 and now - series.written_at < timing.SERIES_WRITE_SECONDS:
+                return
+            series.written_at = now
+            patch = {"series": {"count": series.count, "lastObservedTime": _now()}}
+            try:
+                await self._cluster.merge(series.target, patch)
+                return
+            except NotFound:
+                # It expired, or somebody cleared the list: what goes on must be seen again.
+                log.debug("Event %s is gone, a new one begins", series.target)
+        created = await self._cluster.create(self._build(announce))
+        self._known[identity] = _Series(Reference.to(created), 1, now, now)
+        self._known.move_to_end(identity)
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+
+    def _build(self, announce: Announce) -> dict[str, Any]:
+        regarding = announce.regarding
+        event: dict[str, Any] = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{regarding.name}.{time.time_ns():x}",
+                "namespace": regarding.namespace or "default",
+            },
+            "eventTime": _now(),
+            "reportingController": self._reporter,
+            "reportingInstance": self._instance,
+            "type": announce.type,
+            "reason": announce.reason,
+            "action": announce.action,
+            "note": announce.note.encode()[:_NOTE_BYTES].decode(errors="ignore"),
+            "regarding": _object_reference(regarding),
+        }
+        if announce.related is not None:
+            event["related"] = _object_reference(announce.related)
+        return event
+
+
+def _identity(announce: Announce) -> tuple[Any, ...]:
+    related = announce.related
+    return (
+        about(announce.regarding),
+        announce.type,
+        announce.reason,
+        announce.action,
+        announce.note,
+        (related.kind, related.name, related.uid) if related else None,
+    )
+
+
+def _object_reference(reference: Reference) -> dict[str, str]:
+    fields = {
+        "apiVersion": reference.api_version,
+        "kind": reference.kind,
+        "namespace": reference.namespace,
+        "name": reference.name,
+        "uid": reference.uid,
+        "resourceVersion": reference.resource_version,
+    }
+    return {key: value for key, value in fields.items() if value}
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+FoldKey = tuple[str, ...]
+"""What Events are about, then what is the same of all that are told together."""
+
+FEW = 9
+"""Groups that have an Event each in a window, in the words of the original."""
+
+_RUNS = 10
+_NO_PARENT = ""
+
+
+@dataclass(slots=True)
+class Window:
+    """Events of one key that come close together. since: seconds on a clock that does not go back.
+
+    It ends when nothing was gathered for its length: many groups that take long are one matter.
+    """
+
+    since: float
+    _alone: set[str] = field(default_factory=set)
+    _gathered: list[Announce] = field(default_factory=list)
+    _wait: float = timing.EVENT_FOLD.first
+
+    def is_over(self, now: float) -> bool:
+        """The next Event of this key begins a new one."""
+        return not self._gathered and now - self.since >= timing.EVENT_WINDOW_SECONDS
+
+    def goes_alone(self, announce: Announce) -> bool:
+        """True for the Events of a few groups; from the tenth group on they are gathered, or all."""
+        fold = announce.fold
+        if fold is not None and not fold.waits and len(self._alone | {fold.member}) <= FEW:
+            self._alone.add(fold.member)
+            return True
+        self._gathered.append(announce)
+        return False
+
+    @property
+    def due_in(self) -> float | None:
+        """Seconds until the gathered ones are due, right after the first of them; else None."""
+        return self._wait if len(self._gathered) == 1 else None
+
+    def take(self, now: float) -> Announce | None:
+        """What the gathered ones say together; None where there are none."""
+        gathered, self._gathered = self._gathered, []
+        if not gathered:
+            return None
+        self.since, self._wait = now, timing.EVENT_FOLD.following(self._wait)
+        return folded(gathered)
+
+
+def about(regarding: Reference) -> str:
+    """Equal for all versions of an object."""
+    return regarding.uid or str(regarding)
+
+
+def fold_key(announce: Announce) -> FoldKey | None:
+    """Equal for Events that can be told as one; None for one that is always told alone."""
+    if announce.fold is None:
+        return None
+    what = announce.type, announce.reason, announce.action, announce.fold.template
+    return about(announce.regarding), *what
+
+
+def folded(announces: Sequence[Announce]) -> Announce:
+    """One Event for Events of one key, in any order, at least one of them."""
+    last = announces[-1]
+    folds = [each.fold for each in announces if each.fold is not None]
+    names = {each.member for each in folds}
+    changes = [(each.member, *each.change) for each in folds if each.change is not None]
+    if last.fold is None or (len(names) == 1 and len(changes) < 2):
+        return last
+    said = changed(changes) if changes else listed(names)
+    # Of several no single object is meant any more.
+    related = last.related if len(names) == 1 else last.fold.related
+    return replace(last, note=last.fold.template.format(said), related=related)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names by their ordinals: "demo-0 to demo-8, demo-11"; of many runs the first ten."""
+    runs: list[list[str]] = []
+    former = (_NO_PARENT, -1)
+    for name in sorted(names, key=lambda each: (*parent_and_ordinal(each), each)):
+        parent, ordinal = parent_and_ordinal(name)
+        if parent != _NO_PARENT and former == (parent, ordinal - 1):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+        former = parent, ordinal
+    return _first_of([_span(run) for run in runs], [len(run) for run in runs])
+
+
+def changed(changes: Iterable[tuple[str, int, int]]) -> str:
+    """Members as they came, each with its first count and its last; of many the first ten."""
+    ends: dict[str, tuple[int, int]] = {}
+    for member, before, after in changes:
+        ends[member] = (ends.get(member, (before, after))[0], after)
+    texts = [f"{member} from {before} to {after} replicas" for member, (before, after) in ends.items()]
+    return _first_of(texts, [1] * len(texts))
+
+
+def _first_of(texts: Sequence[str], members: Sequence[int]) -> str:
+    """members: for how many of them each text stands."""
+    more = sum(members[_RUNS:])
+    return ", ".join(texts[:_RUNS]) + (f" and {more} more" if more else "")
+
+
+def _span(run: Sequence[str]) -> str:
+    return run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}"

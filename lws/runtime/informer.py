@@ -1,0 +1,202 @@
+"""One stream of one kind: list, watch, resume, list again when the server forgot where we were.
+
+The kubernetes client's own `Watch` is not used: it fails at events that are longer than its buffer, and makes
+a model of each object, which takes longer than all that is done with it here.
+
+In: a resource, narrowed on the server by a label. Out: objects into a `Sink`, for ever, and how fresh the
+stream is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from lws import timing
+from lws.kube.metadata import version_number
+from lws.runtime.client.connection import Cluster
+from lws.runtime.client.resources import Resource
+from lws.runtime.client.responses import decoded
+from lws.runtime.errors import ApiError, ClusterError, Gone, Throttled, api_error
+from lws.runtime.rollback import Rollback
+
+log = logging.getLogger(__name__)
+
+# Decoded, a page takes ten times what is kept of it, and all streams list at the same time.
+_PAGE = "100"
+
+
+class Sink(Protocol):
+    """Receives the objects of a stream."""
+
+    def put(self, obj: Mapping[str, Any]) -> None: ...
+
+    def drop(self, obj: Mapping[str, Any]) -> None: ...
+
+    def retain(
+        self, kind: str, uids: Collection[str], version: str, spared: Collection[str] = ...
+    ) -> None: ...
+
+    def version_of(self, obj: Mapping[str, Any]) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where all streams of one history of the cluster come from. rollback: notified when a list is older than
+    what was listed or watched before.
+    """
+
+    cluster: Cluster
+    rollback: Rollback = field(default_factory=Rollback)
+    clock: Callable[[], float] = time.monotonic
+
+
+class Informer:
+    """Keeps a sink current with one collection. `run` never returns by itself. spared: labels by which other
+    streams of this kind are narrowed.
+    """
+
+    def __init__(
+        self, source: Source, resource: Resource, selector: str, sink: Sink, spared: Collection[str] = ()
+    ) -> None:
+        self.resource = resource
+        self.listed = asyncio.Event()
+        self._cluster, self._rollback, self._clock = source.cluster, source.rollback, source.clock
+        self._query = {"labelSelector": selector} if selector else {}
+        self._sink = sink
+        self._spared = spared
+        self._heard_at = self._clock()
+        self._version = ""
+        self._newest = 0
+        self._has_heard = False
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds since the stream last said anything, an object, a bookmark or a list, or was known not to:
+        a server that does not answer is no fault of this process.
+        """
+        return self._clock() - self._heard_at
+
+    async def refresh(self) -> None:
+        """Return once everything that was stored before the call is known; the watch continues. Raises
+        ClusterError.
+        """
+        await self._read()
+
+    async def run(self) -> None:
+        """List and watch for ever. Without an answer the stream is resumed where it was, after an error from
+        a new list; ever more slowly while nothing is heard.
+        """
+        failures, delay = 0, 0.0
+        while True:
+            self._has_heard = False
+            began, wanted = self._clock(), 0.0
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+            except ClusterError as error:
+                level = logging.INFO if isinstance(error, Gone) else logging.WARNING
+                log.log(level, "%s: %s", self.resource.plural, error.message)
+                self._heard_at = self._clock()
+                if isinstance(error, ApiError):
+                    wanted = error.retry_after or 0.0
+                    # Only a server that has too much to do will go on from there later.
+                    self._version = self._version if isinstance(error, Throttled) else ""
+            # Something on the way cuts idle streams: that is no reason to come back ever later.
+            has_lasted = self._clock() - began > max(delay, timing.STEADY_STREAM_SECONDS)
+            failures = 0 if self._has_heard or has_lasted else failures + 1
+            delay = max(wanted, _delay(failures))
+            await asyncio.sleep(delay)
+
+    async def _list(self) -> None:
+        self._version = await self._read()
+        self._heard_at = self._clock()
+        self.listed.set()
+
+    async def _read(self) -> str:
+        """Take in all objects; returns the version of the list, which is not from a cache."""
+        uids: set[str] = set()
+        newest = self._newest
+        page = await self._page("")
+        self._note(self._rollback.check(self.resource.plural, page["metadata"]["resourceVersion"], newest))
+        # The server prepares the next page while this one is processed.
+        while token := page["metadata"].get("continue"):
+            page, _ = await asyncio.gather(self._page(token), self._take_in(page, uids))
+        await self._take_in(page, uids)
+        version: str = page["metadata"]["resourceVersion"]
+        self._sink.retain(self.resource.kind, uids, version, self._spared)
+        return version
+
+    async def _page(self, token: str) -> dict[str, Any]:
+        query = {**self._query, "limit": _PAGE, **({"continue": token} if token else {})}
+        return await self._cluster.list_page(self.resource, query)
+
+    async def _take_in(self, page: dict[str, Any], uids: set[str]) -> None:
+        """Empties the page: thousands of whole pods need not be in memory together."""
+        items = page.pop("items", None) or []
+        items.reverse()
+        while items:
+            item = items.pop()
+            # Items of a list lack the kind, unlike objects in events.
+            item["kind"], item["apiVersion"] = self.resource.kind, self.resource.api_version
+            metadata = item["metadata"]
+            uids.add(metadata["uid"])
+            self._rollback.compare(
+                self.resource.plural,
+                page["metadata"]["resourceVersion"],
+                version_number(metadata.get("resourceVersion", "")),
+                self._sink.version_of(item),
+            )
+            self._sink.put(item)
+
+    async def _watch(self) -> None:
+        query = {
+            **self._query,
+            "resourceVersion": self._version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(timing.WATCH_SECONDS),
+        }
+        async with self._cluster.watch(self.resource, query, timing.SILENT_WATCH_SECONDS) as stream:
+            async for line in _lines(stream):
+                self._take(decoded(line, f"a line of the watch of {self.resource.plural}"))
+                self._heard_at = self._clock()
+                self._has_heard = True
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        kind, obj = event["type"], event["object"]
+        if kind == "ERROR":
+            raise api_error(int(obj.get("code") or 500), obj, "the watch ended with an error", None)
+        if kind == "DELETED":
+            self._sink.drop(obj)
+        elif kind != "BOOKMARK":
+            self._sink.put(obj)
+        self._version = obj["metadata"]["resourceVersion"]
+        self._note(version_number(self._version))
+
+    def _note(self, version: int) -> None:
+        self._newest = max(self._newest, version)
+
+
+async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Lines of any length: one object may be larger than the reader's buffer."""
+    rest: list[bytes] = []
+    async for chunk in stream:
+        head, newline, tail = chunk.rpartition(b"\n")
+        if not newline:
+            rest.append(chunk)
+            continue
+        for line in b"".join((*rest, head)).split(b"\n"):
+            if line:
+                yield line
+        rest = [tail]
+
+
+def _delay(failures: int) -> float:
+    """Seconds; none after a stream that worked has ended."""
+    return timing.STREAM_BACKOFF.after(failures) * random.uniform(0.5, 1.0)

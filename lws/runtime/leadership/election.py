@@ -1,0 +1,106 @@
+"""Election by one Lease, for all namespaces or none, or no election. `shard_election.py` shares the
+namespaces among several managers.
+
+In: a Lease. Out: permission at the moment of each write, and calls when it changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+from lws.runtime.leadership.lease import Lease
+
+Scope = Callable[[str], bool]
+"""Reports whether a set of namespaces contains this one. The same object is passed when the namespaces are
+gained and when they are lost.
+"""
+
+OnChange = Callable[[Scope], None]
+"""Called with the gained or lost namespaces."""
+
+OnLeading = Callable[[str, bool], None]
+"""Called with the name of a Lease and whether this process holds it."""
+
+
+def everywhere(namespace: str) -> bool:
+    """The scope that contains all namespaces."""
+    return True
+
+
+class Election(Protocol):
+    """The part of this process in an election."""
+
+    def may_write(self, namespace: str) -> bool:
+        """Report whether no other process can be acting on the namespace right now. Checked before every
+        write.
+        """
+
+    def time_left(self, namespace: str) -> float:
+        """Seconds within which a write that is sent now must end."""
+
+    def acts_on(self, namespace: str) -> bool:
+        """Report whether passes run there. Changes only with calls of `on_gain` and `on_loss`."""
+
+    async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
+        """Compete indefinitely."""
+
+    async def release(self) -> None:
+        """Release all Leases, so that others need not wait. The process must not act any more."""
+
+
+class Unelected:
+    """No election: the configuration guarantees a single process. name: of the Lease that is not used."""
+
+    def __init__(self, name: str, on_leading: OnLeading) -> None:
+        self._name = name
+        self._on_leading = on_leading
+
+    def may_write(self, namespace: str) -> bool:
+        return True
+
+    def time_left(self, namespace: str) -> float:
+        return math.inf
+
+    def acts_on(self, namespace: str) -> bool:
+        return True
+
+    async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
+        self._on_leading(self._name, True)
+        on_gain(everywhere)
+        await asyncio.Event().wait()
+
+    async def release(self) -> None:
+        return
+
+
+class LeaseElection:
+    """Only the holder of the Lease acts."""
+
+    def __init__(self, lease: Lease, on_leading: OnLeading) -> None:
+        self._lease = lease
+        self._on_leading = on_leading
+        self._acts = False
+        on_leading(lease.name, False)
+
+    def may_write(self, namespace: str) -> bool:
+        return self._lease.is_held()
+
+    def time_left(self, namespace: str) -> float:
+        return self._lease.time_left
+
+    def acts_on(self, namespace: str) -> bool:
+        return self._acts
+
+    async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
+        await self._lease.run(lambda: self._turn(True, on_gain), lambda: self._turn(False, on_loss))
+
+    async def release(self) -> None:
+        await self._lease.release()
+
+    def _turn(self, acts: bool, on_change: OnChange) -> None:
+        self._acts = acts
+        self._on_leading(self._lease.name, acts)
+        on_change(everywhere)

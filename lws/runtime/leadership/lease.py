@@ -1,0 +1,305 @@
+"""Which manager acts: leader election over one Lease, as client-go does it, on a clock that cannot jump.
+
+In: the Lease's name, our identity, the three durations. Out: `is_held`, true only while another manager
+cannot be acting.
+
+The client library's own elector is not used: it measures with the wall clock, writes local time as UTC, ends
+on the first connection error and never releases the Lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from lws.runtime.client.connection import Cluster
+from lws.runtime.errors import ClusterError, Conflict, NotFound
+from lws.runtime.rollback import Rollback
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 5
+"""As often as somebody else may write at the same moment, until it is given up."""
+
+# What a write in flight leaves of the time until others may hold the Lease, of that after the renew deadline.
+_SPARED = 0.2
+# Without a look for longer, nobody knows whether a Lease was gone all the time.
+_PERIODS_WATCHED = 5
+
+
+def since_boot() -> float:
+    """Seconds, those in which the machine was suspended counted: others have waited meanwhile."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Seconds. duration: how long others wait for a silent holder; renew_deadline: when we stop acting."""
+
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Who stands for which Lease. identity: its own. rollback: notified when a Lease is read in an older
+    version than before.
+    """
+
+    namespace: str
+    name: str
+    identity: str
+    times: LeaseTimes
+    clock: Callable[[], float] = since_boot
+    rollback: Rollback = field(default_factory=Rollback)
+
+
+class Lease:
+    """One candidate for a coordination.k8s.io/v1 Lease."""
+
+    def __init__(self, cluster: Cluster, who: Candidate) -> None:
+        self.identity = who.identity
+        self.name = who.name
+        self._rollback = who.rollback
+        self._cluster = cluster
+        self._namespace = who.namespace
+        self._times = who.times
+        self._clock = who.clock
+        self._holds = False
+        self._renewed_at = self._sent_at = 0.0
+        # Times that it was gained; a lapse that was over before anybody looked counts too.
+        self._gains = 0
+        # Whether it may name us: a write that was cut off may have been stored.
+        self._may_be_ours = False
+        # The Lease as our last successful write left it.
+        self._stored: dict[str, Any] | None = None
+        # The newest version of it that was read or written.
+        self._newest = 0
+        # What we last saw of a holder, when that last changed, and how long we wait then: its clock is never
+        # compared with ours.
+        self._seen: Any = None
+        self._seen_at = self._looked_at = 0.0
+        self._patience = who.times.duration
+
+    def is_held(self) -> bool:
+        """We hold the Lease and our last renewal is younger than the renew deadline."""
+        return self._holds and self._clock() - self._renewed_at < self._times.renew_deadline
+
+    @property
+    def is_ours(self) -> bool:
+        """We hold it, or may have it by a renewal that is late: nobody else can have taken it yet."""
+        return self._holds and self._clock() - self._renewed_at < self._times.duration
+
+    @property
+    def time_left(self) -> float:
+        """Seconds within which a write that leaves now must have come to its end: no other manager lists
+        what is there before.
+        """
+        times = self._times
+        until = times.duration - _SPARED * (times.duration - times.renew_deadline)
+        return self._renewed_at + until - self._clock() if self.is_held() else 0.0
+
+    @property
+    def term(self) -> int:
+        """Which time of holding it this is, from 1 on; 0 while it is not held."""
+        return self._gains if self.is_held() else 0
+
+    async def attempt(self) -> None:
+        """Renew it, or take it where that is allowed; what goes wrong is logged."""
+        try:
+            await self._try()
+        except (ClusterError, TimeoutError) as error:
+            log.warning("lease %s: %s", self.name, str(error) or "no answer in time")
+
+    async def look(self) -> None:
+        """Begin to measure how long its holder is silent, without taking it."""
+        try:
+            self._may_take((await self._read()).get("spec") or {})
+        except (ClusterError, TimeoutError) as error:
+            log.debug("lease %s: %s", self.name, str(error) or "no answer in time")
+
+    def has_holder(self) -> None:
+        """There is a holder, or was one: where the Lease is gone, that is waited for."""
+        self._seen = self._seen or "somebody"
+
+    async def run(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
+        """Stand as a candidate for ever: gain, renew, lose, stand again."""
+        acting = 0
+        while True:
+            await self.attempt()
+            gained = self.term
+            if acting and acting != gained:
+                log.warning("lease %s: lost, this manager stops acting and stands again", self.name)
+                on_loss()
+            if gained and acting != gained:
+                log.info("lease %s: held by this manager (%s)", self.name, self.identity)
+                on_gain()
+            acting = gained
+            # Jitter keeps candidates from knocking at the same instant.
+            jitter = 1.0 if gained else random.uniform(1.0, 1.2)
+            await asyncio.sleep(self._times.retry_period * jitter)
+
+    async def release(self) -> None:
+        """Give the Lease up, so that another manager need not wait for it to expire."""
+        if not self._may_be_ours:
+            return
+        self._holds = False
+        try:
+            async with self._timeout():
+                for _ in range(ATTEMPTS):
+                    if await self._give_up():
+                        self._may_be_ours = False
+                        return
+        except (ClusterError, TimeoutError) as error:
+            log.warning("lease %s: not released: %s", self.name, str(error) or "no answer in time")
+
+    async def _give_up(self) -> bool:
+        """False where somebody else wrote at the same moment, or a write of ours that was cut off came."""
+        # What we wrote last is the latest, unless its version is refused.
+        lease, self._stored = self._stored, None
+        try:
+            lease = lease or await self._cluster.get("Lease", self._namespace, self.name)
+            if (lease.get("spec") or {}).get("holderIdentity") not in ("", None, self.identity):
+                return True
+            # Also where it names nobody: what is still on its way finds another version.
+            await self._cluster.replace(given_up(lease))
+        except NotFound:
+            return True
+        except Conflict:
+            return False
+        log.info("lease %s: released", self.name)
+        return True
+
+    async def _try(self) -> None:
+        stored = await self._renew() or await self._take()
+        self._stored = stored
+        if stored is None:
+            self._holds = False
+            return
+        self._check_version(stored)
+        if not self.is_held():
+            self._gains += 1
+        self._holds = True
+        self._renewed_at = self._sent_at
+        self._seen, self._seen_at, self._patience = self.identity, self._sent_at, self._times.duration
+
+    async def _renew(self) -> dict[str, Any] | None:
+        """Write what we wrote last with a new time: one request, which is half of what slow answers cost.
+
+        None where we have not written it last; the version in it tells.
+        """
+        if self._stored is None:
+            return None
+        try:
+            return await self._claim(self._cluster.replace, self._stored)
+        except (Conflict, NotFound):
+            return None
+
+    async def _take(self) -> dict[str, Any] | None:
+        """Read it, and write it where it may be ours; None where it may not."""
+        try:
+            return await self._taken(await self._read())
+        except NotFound:
+            return await self._taken(self._unwritten())
+
+    async def _taken(self, lease: dict[str, Any]) -> dict[str, Any] | None:
+        if not self._may_take(lease.get("spec") or {}):
+            return None
+        is_there = "resourceVersion" in lease["metadata"]
+        return await self._claim(self._cluster.replace if is_there else self._cluster.create, lease)
+
+    async def _claim(
+        self, write: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], lease: dict[str, Any]
+    ) -> dict[str, Any]:
+        return await self._sent(write(self._with_us(lease)))
+
+    async def _sent(self, write: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+        """What a write returns that makes the Lease ours."""
+        # Measured before the request is sent: the server may have stored it as early as that.
+        self._may_be_ours, self._sent_at = True, self._clock()
+        async with self._timeout():
+            return await write
+
+    async def _read(self) -> dict[str, Any]:
+        """As it is stored: what is read by name comes from no cache."""
+        async with self._timeout():
+            lease = await self._cluster.get("Lease", self._namespace, self.name)
+        self._check_version(lease)
+        return lease
+
+    def _timeout(self) -> asyncio.Timeout:
+        """Half the deadline, so that one answer that never comes does not cost the Lease."""
+        return asyncio.timeout(self._times.renew_deadline / 2)
+
+    def _check_version(self, lease: dict[str, Any]) -> None:
+        version = lease["metadata"].get("resourceVersion", "")
+        self._newest = self._rollback.check(f"lease {self.name}", version, self._newest)
+
+    def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
+        """What is written over a Lease that may be ours."""
+        spec = lease.get("spec") or {}
+        now, is_ours = micro_time(), spec.get("holderIdentity") == self.identity
+        wanted = {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": self._duration_seconds(),
+            "acquireTime": spec.get("acquireTime", now) if is_ours else now,
+            "renewTime": now,
+            "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (0 if is_ours or not spec else 1),
+        }
+        return {**lease, "spec": {**spec, **wanted}}
+
+    def _duration_seconds(self) -> int:
+        return math.ceil(self._times.duration)
+
+    def _unwritten(self) -> dict[str, Any]:
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self.name, "namespace": self._namespace},
+        }
+
+    def _may_take(self, spec: dict[str, Any]) -> bool:
+        """A Lease that was deleted, or emptied by somebody else than its holder, frees nobody from waiting:
+        the holder that was seen may not know it yet.
+        """
+        # Measured after the answer came: the holder may have renewed as late as that.
+        now = self._clock()
+        holder = spec.get("holderIdentity") or None
+        if _is_given_up(spec) or (self.is_ours and holder in (None, self.identity)):
+            self.has_holder()
+            return True
+        if holder != self.identity and (holder or self._seen is not None):
+            seen = (holder, spec.get("renewTime"), spec.get("leaseTransitions"))
+            # One that is not there looks the same after it was there for a while.
+            is_watched = bool(holder) or now - self._looked_at < _PERIODS_WATCHED * self._times.retry_period
+            if seen != self._seen or not is_watched:
+                self._seen, self._seen_at = seen, now
+            self._looked_at = now
+            if holder:
+                self._patience = float(spec.get("leaseDurationSeconds") or self._times.duration)
+        return self._seen is None or now - self._seen_at > self._patience
+
+
+def given_up(lease: dict[str, Any]) -> dict[str, Any]:
+    """The same Lease, held by nobody: the next holder need not wait."""
+    spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time()}
+    return {**lease, "spec": {**(lease.get("spec") or {}), **spec}}
+
+
+def _is_given_up(spec: dict[str, Any]) -> bool:
+    """Whether its holder gave it up: the original's leave it in the same way."""
+    return not spec.get("holderIdentity") and spec.get("leaseDurationSeconds") == 1
+
+
+def micro_time() -> str:
+    """Now, as MicroTime of the Kubernetes API."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,233 @@
+"""Share the namespaces among several managers by shards.
+
+In: a membership Lease and one Lease per shard. Out: permission at the moment of each write, and calls when
+shards are gained or lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
+
+from lws.runtime.client.connection import Cluster
+from lws.runtime.leadership.election import OnChange, OnLeading, Scope
+from lws.runtime.leadership.lease import Candidate, Lease
+from lws.runtime.leadership.shard_membership import ShardMembership
+
+log = logging.getLogger(__name__)
+
+Tenure = tuple[int, int]
+"""Terms of the membership Lease and of the Lease of the shard; neither is 0."""
+
+
+class ShardElection:
+    """Holds an even share of the Leases `<name>-0` to `<name>-<shards - 1>`, or all if no other manager runs.
+
+    is_idle: whether no pass runs in these namespaces; a shard is released only then.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        who: Candidate,
+        shards: int,
+        on_leading: OnLeading,
+        is_idle: Callable[[Scope], bool],
+    ) -> None:
+        self._retry_period = who.times.retry_period
+        self._who = who.identity
+        self._roll_call = ShardMembership(cluster, who, shards)
+        self._leases = [Lease(cluster, replace(who, name=name)) for name in lease_names(who.name, shards)]
+        self._on_leading = on_leading
+        self._is_idle = is_idle
+        # Set while this manager should renew, acquire or release the Lease of the shard.
+        self._due = [asyncio.Event() for _ in self._leases]
+        self._acting: dict[int, Tenure] = {}
+        self._yielding: frozenset[int] = frozenset()
+        for lease in self._leases:
+            on_leading(lease.name, False)
+
+    def may_write(self, namespace: str) -> bool:
+        return self._term(self._shard_of(namespace)) is not None
+
+    def time_left(self, namespace: str) -> float:
+        return min(self._roll_call.time_left, self._leases[self._shard_of(namespace)].time_left)
+
+    def acts_on(self, namespace: str) -> bool:
+        return self._shard_of(namespace) in self._acting
+
+    async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
+        """One task per Lease, so that no renewal waits for another shard or another manager's Lease."""
+        # The silence of dead holders is measured from now on.
+        await asyncio.gather(*(lease.look() for lease in self._leases))
+        decide = partial(self._decide, on_gain, on_loss)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._call_roll(decide))
+            for shard in range(len(self._leases)):
+                tasks.create_task(self._keep(shard, decide))
+
+    async def release(self) -> None:
+        # Released first, so that the others count one manager fewer when the shards become free.
+        await self._roll_call.release()
+        await asyncio.gather(*(lease.release() for lease in self._leases))
+
+    async def _call_roll(self, decide: Callable[[], None]) -> None:
+        while True:
+            began = _now()
+            self._roll_call.holds = self._ours()
+            await self._roll_call.attempt()
+            decide()
+            await self._pause(began)
+
+    async def _keep(self, shard: int, decide: Callable[[], None]) -> None:
+        """Renew the Lease of a shard while it is held, acquire it while it is this manager's turn, and
+        release it if it exceeds the share. The release waits until passes have ended and one more period, in
+        which Events are written.
+        """
+        lease, was_too_much = self._leases[shard], False
+        while True:
+            await self._due[shard].wait()
+            began = _now()
+            if was_too_much and shard in self._yielding and self._is_idle(self._scope(shard)):
+                await lease.release()
+            else:
+                await lease.attempt()
+            decide()
+            was_too_much = shard in self._yielding
+            await self._pause(began)
+
+    async def _pause(self, began: float) -> None:
+        """Wait until the next attempt is due. Jitter spreads the attempts of the candidates."""
+        jitter = 1.0 if self._acting else random.uniform(1.0, 1.2)
+        await asyncio.sleep(began + self._retry_period * jitter - _now())
+
+    def _decide(self, on_gain: OnChange, on_loss: OnChange) -> None:
+        share, takes_part = self._share(), self._roll_call.is_held()
+        # Without the membership Lease, this manager leaves the shards to the others.
+        due = self._ours() | share.stands if takes_part else frozenset[int]()
+        for shard, event in enumerate(self._due):
+            if shard in due:
+                event.set()
+            else:
+                event.clear()
+        self._turn_to(share.yields, on_gain, on_loss)
+
+    def _share(self) -> Share:
+        if not self._roll_call.is_held():
+            return Share()
+        others = self._roll_call.others()
+        for shard in frozenset[int]().union(*others.values()):
+            self._leases[shard].has_holder()
+        return share_of(len(self._leases), {**others, self._who: self._ours()}, self._who)
+
+    def _turn_to(self, yielding: frozenset[int], on_gain: OnChange, on_loss: OnChange) -> None:
+        """Report gained and lost shards. A shard to release counts as lost before it is released."""
+        for shard in sorted(yielding - self._yielding):
+            log.info("lease %s: given up, it is another manager's turn", self._leases[shard].name)
+        self._yielding = yielding
+        for shard, lease in enumerate(self._leases):
+            term = None if shard in yielding else self._term(shard)
+            acting = self._acting.get(shard)
+            if acting == term:
+                continue
+            if acting is not None:
+                del self._acting[shard]
+                if shard not in yielding:
+                    log.warning("lease %s: lost, this manager stops acting and stands again", lease.name)
+                self._on_leading(lease.name, False)
+                on_loss(self._scope(shard))
+            if term is not None:
+                self._acting[shard] = term
+                log.info("lease %s: held by this manager (%s)", lease.name, self._who)
+                self._on_leading(lease.name, True)
+                on_gain(self._scope(shard))
+
+    def _ours(self) -> frozenset[int]:
+        return frozenset(shard for shard, lease in enumerate(self._leases) if lease.is_ours)
+
+    def _term(self, shard: int) -> Tenure | None:
+        """None if another process may be acting on the shard."""
+        roll_call, lease = self._roll_call.term, self._leases[shard].term
+        return (roll_call, lease) if roll_call and lease else None
+
+    def _shard_of(self, namespace: str) -> int:
+        return shard_of(namespace, len(self._leases))
+
+    def _scope(self, shard: int) -> Scope:
+        return _scope_of(shard, len(self._leases))
+
+
+def lease_names(name: str, shards: int) -> list[str]:
+    """Names of the Leases of all shards, in order."""
+    return [f"{name}-{shard}" for shard in range(shards)]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@cache
+def _scope_of(shard: int, shards: int) -> Scope:
+    """Cached: callers need the same object each time."""
+    return partial(_is_in, shard, shards)
+
+
+def _is_in(shard: int, shards: int, namespace: str) -> bool:
+    return shard_of(namespace, shards) == shard
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """stands: free shards that this manager should acquire. yields: shards that it holds and others should
+    have.
+    """
+
+    stands: frozenset[int] = frozenset()
+    yields: frozenset[int] = frozenset()
+
+
+def share_of(shards: int, managers: Mapping[str, frozenset[int]], who: str) -> Share:
+    """Compute the share of `who`, one of `managers`: identity → shards that it holds.
+
+    Shares differ by at most one shard. Managers that hold more keep the surplus, so that the fewest shards
+    move. Each manager decides for itself from what it has heard; if they heard different things, Leases keep
+    two of them from holding the same shard.
+    """
+    targets = _targets(shards, managers)
+    mine = sorted(managers[who])
+    if len(mine) > targets[who]:
+        return Share(yields=frozenset(mine[targets[who] :]))
+    missing = [
+        manager for manager in sorted(managers) for _ in range(targets[manager] - len(managers[manager]))
+    ]
+    free = sorted(set(range(shards)).difference(*managers.values()))
+    return Share(
+        stands=frozenset(shard for shard, manager in zip(free, missing, strict=False) if manager == who)
+    )
+
+
+def _targets(shards: int, managers: Mapping[str, frozenset[int]]) -> dict[str, int]:
+    """Number of shards that each manager should hold."""
+    least, left_over = divmod(shards, len(managers))
+    ranked = sorted(managers, key=lambda who: (-len(managers[who]), who))
+    return {who: least + (rank < left_over) for rank, who in enumerate(ranked)}
+
+
+_OFFSET, _PRIME, _BITS = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
+
+
+@lru_cache(maxsize=16384)
+def shard_of(namespace: str, shards: int) -> int:
+    """Shard of a namespace, 0 to shards - 1: 64-bit FNV-1a over the name in UTF-8, modulo `shards`.
+
+    Every process and every release must compute it alike: two that disagreed would act on the same sets. Only
+    the low bits spread well: in the high ones, names that differ in their last characters hardly differ.
+    """
+    digest = _OFFSET
+    for byte in namespace.encode():
+        digest = ((digest ^ byte) * _PRIME) & _BITS
+    return digest % shards

@@ -1,0 +1,283 @@
+"""Run one pass: observe, plan, apply. All kinds of key share this code."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from lws import costs, timing
+from lws.runtime.actions import Object, Plan, Reference
+from lws.runtime.apply import Outcome
+from lws.runtime.client.connection import MayWrite
+from lws.runtime.endpoints import pass_log
+from lws.runtime.endpoints.metrics import Metrics
+from lws.runtime.errors import ApiError, ClusterError, NotLeading
+from lws.runtime.keys import Key, Route
+from lws.runtime.leadership.election import Scope
+from lws.runtime.queue import Again
+
+log = logging.getLogger(__name__)
+
+
+def _all_of(plan: Plan) -> Plan:
+    return plan
+
+
+def _nobody(snapshot: Any) -> None:
+    return None
+
+
+def _none(snapshot: Any) -> pass_log.Fields:
+    return pass_log.NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of pass. observe: (namespace, name, now) → snapshot or None. plan: pure. apply: carries out a
+    plan. label: name in metrics. due: the part of a plan to carry out now, all by default. fields: what each
+    debug log line says about a snapshot. owner: the workload that a snapshot belongs to; rejections by the
+    API server are recorded for it. is_linear: the cost of a pass grows with the number of groups, so passes
+    of the kind share a budget of time (`lws.costs`).
+    """
+
+    observe: Callable[[str, str, datetime], Awaitable[Any]]
+    plan: Callable[[Any], Plan]
+    apply: Callable[[Plan], Awaitable[Outcome]]
+    label: str
+    due: Callable[[Plan], Plan] = _all_of
+    fields: Callable[[Any], pass_log.Fields] = _none
+    is_linear: bool = False
+    owner: Callable[[Any], Object | None] = _nobody
+
+    def decide(self, snapshot: Any) -> Plan:
+        """Return the plan to carry out now, with its owner."""
+        plan, owner = self.due(self.plan(snapshot)), self.owner(snapshot)
+        return plan if owner is None or plan.is_empty else replace(plan, owner=Reference.to(owner))
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """The passes, by kind of key, from gaining a Lease or shard until losing it, with everything that they
+    record. A term is discarded as a whole: other managers act after it ends.
+
+    routes: by kind of the changed object. forget: called with each deleted object.
+    """
+
+    passes: Mapping[str, Kind]
+    routes: Mapping[str, Route] = field(default_factory=dict)
+    forget: tuple[Callable[[Object], None], ...] = ()
+
+
+class Terms:
+    """The current terms. begin: creates a term whose writes are rejected unless the given function allows
+    them. may_write: whether this process acts at all.
+    """
+
+    def __init__(self, begin: Callable[[MayWrite], Term], may_write: MayWrite) -> None:
+        self._make = begin
+        self._may_write = may_write
+        self._terms: dict[Scope, Term] = {}
+
+    def begin(self, scope: Scope) -> None:
+        """Begin a term for gained namespaces, with nothing recorded from an earlier term."""
+
+        def may_write(namespace: str) -> bool:
+            # A pass of an earlier term writes nothing in this one: others may have changed what it observed.
+            return self._terms.get(scope, term) is term and self._may_write(namespace)
+
+        term = self._terms[scope] = self._make(may_write)
+
+    def end(self, scope: Scope) -> None:
+        """End the term of lost namespaces. Running passes finish."""
+        self._terms.pop(scope, None)
+
+    def passes_over(self, namespace: str) -> Mapping[str, Kind]:
+        """Passes by kind of key; empty if this process does not act on the namespace."""
+        term = self._term_of(namespace)
+        return term.passes if term is not None else {}
+
+    def route_of(self, obj: Object) -> Route | None:
+        """The route of a changed object; None if this process does not act on it or the change concerns no
+        pass.
+        """
+        term = self._term_of(obj["metadata"].get("namespace", ""))
+        return term.routes.get(obj["kind"]) if term is not None else None
+
+    def forget(self, obj: Object) -> None:
+        """Drop what is recorded of a deleted object."""
+        term = self._term_of(obj["metadata"].get("namespace", ""))
+        for forget in term.forget if term is not None else ():
+            forget(obj)
+
+    def _term_of(self, namespace: str) -> Term | None:
+        return next((term for scope, term in self._terms.items() if scope(namespace)), None)
+
+
+class Loop:
+    """Runs passes; the queue calls `work`. passes_over: passes of a namespace, by kind of key."""
+
+    def __init__(
+        self,
+        passes_over: Callable[[str], Mapping[str, Kind]],
+        metrics: Metrics,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._clock = clock
+        self._passes_over = passes_over
+        self._metrics = metrics
+        self._stuck_pods: dict[Key, int] = {}
+        self._standing: dict[Key, frozenset[str]] = {}
+        self._standings: Counter[tuple[str, str]] = Counter()
+        # Keys with a running pass whose namespace was not lost since the pass began.
+        self._current: set[Key] = set()
+        self._looks = costs.Looks()
+
+    async def work(self, key: Key) -> Again:
+        """Run one pass over a key. No state of the cluster makes it raise."""
+        kind = self._passes_over(key.namespace).get(key.kind)
+        if kind is None:
+            return Again()
+        if not log.isEnabledFor(logging.DEBUG):
+            return await self._work(kind, key)
+        about = {"controller": kind.label, "namespace": key.namespace, "name": key.name}
+        with pass_log.numbered(about):
+            log.debug("pass begins")
+            began = self._clock()
+            again = await self._work(kind, key)
+            log.debug("pass ended after %.1f ms: %s", 1e3 * (self._clock() - began), _next(again))
+            return again
+
+    async def _work(self, kind: Kind, key: Key) -> Again:
+        passes = self._metrics.passes
+        started = self._clock()
+        passes.begun(kind.label)
+        self._current.add(key)
+        try:
+            again = await self._reconcile(kind, key)
+        except NotLeading:
+            again = Again()
+        except ClusterError as error:
+            log.warning("%s %s/%s: %s", key.kind, key.namespace, key.name, error.message)
+            again = Again(after=_retry_after(error), failed=True)
+        except Exception:
+            passes.crashed(kind.label, self._clock() - started)
+            raise
+        finally:
+            self._current.discard(key)
+        result = "error" if again.failed else "requeue_after" if again.after is not None else "success"
+        passes.ended(kind.label, result, self._clock() - started)
+        return again
+
+    async def _reconcile(self, kind: Kind, key: Key) -> Again:
+        began = self._clock()
+        snapshot = await kind.observe(key.namespace, key.name, datetime.now(UTC))
+        if snapshot is None:
+            self._count_stuck(key, 0)
+            self._count_standing(key, frozenset())
+            self._metrics.workloads.gone(key)
+            log.debug("there is nothing of that name")
+            # An object recreated under this name, such as the next leader of a group, needs no delay.
+            return Again(rest=0.0)
+        plan = kind.decide(snapshot)
+        _describe(kind, snapshot)
+        log.debug("planned %d writes", sum(map(len, plan.sequences)))
+        # If the namespace was lost meanwhile, its next leader shows these, and no pass here would reset them.
+        if key in self._current:
+            self._count_stuck(key, plan.stuck_pods)
+            self._count_standing(key, plan.standing)
+            self._metrics.workloads.observe(key, plan.figures)
+        rest = self._rest(kind, began)
+        if plan.waiting_for:
+            log.debug("%s %s/%s waits for %s", key.kind, key.namespace, key.name, plan.waiting_for)
+        if plan.is_empty:
+            return Again(after=plan.again_after, rest=rest)
+        outcome = await kind.apply(plan)
+        if outcome.forced:
+            self._metrics.observe_forced(outcome.forced)
+        if key in self._current:
+            self._metrics.workloads.count(key.namespace, outcome.tallies)
+        else:
+            self._metrics.workloads.count_for_others(outcome.tallies)
+        return replace(_again(key, plan, outcome), rest=rest)
+
+    def _rest(self, kind: Kind, began: float) -> float:
+        """Seconds from the beginning of this pass until events may start the next one."""
+        now = self._clock()
+        look = now - began
+        rest = self._looks.rest_after(look, now) if kind.is_linear else costs.rest_after(look)
+        return min(max(timing.SHORTEST_REST_SECONDS, rest), timing.LONGEST_REST_SECONDS)
+
+    def forget(self, is_meant: Callable[[str], bool]) -> None:
+        """Stop counting stuck pods and states of these namespaces: their next leader counts them."""
+        self._current = {key for key in self._current if not is_meant(key.namespace)}
+        for key in [key for key in self._stuck_pods if is_meant(key.namespace)]:
+            del self._stuck_pods[key]
+        self._metrics.observe_stuck_pods(sum(self._stuck_pods.values()))
+        for key in [key for key in self._standing if is_meant(key.namespace)]:
+            self._count_standing(key, frozenset())
+        self._metrics.workloads.forget(is_meant)
+
+    def _count_stuck(self, key: Key, pods: int) -> None:
+        if pods == self._stuck_pods.get(key, 0):
+            return
+        self._stuck_pods[key] = pods
+        if not pods:
+            del self._stuck_pods[key]
+        self._metrics.observe_stuck_pods(sum(self._stuck_pods.values()))
+
+    def _count_standing(self, key: Key, standing: frozenset[str]) -> None:
+        former = self._standing.pop(key, frozenset())
+        if standing:
+            self._standing[key] = standing
+        if standing != former:
+            self._standings.update((key.kind, word) for word in standing - former)
+            self._standings.subtract((key.kind, word) for word in former - standing)
+            self._metrics.observe_standings(self._standings)
+
+
+def _describe(kind: Kind, snapshot: Any) -> None:
+    """Add fields for the debug log. A failure must not change the result of the pass."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    try:
+        pass_log.add(kind.fields(snapshot))
+    except Exception:
+        log.debug("the fields of this pass cannot be told", exc_info=True)
+
+
+def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
+    if outcome.overtaken and not outcome.errors:
+        return Again(after=timing.OVERTAKEN_SECONDS)
+    if not outcome.errors:
+        return Again(after=plan.again_after)
+    if any(isinstance(error, NotLeading) for error in outcome.errors):
+        return Again()
+    if _is_namespace_terminating(outcome.errors):
+        return Again(after=timing.TERMINATING_NAMESPACE_SECONDS)
+    if all(isinstance(error, ApiError) and error.is_kind_unknown_yet for error in outcome.errors):
+        log.info("%s %s/%s waits: %s", key.kind, key.namespace, key.name, outcome.errors[0].message)
+        return Again(after=timing.UNKNOWN_KIND_SECONDS)
+    for error in outcome.errors:
+        log.warning("%s %s/%s: %s", key.kind, key.namespace, key.name, error.message)
+    return Again(after=outcome.retry_after, failed=True)
+
+
+def _is_namespace_terminating(errors: Sequence[ClusterError]) -> bool:
+    """Writes to objects that were deleted with the namespace fail too, with errors of other kinds."""
+    refusals = [error for error in errors if isinstance(error, ApiError)]
+    return len(refusals) == len(errors) and any(error.is_namespace_terminating for error in refusals)
+
+
+def _next(again: Again) -> str:
+    what = "failed, tried again" if again.failed else "looked at again"
+    when = "when something changes" if again.after is None else f"after {again.after:g} s"
+    return f"{what} after a back-off" if again.failed and again.after is None else f"{what} {when}"
+
+
+def _retry_after(error: ClusterError) -> float | None:
+    return error.retry_after if isinstance(error, ApiError) else None

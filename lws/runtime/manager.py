@@ -1,0 +1,182 @@
+"""Run the manager process. This file builds the parts of the process, `engine.py` builds the parts that cache
+the state of the cluster; no other file wires parts together.
+
+In: Settings. Out: the exit code, after a signal or after a part of the process failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+import socket
+import uuid
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from lws import __version__, timing
+from lws.config import Settings
+from lws.runtime.client.authorization import Authorizer
+from lws.runtime.client.connection import Cluster
+from lws.runtime.client.kubeconfig import load_configuration
+from lws.runtime.client.rate_limit import RateLimit
+from lws.runtime.endpoints.debug import DebugServer
+from lws.runtime.endpoints.health import Check, HealthServer
+from lws.runtime.endpoints.metrics import Metrics
+from lws.runtime.endpoints.metrics_server import MetricsServer
+from lws.runtime.endpoints.ports import check_ports
+from lws.runtime.endpoints.tls import TlsPolicy
+from lws.runtime.engine import Engine, Surroundings
+from lws.runtime.lifecycle import Lifecycle, cancel, start
+from lws.runtime.preconditions import Definitions, Preconditions
+from lws.runtime.registration import Registration
+from lws.runtime.webhooks.serving import Serving
+
+log = logging.getLogger(__name__)
+
+
+class Manager:
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        metrics: Metrics,
+        registrations: tuple[Registration, ...],
+    ) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._cluster = cluster
+        self._lifecycle = Lifecycle()
+        self._preconditions = Preconditions(
+            cluster,
+            (
+                registration.workload.resource.api_version
+                for registration in registrations
+                if not registration.is_optional
+            ),
+        )
+        self._definitions = Definitions(cluster, registrations)
+        endpoints = {
+            webhook: resource
+            for registration in registrations
+            for webhook, resource in registration.endpoints.items()
+        }
+        self._serving = Serving(settings, cluster, metrics, endpoints)
+        self._surroundings = Surroundings(
+            settings, cluster, metrics, self._serving, _identity(), self._lifecycle.listen, registrations
+        )
+        self._engine = Engine(self._surroundings)
+
+    async def run(self) -> int:
+        """Run until a signal arrives. Return 0 after an orderly end, 1 if a part of the process failed."""
+        probes = (self._health_server(), self._debug_server())
+        servers = [server for server in probes if server is not None]
+        for server in servers:
+            await server.start()
+        engines = start("engine", self._run_engines())
+        reviews = self._serving.server
+        webhooks = [start("webhooks", reviews.run())] if reviews is not None else []
+        tasks = [start("certificates", self._serving.run()), *webhooks, *self._metrics_tasks()]
+        try:
+            self._lifecycle.listen()
+            return await self._lifecycle.supervise([engines, *tasks])
+        finally:
+            # Another manager can lead at once, but API servers need time to find its webhooks.
+            last_reviews = start("last reviews", self._serving.close_gently())
+            await cancel([engines])
+            await self._engine.take_down()
+            await last_reviews
+            await cancel(tasks)
+            for server in servers:
+                await server.stop()
+
+    async def _run_engines(self) -> None:
+        """Run engines one after the other, indefinitely. If one fails, the next one relists everything."""
+        pause, served = timing.ENGINE_PAUSE.first, tuple[Registration, ...]()
+        while True:
+            await self._preconditions.wait()
+            served = await self._definitions.served(before=served)
+            # A write of the previous engine may still be in flight: its Leases belong to another identity.
+            within = replace(self._surroundings, registrations=served, identity=_identity())
+            self._engine = Engine(within)
+            began = asyncio.get_running_loop().time()
+            self._engine.start()
+            await self._until_over(served)
+            await self._engine.take_down()
+            lasted = asyncio.get_running_loop().time() - began
+            has_worked = lasted > timing.ENGINE_PAUSE.longest
+            pause = timing.ENGINE_PAUSE.first if has_worked else timing.ENGINE_PAUSE.following(pause)
+            await asyncio.sleep(pause)
+
+    async def _until_over(self, served: tuple[Registration, ...]) -> None:
+        """Return when a part of the engine ends, or when the set of kinds that can be served changes."""
+        tasks = [
+            start("engine's end", self._engine.ended()),
+            start("definitions", self._definitions.changed(served)),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel(tasks)
+
+    def _metrics_tasks(self) -> list[asyncio.Task[Any]]:
+        address = self._settings.metrics_bind_address
+        if address is None:
+            return []
+        policy = TlsPolicy(self._settings.tls.minimum_version, self._settings.tls.ciphers)
+        server = MetricsServer(address, policy, self._metrics, Authorizer(self._cluster))
+        return [start("metrics", server.run())]
+
+    def _health_server(self) -> HealthServer | None:
+        address = self._settings.health_bind_address
+        if address is None:
+            return None
+        alive: dict[str, Check] = {name: self._wrong(name) for name in self._engine.wrong()}
+        ready: dict[str, Check] = {
+            "api": self._preconditions.missing,
+            "webhooks": self._serving.not_ready,
+            "caches": lambda: self._engine.not_listed(),
+        }
+        settings = self._settings
+        return HealthServer(address, {settings.liveness_endpoint: alive, settings.readiness_endpoint: ready})
+
+    def _debug_server(self) -> DebugServer | None:
+        address = self._settings.debug_bind_address
+        if address is None:
+            return None
+        # Ask the engine that runs when the request arrives.
+        return DebugServer(address, lambda: self._engine.queued(), lambda: self._engine.cached())
+
+    def _wrong(self, stream: str) -> Check:
+        """Ask the engine that runs when the probe arrives; it may have no such stream."""
+        return lambda: self._engine.wrong().get(stream, _nothing)()
+
+
+def _identity() -> str:
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+def _nothing() -> str | None:
+    return None
+
+
+async def run(settings: Settings, kubeconfig: str | None, registrations: tuple[Registration, ...]) -> int:
+    """Run the manager until a signal arrives. registrations: the kinds of workload that it serves. Raises
+    ClusterError if no cluster is configured, OSError if a port is taken.
+    """
+    await check_ports(settings)
+    configuration = await load_configuration(kubeconfig)
+    metrics = Metrics(settings.metrics_per_set)
+    commit = os.environ.get("LWS_GIT_COMMIT", "unknown")
+    metrics.process.built(__version__, commit, platform.python_version())
+    agent = f"lws/v{__version__} ({platform.system().lower()}/{platform.machine()})"
+    rate = RateLimit(settings.client_qps, settings.client_burst)
+    host = configuration.host.partition("://")[2]
+    cluster = Cluster(configuration, agent, rate, partial(metrics.process.requested, host))
+    try:
+        log.info("lws %s, effective configuration:\n%s", __version__, settings.effective)
+        return await Manager(settings, cluster, metrics, registrations).run()
+    finally:
+        await cluster.close()

@@ -1,0 +1,158 @@
+"""Run kopf with our handlers, settings and credentials. Everything that makes kopf write to the cluster is
+off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import kopf
+
+from lws import timing
+from lws.config import Settings
+from lws.runtime import watch
+from lws.runtime.client.connection import Cluster
+from lws.runtime.lifecycle import cancel
+from lws.runtime.registration import Registration
+from lws.runtime.store import Store
+from lws.runtime.webhooks import handlers
+
+# kopf logs this at ERROR when an admission handler rejects an object, which is no error.
+_REFUSAL = "failed permanently"
+_KOPF = Path(kopf.__file__).parent
+
+
+class _Backoffs:
+    """Seconds between attempts of a kopf request, without end.
+
+    After the last value of its own list kopf gives up and the process ends, although a restart would help
+    nothing.
+    """
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain(timing.KOPF_BACKOFF_SECONDS, itertools.repeat(timing.KOPF_BACKOFF_SECONDS[-1]))
+
+
+class _NoMemory(kopf.DiffBaseStorage):
+    """Disables kopf's record of the last handled state: no handler asks what has changed since. kopf's own
+    copies the whole object several times per event, 0.26 ms for a template of one container.
+    """
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        return None
+
+
+def build_settings(server: kopf.WebhookServerProtocol | None) -> kopf.OperatorSettings:
+    """Settings that turn off Events, peering, annotations, scanning and webhook configuration in kopf."""
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.peering.standalone = True
+    settings.scanning.disabled = True
+    settings.queueing.idle_timeout = timing.KOPF_IDLE_SECONDS
+    settings.admission.server = server
+    settings.admission.managed = None
+    settings.networking.enforce_retry_after = True
+    settings.networking.error_backoffs = _Backoffs()
+    settings.process.ultimate_exiting_timeout = None
+    settings.persistence.diffbase_storage = _NoMemory()
+    return settings
+
+
+def build_registry(
+    cluster: Cluster, store: Store, registrations: Iterable[Registration], reviewing: Settings | None
+) -> kopf.OperatorRegistry:
+    """Register every handler of the process. reviewing: settings for answering reviews; None if webhooks are
+    off.
+    """
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=registry)
+    async def login(**_: Any) -> kopf.AiohttpSession:
+        # kopf supports no TLS server name, and keeps token and CA as long as the session.
+        server = cluster.configuration.host
+        return kopf.AiohttpSession(server=server, aiohttp_session=cluster.session_of_another_client())
+
+    for registration in registrations:
+        watch.register(registry, store, registration.workload.resource)
+        if reviewing is not None:
+            handlers.register(registry, registration.endpoints, registration.handlers(reviewing, store))
+    return registry
+
+
+async def run_operator(
+    registry: kopf.OperatorRegistry,
+    settings: kopf.OperatorSettings,
+    stop: asyncio.Event,
+    on_start: Callable[[], None],
+) -> None:
+    """Run kopf until `stop` is set. Raises kopf's fatal errors. Can be called again afterwards: no task of
+    kopf is left.
+
+    on_start: called once kopf runs. kopf handles SIGINT and SIGTERM from then on, so the caller installs its
+    own handlers again here.
+    """
+    # kopf logs every event of every object at DEBUG, which would bury our lines.
+    logging.getLogger("kopf").setLevel(max(logging.INFO, logging.getLogger().level))
+    objects = logging.getLogger("kopf.objects")
+    objects.setLevel(logging.WARNING)
+    objects.addFilter(_is_no_refusal)
+    tasks = await kopf.spawn_tasks(
+        registry=registry,
+        settings=settings,
+        standalone=True,
+        clusterwide=True,
+        stop_flag=stop,
+    )
+    on_start()
+    try:
+        await kopf.run_tasks(tasks, ignored=_Everything())
+    finally:
+        await cancel(_streams_of_kopf())
+
+
+def _is_no_refusal(record: logging.LogRecord) -> bool:
+    """A module-level function, because a logger adds the same filter only once."""
+    return _REFUSAL not in record.getMessage()
+
+
+def _streams_of_kopf() -> list[asyncio.Task[Any]]:
+    """Tasks that outlive kopf. If one of its streams fails, the others continue and would feed the store in
+    addition to those of the next run. Pause waiters end with their streams; a stream forgets that it was
+    cancelled if its waiter ends first.
+    """
+    return [
+        task
+        for task in asyncio.all_tasks() - {asyncio.current_task()}
+        if _is_of_kopf(task) and not task.get_name().startswith("pause-waiter")
+    ]
+
+
+def _is_of_kopf(task: asyncio.Task[Any]) -> bool:
+    code = getattr(task.get_coro(), "cr_code", None)
+    return code is not None and Path(code.co_filename).is_relative_to(_KOPF)
+
+
+class _Everything(Collection[Any]):
+    """Contains every object. kopf treats each task that started after its own as its own and would cancel
+    them all when it ends: passes, and connections of clients.
+    """
+
+    def __contains__(self, task: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0

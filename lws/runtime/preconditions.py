@@ -1,0 +1,121 @@
+"""Wait until the API server answers and serves the CRDs.
+
+The manager waits as long as it takes and reports what is missing. If it exited instead, an API server that is
+down for hours would leave every manager in CrashLoopBackOff. Optional kinds are served while their CRDs are
+installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from lws import timing
+from lws.runtime.client.connection import Cluster
+from lws.runtime.errors import ClusterError, Forbidden, Unreachable
+from lws.runtime.registration import Registration
+
+log = logging.getLogger(__name__)
+
+
+class Preconditions:
+    """Checks before each start of an engine. api_versions: must be served."""
+
+    def __init__(self, cluster: Cluster, api_versions: Iterable[str]) -> None:
+        self._cluster = cluster
+        self._api_versions = tuple(api_versions)
+        self._missing: str | None = "the API server was not asked yet"
+
+    def missing(self) -> str | None:
+        """What is missing, for the readiness probe; None after the first success."""
+        return self._missing
+
+    async def wait(self) -> None:
+        """Return once the API server serves every kind of workload that is not optional."""
+        delay = timing.PRECONDITIONS_PAUSE.first
+        while (missing := await self._look()) is not None:
+            self._missing = missing
+            log.error("%s; looking again in %.0f s", missing, delay)
+            await asyncio.sleep(delay)
+            delay = timing.PRECONDITIONS_PAUSE.following(delay)
+        self._missing = None
+
+    async def _look(self) -> str | None:
+        for api_version in self._api_versions:
+            if (missing := await self._look_for(api_version)) is not None:
+                return missing
+        return None
+
+    async def _look_for(self, api_version: str) -> str | None:
+        try:
+            if await self._cluster.exists(f"/apis/{api_version}"):
+                return None
+        except Unreachable as error:
+            return f"{error.message}: is the API server up, and does the kubeconfig name the right one?"
+        except ClusterError as error:
+            # It may be no more than "Unauthorized".
+            host = self._cluster.configuration.host
+            return f"the API server at {host} does not say whether it serves {api_version}: {error.message}"
+        return (
+            f"the API server does not serve {api_version}: install the CustomResourceDefinition "
+            "(it comes with the Helm chart)"
+        )
+
+
+class Definitions:
+    """Checks whether the CRDs of optional kinds are installed. `Preconditions` waits for the others."""
+
+    def __init__(self, cluster: Cluster, registrations: Iterable[Registration]) -> None:
+        self._cluster = cluster
+        self._registrations = tuple(registrations)
+        self._missing: dict[str, str] = {}
+        # By kind: since when access is denied that was granted before.
+        self._refused_since: dict[str, float] = {}
+
+    async def served(self, before: Iterable[Registration] = ()) -> tuple[Registration, ...]:
+        """The kinds that can be served now. before: those served until now; they are kept while the API
+        server does not answer, and for a while if it denies access.
+        """
+        served = tuple(before)
+        return tuple([kind for kind in self._registrations if await self._is_served(kind, kind in served)])
+
+    async def changed(self, served: tuple[Registration, ...]) -> None:
+        """Return once the kinds that can be served differ from these."""
+        if not any(kind.is_optional for kind in self._registrations):
+            await asyncio.Event().wait()
+        while await self.served(before=served) == served:
+            await asyncio.sleep(timing.LOOK_AGAIN_SECONDS)
+
+    async def _is_served(self, registration: Registration, was: bool) -> bool:
+        if not registration.is_optional:
+            return True
+        kind = registration.workload.resource.kind
+        try:
+            missing = await self._missing_of(registration)
+        except Forbidden as error:
+            # Reapplying RBAC may remove the permissions for a moment.
+            since = self._refused_since.setdefault(kind, asyncio.get_running_loop().time())
+            if was and asyncio.get_running_loop().time() - since < timing.REFUSED_FOR_GOOD_SECONDS:
+                log.warning("%s: %s", kind, error.message)
+                return True
+            missing = error.message
+        except ClusterError as error:
+            log.warning("%s: %s", kind, error.message)
+            return was
+        else:
+            self._refused_since.pop(kind, None)
+        if missing and self._missing.get(kind) != missing:
+            log.warning("%s: not served: %s", kind, missing)
+        self._missing[kind] = missing
+        return not missing
+
+    async def _missing_of(self, registration: Registration) -> str:
+        """The first missing CRD that keeps a kind from being served; empty if none is missing."""
+        workload = registration.workload
+        group = workload.resource.group
+        own = (workload.resource, *(child for child in workload.children if child.group == group))
+        for resource in own:
+            if not await self._cluster.exists(f"{resource.path()}?limit=1"):
+                return f"the API server does not serve {resource.plural} of {resource.api_version}"
+        return ""

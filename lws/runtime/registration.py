@@ -1,0 +1,112 @@
+"""What the manager needs to know about one kind of workload. Streams, store, queue, Events and webhooks are
+driven by registrations: a new kind of workload is added by defining one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from lws.config import Settings
+from lws.runtime.apply import Recorder
+from lws.runtime.client.connection import Cluster
+from lws.runtime.client.resources import Resource
+from lws.runtime.endpoints.health import Check
+from lws.runtime.endpoints.metrics import KeyState
+from lws.runtime.endpoints.workloads import WorkloadSeries
+from lws.runtime.fields import StoredFields
+from lws.runtime.informer import Source
+from lws.runtime.keys import Key, Route
+from lws.runtime.leadership.election import Scope
+from lws.runtime.loop import Kind, Term
+from lws.runtime.owner_locks import OwnerLocks
+from lws.runtime.store import Store
+from lws.runtime.webhooks.handlers import Handler
+from lws.runtime.workloads import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a controller is built from. Each engine builds its controllers again.
+
+    source: of streams. add, resync: enqueue one key, or all. turns: the owner locks of all controllers of the
+    engine, because one may delete an owner while another creates objects for it. start: runs a coroutine in
+    the background.
+    """
+
+    settings: Settings
+    source: Source
+    store: Store
+    recorder: Recorder
+    add: Callable[[Key], None]
+    resync: Callable[[], None]
+    turns: OwnerLocks
+    start: Callable[[Coroutine[Any, Any, None]], object]
+
+
+async def _at_once() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """One kind of workload in one engine.
+
+    begin: creates passes and routes for one term; their connection rejects writes in any other term. keys:
+    all keys of some namespaces. tasks: background tasks by name. known: returns once passes may begin.
+    refresh: returns once everything that was stored before the call is known, apart from the streams of the
+    registration; raises ClusterError. checks: for the liveness probe, by name.
+    """
+
+    begin: Callable[[Cluster], Term]
+    keys: Callable[[Scope], Iterable[Key]]
+    tasks: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
+    known: Callable[[], Awaitable[object]] = _at_once
+    refresh: Callable[[], Awaitable[None]] = _at_once
+    checks: Mapping[str, Check] = field(default_factory=dict)
+
+
+def _unreviewed(settings: Settings, store: Store) -> Mapping[str, Handler]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A kind of workload. reporter: the controller named in its Events. endpoints: handler id → reviewed
+    resource; handlers: for all endpoints. reads: fields that its passes read, by kind; several workloads
+    may read of one. is_optional: serve it only while its CRDs are installed. standings: gauges that count
+    its keys by state. series: metrics of each workload.
+    """
+
+    workload: Workload
+    reporter: str
+    build: Callable[[Parts], Controller]
+    endpoints: Mapping[str, Resource] = field(default_factory=dict)
+    handlers: Callable[[Settings, Store], Mapping[str, Handler]] = _unreviewed
+    reads: tuple[StoredFields, ...] = ()
+    is_optional: bool = False
+    standings: tuple[KeyState, ...] = ()
+    series: tuple[WorkloadSeries, ...] = ()
+
+
+def together(terms: Sequence[Term]) -> Term:
+    """Merge the terms of all controllers. Raises ValueError if two of them use the same kind of key."""
+    passes: dict[str, Kind] = {}
+    routes: defaultdict[str, list[Route]] = defaultdict(list)
+    for term in terms:
+        if shared := passes.keys() & term.passes.keys():
+            raise ValueError(f"two kinds of workload have passes over the same keys: {sorted(shared)}")
+        passes.update(term.passes)
+        for kind, route in term.routes.items():
+            routes[kind].append(route)
+    all_routes = {
+        kind: of_kind[0] if len(of_kind) == 1 else _all_of(of_kind) for kind, of_kind in routes.items()
+    }
+    return Term(passes, all_routes, tuple(chain.from_iterable(term.forget for term in terms)))
+
+
+def _all_of(routes: Sequence[Route]) -> Route:
+    return lambda before, after: chain.from_iterable(route(before, after) for route in routes)

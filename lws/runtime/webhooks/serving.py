@@ -1,0 +1,88 @@
+"""Serve the webhooks: certificates, port and readiness."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lws.config import Settings
+from lws.runtime.certificates.directory import CertificateDirectory
+from lws.runtime.certificates.internal import InternalCertificates, SecretReference
+from lws.runtime.client.connection import Cluster
+from lws.runtime.client.resources import Resource
+from lws.runtime.endpoints.metrics import Metrics
+from lws.runtime.endpoints.tls import ServerTls, TlsPolicy
+from lws.runtime.webhooks.server import Address, AdmissionServer
+
+# Upstream's name of the part that renews certificates.
+_CONTROLLER = "cert-rotator"
+
+
+class Serving:
+    """Certificates and admission server of one process. endpoints: handler id → reviewed resource."""
+
+    def __init__(
+        self, settings: Settings, cluster: Cluster, metrics: Metrics, endpoints: Mapping[str, Resource]
+    ) -> None:
+        webhook = settings.webhook
+        self._tls = ServerTls(TlsPolicy(settings.tls.minimum_version, settings.tls.ciphers))
+        self._metrics = metrics
+        self._certificates = self._supplier(settings, cluster)
+        address = Address(webhook.host, webhook.port)
+        self._server = AdmissionServer(address, endpoints, self._tls, metrics.reviews)
+        metrics.reviews.serve(endpoints, self._server.in_flight)
+        metrics.passes.serve([_CONTROLLER], at_once=1)
+        metrics.process.watch_certificate("webhook", lambda: self._certificates.expires)
+        self._is_enabled = webhook.enabled
+        self._shutdown_delay = webhook.shutdown_delay
+
+    @property
+    def server(self) -> AdmissionServer | None:
+        """The server for kopf; None if webhooks are off."""
+        return self._server if self._is_enabled else None
+
+    def not_ready(self) -> str | None:
+        """What is missing for readiness; None once reviews are answered."""
+        if not self._certificates.is_ready:
+            return "no serving certificate is in place that is valid now"
+        if self._is_enabled and not self._server.is_listening:
+            return "the webhook port is not open yet"
+        return None
+
+    async def run(self) -> None:
+        """Keep the certificate valid, indefinitely."""
+        await self._certificates.run()
+
+    async def close_gently(self) -> None:
+        """Return once API servers have had time to switch to another manager."""
+        if self._is_enabled:
+            await self._server.close_gently(self._shutdown_delay)
+
+    def _supplier(self, settings: Settings, cluster: Cluster) -> InternalCertificates | CertificateDirectory:
+        certificates = settings.certificates
+        if not certificates.internal:
+            on_read = self._metrics.process.certificate_read
+            return CertificateDirectory(Path(settings.webhook.cert_dir), self._tls.install, on_read)
+        names = [f"{certificates.service_name}.{settings.namespace}.svc"]
+        host = settings.webhook.host
+        if host and not _is_every_interface(host):
+            names.append(host)
+        place = SecretReference(settings.namespace, certificates.secret_name, tuple(names))
+        return InternalCertificates(cluster, place, self._install, lambda: datetime.now(UTC), self._checked)
+
+    def _install(self, certificate: bytes, key: bytes) -> None:
+        self._tls.install(certificate, key)
+        self._metrics.process.certificate_read(True)
+
+    def _checked(self, is_good: bool, seconds: float) -> None:
+        self._metrics.passes.begun(_CONTROLLER)
+        self._metrics.passes.ended(_CONTROLLER, "requeue_after" if is_good else "error", seconds)
+
+
+def _is_every_interface(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False

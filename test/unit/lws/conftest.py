@@ -1,0 +1,69 @@
+"""kopf's own admission function, wired as `kopf.run` does it, and certificates for servers on loopback."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import kopf
+import pytest
+from kopf._cogs.structs.references import Insights
+from kopf._core.engines.admission import serve_admission_request
+from kopf._core.reactor.inventory import ResourceMemories
+
+from lws.runtime.certificates.serving_certificate import Certificates, renewed
+from lws.runtime.webhooks.dispatch import Dispatcher
+
+Wired = tuple[kopf.WebhookFn, ResourceMemories]
+WireKopf = Callable[..., Wired]
+
+
+def _made() -> Certificates:
+    made = renewed(Certificates(), ("127.0.0.1", "webhook.test"), datetime.now(UTC))
+    assert made is not None
+    return made[0]
+
+
+@pytest.fixture(scope="session")
+def certificates(shared_keys: None) -> Certificates:
+    """For 127.0.0.1 and webhook.test."""
+    return _made()
+
+
+@pytest.fixture(scope="session")
+def other_certificates(shared_keys: None) -> Certificates:
+    """The same of another CA."""
+    return _made()
+
+
+@pytest.fixture(params=["kopf's own function", "our dispatcher"])
+def wire_kopf(request: pytest.FixtureRequest) -> WireKopf:
+    """Registry, and kinds beside our own → the function that kopf hands to admission servers, or the one that
+    stands for it and has to answer the same; and what kopf remembers meanwhile.
+    """
+
+    def wire(
+        registry: kopf.OperatorRegistry, *more: kopf.Resource
+    ) -> tuple[kopf.WebhookFn, ResourceMemories]:
+        insights = Insights()
+        insights.webhook_resources.update(
+            {
+                kopf.Resource("", "v1", "pods", kind="Pod"),
+                kopf.Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", kind="LeaderWorkerSet"),
+                *more,
+            }
+        )
+        memories = ResourceMemories()
+        serve = functools.partial(
+            serve_admission_request,
+            settings=kopf.OperatorSettings(),
+            memories=memories,
+            memobase=kopf.Memo(),
+            registry=registry,
+            insights=insights,
+            indices={},
+        )
+        return (serve if request.param == "kopf's own function" else Dispatcher(registry)), memories
+
+    return wire

@@ -1,0 +1,56 @@
+"""DisaggregatedSets as users write them, with the defaults of the definition, and what is said about them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from lws.disaggregatedset.admission.validation import errors_in, warnings_in
+from lws_api.crds import defaulted
+from lws_api.disaggregatedset.v1 import API_VERSION, KIND
+
+Object = dict[str, Any]
+
+EXTERNAL: Object = {"scaling": {"mode": "External"}}
+
+
+def make_role(
+    name: str = "prefill",
+    mu: Any = None,
+    ms: Any = None,
+    size: Any = None,
+    pod: Object | None = None,
+    **spec: Any,
+) -> Object:
+    template: Object = {"workerTemplate": pod or {"spec": {"containers": [{"name": "c", "image": "i"}]}}}
+    if size is not None:
+        template["size"] = size
+    template.update(spec.pop("leaderWorkerTemplate", {}))
+    budgets = {"maxUnavailable": mu, "maxSurge": ms}
+    rolling = {key: value for key, value in budgets.items() if value is not None}
+    if rolling:
+        spec["rolloutStrategy"] = {"rollingUpdateConfiguration": rolling}
+    return copy.deepcopy({"name": name, "spec": {"leaderWorkerTemplate": template, **spec}})
+
+
+def make_set(*roles: Object, name: str = "llm", **spec: Any) -> Object:
+    raw = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"roles": list(roles or (make_role("prefill"), make_role("decode"))), **spec},
+    }
+    return defaulted(raw)
+
+
+def beside(role: Object) -> list[Object]:
+    """Two roles, the second without anything to be said about it."""
+    return [role, make_role("decode")]
+
+
+def messages(new: Object, old: Object | None = None) -> list[str]:
+    return [str(error) for error in errors_in(new, old)]
+
+
+def warnings(new: Object, old: Object | None = None) -> list[str]:
+    return warnings_in(new, old)

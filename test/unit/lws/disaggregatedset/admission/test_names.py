@@ -1,0 +1,121 @@
+"""How long names may be, and which two roles cannot be together."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from test.unit.lws.disaggregatedset.admission.made import (
+    EXTERNAL,
+    Object,
+    make_role,
+    make_set,
+    messages,
+)
+
+
+def of_lengths(of_set: int, of_role: int, slices: int = 1, **role: Any) -> Object:
+    return make_set(make_role("r" * of_role, **role), make_role("b"), name="s" * of_set, slices=slices)
+
+
+@pytest.mark.parametrize(("slices", "combined"), [(1, 47), (10, 47), (11, 46), (100, 46)])
+def test_the_name_of_a_service(slices: int, combined: int) -> None:
+    """Rule 8."""
+    (message,) = messages(of_lengths(20, combined - 19, slices))
+    assert message == (
+        f'spec.roles[0].name: Invalid value: "{"r" * (combined - 19)}": the generated service name '
+        f"(64 chars) would exceed the DNS-1035 limit of 63 characters; reduce the DisaggregatedSet name "
+        f"and/or role name (combined limit: {combined} characters)"
+    )
+    (message,) = messages(of_lengths(20, combined - 20, slices))
+    assert "service name" not in message
+
+
+ROOM = {
+    "groups of one": (40, {}),
+    "groups with workers": (38, {"size": 2}),
+    "ten groups": (38, {"size": 2, "replicas": 10}),
+    "eleven groups": (37, {"size": 2, "replicas": 11}),
+    "eleven with surge": (37, {"size": 2, "replicas": 10, "ms": 1}),
+    "more than a hundred": (36, {"size": 2, "replicas": 101}),
+    "eleven slices": (39, {"slices": 11}),
+}
+
+
+@pytest.mark.parametrize(("room", "role"), ROOM.values(), ids=ROOM.keys())
+def test_the_name_of_every_pod(room: int, role: Object) -> None:
+    """Warts 25 and 39: measured at the target, surge included, not only at what is created first."""
+    assert messages(of_lengths(room - 10, 10, **role)) == []
+    (message,) = messages(of_lengths(room - 9, 10, **role))
+    assert message.startswith('spec.roles[0].name: Invalid value: "rrrrrrrrrr": the LeaderWorkerSet ')
+    assert message.endswith(f"(combined limit: {room} characters)")
+
+
+def test_what_is_stored_may_change_as_long_as_names_do_not_grow() -> None:
+    old = of_lengths(40, 10, slices=2)
+    assert len(messages(old)) == 2
+    for slices, role, refused in (
+        (1, {}, False),
+        (10, {}, False),
+        (11, {}, True),
+        (2, {"replicas": 2}, True),
+        (2, {"replicas": 0}, False),
+        (2, {"size": 2}, True),
+        (2, {"ms": 1}, True),
+    ):
+        assert bool(messages(of_lengths(40, 10, slices, **role), old)) == refused
+    with_another = copy.deepcopy(old)
+    with_another["spec"]["roles"].append(make_role("r" * 11))
+    assert [message[:18] for message in messages(with_another, old)] == ["spec.roles[2].name"]
+
+
+@pytest.mark.parametrize("name", ["1a", "a.b"])
+def test_the_name_of_a_set_begins_all_others(name: str) -> None:
+    """Wart 24: the API server takes it, and no child could be created."""
+    (message,) = messages(make_set(name=name))
+    assert message.startswith(f'metadata.name: Invalid value: "{name}": a DNS-1035 label must consist of')
+    assert messages(make_set(make_role("a"), make_role("b"), name=name), make_set(name=name)) == []
+
+
+UNIQUE: Object = {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}
+COLLISIONS: dict[str, tuple[Object, Object, bool]] = {
+    "group 1": (make_role("a", size=2, replicas=2), make_role("a-1"), True),
+    "group 1 in a rollout": (make_role("a", size=2, ms=1), make_role("a-1"), True),
+    "a group that there is not": (make_role("a", size=2), make_role("a-1"), False),
+    "groups of one": (make_role("a", replicas=2), make_role("a-1"), False),
+    "groups of one, each with a Service": (make_role("a", replicas=2, **UNIQUE), make_role("a-1"), True),
+    "any group that a scaler may ask for": (make_role("a", size=2) | EXTERNAL, make_role("a-77"), True),
+    "no index": (make_role("a", size=2) | EXTERNAL, make_role("a-01"), False),
+    "the Service of a role": (make_role("a"), make_role("a-prv"), True),
+    "no Service of all pods": (make_role("a"), make_role("a-prv", **UNIQUE), False),
+    "the Service of leaders": (
+        make_role("a", leaderService={"ports": [{"port": 1}]}),
+        make_role("a-leader"),
+        True,
+    ),
+    "no Service of leaders": (make_role("a"), make_role("a-leader"), False),
+    "another word": (make_role("a", size=2, replicas=2), make_role("a-b"), False),
+    "no dash": (make_role("a", size=2, replicas=2), make_role("a1"), False),
+}
+
+
+@pytest.mark.parametrize(("one", "other", "refused"), COLLISIONS.values(), ids=COLLISIONS.keys())
+def test_roles_that_cannot_be_together(one: Object, other: Object, refused: bool) -> None:
+    """Wart 43."""
+    found = messages(make_set(one, other))
+    assert bool(found) == refused
+    for message in found:
+        assert message.startswith(
+            f'spec.roles[1].name: Invalid value: "{other["name"]}": collides with role "a": '
+        )
+
+
+def test_an_update_is_refused_for_the_groups_that_collide_only() -> None:
+    def with_groups(replicas: int) -> Object:
+        return make_set(make_role("a", size=2, replicas=replicas), make_role("a-2"))
+
+    assert len(messages(with_groups(3), with_groups(2))) == 1
+    assert messages(with_groups(4), with_groups(3)) == []
+    assert messages(with_groups(2), with_groups(1)) == []

@@ -1,0 +1,62 @@
+"""lws.disaggregatedset.admission.validation: labels and annotations of the controller."""
+
+from __future__ import annotations
+
+import pytest
+
+from test.unit.lws.disaggregatedset.admission.made import (
+    Object,
+    beside,
+    make_role,
+    make_set,
+    messages,
+    warnings,
+)
+
+PREFIX = "disaggregatedset.x-k8s.io"
+FORBIDDEN = "Forbidden: is set by the controller, which finds objects by it: remove it"
+
+
+def labelled(**labels: str) -> Object:
+    return {"metadata": {"labels": {f"{PREFIX}/{key}": value for key, value in labels.items()}}}
+
+
+POD: Object = {"spec": {"containers": [{"name": "c"}]}}
+WORKERS, LEADERS = (
+    f"spec.roles[0].spec.leaderWorkerTemplate.{each}Template.metadata" for each in ("worker", "leader")
+)
+
+
+@pytest.mark.parametrize("key", ["name", "role", "slice", "revision"])
+def test_labels_by_which_objects_are_found(key: str) -> None:
+    mine = labelled(**{key: "mine"})
+    path = f"labels[{PREFIX}/{key}]"
+    assert messages(make_set(*beside(make_role() | mine))) == [f"spec.roles[0].metadata.{path}: {FORBIDDEN}"]
+    assert messages(make_set(*beside(make_role(pod=POD | mine)))) == [f"{WORKERS}.{path}: {FORBIDDEN}"]
+    leaders = make_role(leaderWorkerTemplate={"leaderTemplate": POD | mine})
+    assert messages(make_set(*beside(leaders))) == [f"{LEADERS}.{path}: {FORBIDDEN}"]
+
+
+def test_what_they_would_be_set_to_anyway_may_be_written() -> None:
+    assert messages(make_set(*beside(make_role() | labelled(name="llm", role="prefill")))) == []
+
+
+@pytest.mark.parametrize("name", ["initial-replicas", "initial-replicas-of-others"])
+def test_the_memory_of_rollouts(name: str) -> None:
+    role = make_role() | {"metadata": {"annotations": {f"{PREFIX}/{name}": "7"}}}
+    assert messages(make_set(*beside(role))) == [
+        f"spec.roles[0].metadata.annotations[{PREFIX}/{name}]: Forbidden: is where the controller "
+        f"remembers how a rollout began: remove it"
+    ]
+
+
+def test_a_label_that_is_overwritten() -> None:
+    """Wart 15."""
+    app: Object = {"metadata": {"labels": {"app": "x"}}}
+    raw = make_set(*beside(make_role(pod=POD | app) | app))
+    assert messages(raw) == []
+    assert warnings(raw) == [
+        f'{path}.labels[app]: "x" is overwritten with <set>-<slice>-<role>: select pods by {PREFIX}/name and '
+        f"{PREFIX}/role"
+        for path in ("spec.roles[0].metadata", WORKERS)
+    ]

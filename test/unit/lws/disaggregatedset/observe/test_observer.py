@@ -1,0 +1,279 @@
+"""lws.disaggregatedset.observe.observer: which facts does a pass get, and what is read past the store?"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.observe.observer import DisaggregatedObserver
+from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
+from lws.disaggregatedset.revisions.record import build_revision, record
+from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
+from lws.disaggregatedset.tables import TABLES
+from lws.leaderworkerset.tables import TABLES as SET_TABLES
+from lws.runtime.errors import NotFound
+from lws.runtime.store import Store
+from lws_api.disaggregatedset.v1 import NAME_LABEL, SCALER_KIND
+from test.unit import api_server
+from test.unit.builders import NOW, make_group, make_leader_statefulset
+from test.unit.disaggregated import make_child, make_disaggregated, make_role
+
+KEY = "1" * 8
+PREFILL, DECODE = Identity(0, KEY, "prefill"), Identity(0, KEY, "decode")
+
+
+class World:
+    """A store with one set, and an API server that has more."""
+
+    def __init__(self, obj: dict[str, Any]) -> None:
+        self.store = Store(lambda before, after: None, [*SET_TABLES, *TABLES])
+        self.live: dict[tuple[str, str], dict[str, Any]] = {}
+        self.reads: list[tuple[str, str]] = []
+        self.obj = self.put(obj)
+        memory = DisaggregatedMemory(self.store)
+        cluster: Any = self
+        self.observer = DisaggregatedObserver(cluster, self.store, memory)
+
+    def put(self, obj: dict[str, Any], is_seen: bool = True) -> dict[str, Any]:
+        made = copy.deepcopy(obj)
+        made["metadata"].setdefault("resourceVersion", "1")
+        made["metadata"].setdefault("uid", f"uid-{made['kind']}-{made['metadata']['name']}")
+        self.live[made["kind"], made["metadata"]["name"]] = made
+        if is_seen:
+            self.store.put(made)
+        return made
+
+    def record(self, number: int = 1) -> None:
+        self.put(api_server.stored(build_revision(self.obj, record(self.obj), KEY, number)))
+
+    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        self.reads.append((kind, name))
+        if (kind, name) not in self.live:
+            raise NotFound(404, "NotFound", name)
+        return self.live[kind, name]
+
+    async def look(self) -> DisaggregatedSnapshot:
+        snapshot = await self.observer.observe("default", "demo", NOW)
+        assert snapshot is not None
+        return snapshot
+
+
+async def test_a_set_at_rest_costs_no_read() -> None:
+    obj = make_disaggregated()
+    world = World({**obj, "status": {"observedGeneration": obj["metadata"]["generation"]}})
+    world.record()
+    for identity in (PREFILL, DECODE):
+        world.put(make_child(world.obj, identity))
+    snapshot = await world.look()
+    assert [(each.role, each.slice_index, each.key) for each in snapshot.children] == [
+        ("decode", 0, KEY),
+        ("prefill", 0, KEY),
+    ]
+    assert [each.key for each in snapshot.revisions] == [KEY]
+    assert not world.reads and snapshot.reread is None and not snapshot.strangers
+
+
+async def test_a_set_that_was_edited_is_looked_at_first() -> None:
+    """What the edit needs is recorded and made in the same pass."""
+    obj = make_disaggregated()
+    world = World({**obj, "status": {"observedGeneration": obj["metadata"]["generation"] - 1}})
+    world.record()
+    for identity in (PREFILL, DECODE):
+        world.put(make_child(world.obj, identity))
+    assert (await world.look()).reread is not None and world.reads == [("DisaggregatedSet", "demo")]
+
+
+async def test_where_something_is_to_be_made_the_set_is_looked_at_first() -> None:
+    world = World(make_disaggregated())
+    world.record()
+    assert (await world.look()).reread is not None and world.reads == [("DisaggregatedSet", "demo")]
+    del world.live["DisaggregatedSet", "demo"]
+    assert await world.observer.observe("default", "demo", NOW) is None
+
+
+async def test_a_role_that_lacks_its_scaler_lacks_something() -> None:
+    world = World(make_disaggregated(roles=[make_role("prefill"), make_role("decode", None)]))
+    world.record()
+    for identity in (PREFILL, DECODE):
+        world.put(make_child(world.obj, identity))
+    assert (await world.look()).reread is not None
+
+
+async def test_a_set_that_goes_or_cannot_be_read_is_not_looked_into() -> None:
+    going = make_disaggregated()
+    going["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+    assert not (await World(going).look()).children
+    garbled = await World(make_disaggregated(roles=[])).look()
+    assert garbled.fault and not garbled.children
+    assert await World(going).observer.observe("default", "other", NOW) is None
+
+
+async def test_orphans_by_name_and_label_and_strangers_by_name() -> None:
+    world = World(make_disaggregated())
+    world.record()
+    orphan, stranger = make_child(world.obj, PREFILL), make_child(world.obj, DECODE)
+    del orphan["metadata"]["ownerReferences"]
+    stranger["metadata"]["ownerReferences"][0]["uid"] = "another"
+    world.put(orphan)
+    world.put(stranger)
+    other = copy.deepcopy(orphan)
+    other["metadata"] |= {"name": "demo-of-somebody", "uid": "u-2"}
+    world.put(other)
+    snapshot = await world.look()
+    assert [each["metadata"]["name"] for each in snapshot.orphans] == [f"demo-0-{KEY}-prefill"]
+    assert ("LeaderWorkerSet", f"demo-0-{KEY}-decode") in snapshot.strangers
+    assert not snapshot.children
+    # Where the store may be behind, the API server is read.
+    assert ("LeaderWorkerSet", f"demo-0-{KEY}-decode") in world.reads
+
+
+async def test_what_is_controlled_counts_whatever_its_labels_say() -> None:
+    world = World(make_disaggregated())
+    child = make_child(world.obj, PREFILL)
+    child["metadata"]["labels"] = {}
+    world.put(child)
+    assert len((await world.look()).children) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "ready", "is_settled"),
+    [
+        pytest.param({}, 0, False, id="nothing is said yet"),
+        pytest.param({"observedGeneration": 1, "readyReplicas": 1}, 1, False, id="counters"),
+        pytest.param(
+            {"observedGeneration": 1, "conditions": [{"type": "Available", "status": "True"}]},
+            2,
+            True,
+            id="its condition is quicker than its counters",
+        ),
+        pytest.param(
+            {"observedGeneration": 0, "conditions": [{"type": "Available", "status": "True"}]},
+            0,
+            False,
+            id="it has not acted on its spec",
+        ),
+    ],
+)
+async def test_a_child_whose_groups_are_not_watched_is_judged_by_its_status(
+    status: dict[str, Any], ready: int, is_settled: bool
+) -> None:
+    world = World(make_disaggregated())
+    world.put(make_child(world.obj, PREFILL, 2, status=status))
+    (child,) = (await world.look()).children
+    assert (child.ready, child.is_settled, child.present) == (ready, is_settled, 2)
+
+
+@pytest.mark.parametrize(
+    ("indices", "not_ready", "expected"),
+    [
+        pytest.param((0, 1), (), (2, 2, True, 0), id="all serve"),
+        pytest.param((0, 1), (1,), (1, 2, False, 1), id="the last does not"),
+        pytest.param((0, 1), (0,), (1, 2, False, 0), id="the first does not"),
+        pytest.param((0,), (), (1, 2, False, 1), id="one is missing"),
+        pytest.param((0, 1, 2), (), (3, 3, True, 0), id="one more than wanted"),
+    ],
+)
+async def test_a_child_is_judged_by_its_own_groups(
+    indices: tuple[int, ...], not_ready: tuple[int, ...], expected: tuple[int, int, bool, int]
+) -> None:
+    world = World(make_disaggregated())
+    child = world.put(make_child(world.obj, PREFILL, 2, status={"observedGeneration": 1}))
+    leader = world.put(make_leader_statefulset(child))
+    for index in indices:
+        facts = make_group(child, index, ready=index not in not_ready)
+        pod = copy.deepcopy(dict(facts.leader))
+        pod["metadata"]["ownerReferences"][0] |= {"name": leader["metadata"]["name"]}
+        pod["metadata"]["ownerReferences"][0]["uid"] = leader["metadata"]["uid"]
+        world.put(pod)
+    (facts_of_child,) = (await world.look()).children
+    found = facts_of_child
+    assert (found.ready, found.present, found.is_settled, found.broken_on_top) == expected
+
+
+FORMER = "former"
+PODS_OF_THREE = 3
+
+
+@pytest.mark.parametrize(
+    ("owner", "lingering", "present"),
+    [
+        pytest.param("demo-0-11111111-prefill", 3, 3, id="its StatefulSet makes pods until it is gone"),
+        pytest.param(None, 0, 3, id="orphaned, it waits for the next child"),
+        pytest.param("somebody-else", 0, 1, id="a stranger's"),
+    ],
+)
+async def test_what_a_former_child_has_left_counts(owner: str | None, lingering: int, present: int) -> None:
+    """The garbage collector comes a while after the deletion, and pods are made until then."""
+    rollouts = {"0": {"revision": KEY, "initialReplicas": {"demo-0-11111111-prefill": PODS_OF_THREE}}}
+    world = World({**make_disaggregated(), "status": {"rollouts": rollouts}})
+    former = make_child(world.obj, PREFILL, PODS_OF_THREE)
+    former["metadata"]["uid"] = FORMER
+    leader = make_leader_statefulset(former)
+    leader["metadata"]["ownerReferences"][0]["name"] = owner
+    if owner is None:
+        del leader["metadata"]["ownerReferences"]
+    world.put(leader)
+    lost = await world.look()
+    assert dict(lost.lingering) == ({former["metadata"]["name"]: lingering} if lingering else {})
+    world.put(make_child(world.obj, PREFILL, 1))
+    (made_anew,) = (await world.look()).children
+    assert (made_anew.wanted, made_anew.present) == (1, present)
+
+
+@pytest.mark.parametrize(
+    ("began", "present"),
+    [
+        pytest.param({f"demo-0-{KEY}-prefill": PODS_OF_THREE}, 3, id="a rollout began with three"),
+        pytest.param({f"demo-0-{KEY}-prefill": 1}, 3, id="the status was behind when it began"),
+        pytest.param({}, 1, id="at rest nobody looks"),
+    ],
+)
+async def test_what_a_former_child_has_left_counts_beside_the_groups_of_one_that_was_lowered(
+    began: dict[str, int], present: int
+) -> None:
+    rollouts = {"0": {"revision": KEY, "initialReplicas": began}}
+    world = World({**make_disaggregated(), "status": {"rollouts": rollouts}})
+    child = world.put(make_child(world.obj, PREFILL, 1))
+    leader = world.put(make_leader_statefulset(child))
+    for index in range(PODS_OF_THREE):
+        pod = copy.deepcopy(dict(make_group(child, index, ready=False).leader))
+        owner = leader["metadata"]["uid"] if index == 0 else FORMER
+        pod["metadata"]["ownerReferences"][0] |= {"name": leader["metadata"]["name"], "uid": owner}
+        world.put(pod)
+    (facts,) = (await world.look()).children
+    assert (facts.wanted, facts.present) == (1, present)
+
+
+@pytest.mark.parametrize(
+    ("began", "present"),
+    [
+        pytest.param({f"demo-0-{KEY}-prefill": 0}, 2, id="in a rollout"),
+        pytest.param({}, 0, id="at rest nobody looks"),
+    ],
+)
+async def test_what_the_statefulset_of_a_lowered_child_may_yet_make_counts(
+    began: dict[str, int], present: int
+) -> None:
+    rollouts = {"0": {"revision": KEY, "initialReplicas": began}}
+    world = World({**make_disaggregated(), "status": {"rollouts": rollouts}})
+    child = world.put(make_child(world.obj, PREFILL, 0))
+    leader = make_leader_statefulset(child)
+    world.put({**leader, "spec": {**leader["spec"], "replicas": 2}})
+    (facts,) = (await world.look()).children
+    assert (facts.wanted, facts.present) == (0, present)
+
+
+async def test_scalers_and_services_are_those_that_it_controls() -> None:
+    world = World(make_disaggregated())
+    reference = make_child(world.obj, PREFILL)["metadata"]["ownerReferences"]
+    for kind in ("Service", SCALER_KIND):
+        for name, owners in (("demo-prefill", reference), ("theirs", [])):
+            metadata = {"name": name, "namespace": "default", "labels": {NAME_LABEL: "demo"}}
+            metadata |= {"ownerReferences": owners, "resourceVersion": "1"}
+            world.put({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": {}})
+    snapshot = await world.look()
+    for owned in (snapshot.services, snapshot.scalers):
+        assert [each["metadata"]["name"] for each in owned] == ["demo-prefill"]

@@ -1,0 +1,55 @@
+"""lws.disaggregatedset.observe.recent_writes: what writes of ours have done is known, and no news."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.actions import Reference
+from lws.runtime.store import Store
+from test.unit.disaggregated import make_child, make_disaggregated
+
+CHILD = make_child(make_disaggregated(), Identity(0, "1" * 8, "prefill"))
+
+
+@pytest.fixture
+def store() -> Store:
+    known = Store(lambda before, after: None, TABLES)
+    known.put(CHILD)
+    return known
+
+
+def find(store: Store) -> Any:
+    return store.get(CHILD["kind"], "default", CHILD["metadata"]["name"])
+
+
+def test_it_is_gone_before_the_stream_says_so(store: Store) -> None:
+    DisaggregatedMemory(store).gone(Reference.to(CHILD))
+    assert find(store) is None
+    # What was on its way does not bring it back.
+    store.put(CHILD)
+    assert find(store) is None
+
+
+def test_another_one_of_that_name_stays(store: Store) -> None:
+    former = {**CHILD, "metadata": {**CHILD["metadata"], "uid": "u-former"}}
+    DisaggregatedMemory(store).gone(Reference.to(former))
+    assert find(store) is not None
+
+
+def test_what_a_write_of_ours_has_returned_is_told_from_what_others_did() -> None:
+    told: list[bool] = []
+    known = Store(lambda before, after: told.append(memory.is_ours(after or before or {})), TABLES)
+    memory = DisaggregatedMemory(known)
+    memory.put(CHILD)
+    metadata = {**CHILD["metadata"], "resourceVersion": "8", "labels": {}}
+    known.put({**CHILD, "metadata": metadata})
+    memory.put({**CHILD, "metadata": {**metadata, "resourceVersion": "9", "labels": {"a": "b"}}})
+    memory.gone(Reference.to(CHILD))
+    memory.put({**CHILD, "metadata": {**metadata, "uid": "u-next", "resourceVersion": "11"}})
+    known.drop({**CHILD, "metadata": {**metadata, "uid": "u-next", "resourceVersion": "11"}})
+    assert told == [True, False, True, True, True, False]

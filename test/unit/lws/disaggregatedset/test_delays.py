@@ -1,0 +1,155 @@
+"""lws.disaggregatedset.routes: what does a next step wait for?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws import timing
+from lws.disaggregatedset.routes import Delays
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.store import Store
+from lws_api.disaggregatedset.v1 import API_VERSION, KIND, REVISION_LABEL, SLICE_LABEL
+from lws_api.leaderworkerset.v1 import API_VERSION as CHILD_VERSION
+
+NOW, SOON, LATER = 0.0, timing.CHILD_SECONDS, timing.CHILD_REPORT_SECONDS
+OWNER = {"apiVersion": API_VERSION, "kind": KIND, "name": "demo", "uid": "u", "controller": True}
+GOING = "2026-03-01T12:00:00Z"
+
+
+def child(status: Any = None, replicas: int = 2, name: str = "c", **metadata: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 3}
+    given |= {"resourceVersion": "1", "labels": {SLICE_LABEL: "0", REVISION_LABEL: "aaaaaaaa"}}
+    made = {"apiVersion": CHILD_VERSION, "kind": "LeaderWorkerSet", "spec": {"replicas": replicas}}
+    return {**made, "metadata": {**given, "ownerReferences": [OWNER], **metadata}, "status": status or {}}
+
+
+def available(status: str, **more: Any) -> dict[str, Any]:
+    return {"observedGeneration": 3, "conditions": [{"type": "Available", "status": status}], **more}
+
+
+READY, UNREADY = available("True", readyReplicas=2), available("False", readyReplicas=1)
+FAILING = {"observedGeneration": 3, "conditions": [{"type": "ReplicaFailure", "status": "True"}]}
+
+
+def delay(before: Any, after: Any, *others: Any, roles: int = 2, is_ours: bool = False) -> float:
+    """others: what is there besides."""
+    store = store_of(*others, *([after] if after is not None else []), roles=roles)
+    return Delays(store, lambda obj: is_ours).of(before, after)
+
+
+def store_of(*objects: Any, roles: int = 2) -> Store:
+    """A set of so many roles, and these objects."""
+    metadata = {"name": "demo", "namespace": "default", "uid": "u", "resourceVersion": "1"}
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": {"roles": [{}] * roles}}
+    store = Store(lambda before, after: None, TABLES)
+    for each in (owner, *objects):
+        store.put(each)
+    return store
+
+
+def leaders(name: str, **status: int) -> dict[str, Any]:
+    """The StatefulSet of the leaders of a child."""
+    metadata = {"name": name, "namespace": "default", "uid": f"s-{name}", "resourceVersion": "1"}
+    made = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": {}}
+    return {**made, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(child(), None, NOW, id="gone"),
+        pytest.param(child(), child(deletionTimestamp=GOING), NOW, id="going"),
+        pytest.param(child(UNREADY), child(READY), NOW, id="ready"),
+        pytest.param(child(), child(available("True"), replicas=0), NOW, id="made without groups"),
+        pytest.param(child(available("False", replicas=2)), child(available("False")), NOW, id="group gone"),
+        pytest.param(child(READY), child(UNREADY), SOON, id="not ready any more"),
+        pytest.param(child(available("False")), child(UNREADY), SOON, id="the first ready group"),
+        pytest.param(child(), child(FAILING), SOON, id="in trouble"),
+        pytest.param(child(), child(available("False")), LATER, id="first status"),
+        pytest.param(child(READY | {"observedGeneration": 2}), child(UNREADY), LATER, id="acts on its count"),
+        pytest.param(child(READY | {"observedGeneration": 2}), child(READY), LATER, id="acts on a lower one"),
+        pytest.param(
+            child(available("False", readyReplicas=1)),
+            child(available("False", readyReplicas=2)),
+            LATER,
+            id="counts",
+        ),
+    ],
+)
+def test_nothing_waits_that_a_step_waits_for(before: Any, after: Any, expected: float) -> None:
+    sibling = child(READY, name="d")
+    assert delay(before, after, sibling) == expected
+
+
+def test_what_others_wrote_meanwhile_comes_with_the_answer_to_our_own_write() -> None:
+    before, after = child(UNREADY), child(READY, annotations={"a": "b"})
+    assert delay(before, after, child(READY, name="d"), is_ours=True) == NOW
+
+
+def test_one_that_grew_and_was_never_seen_unavailable_is_waited_for() -> None:
+    """Its status in between was not written, or its stream was listed anew."""
+    before = child(READY | {"observedGeneration": 2, "readyReplicas": 1, "replicas": 1})
+    after = child(READY | {"replicas": 2})
+    assert delay(before, after, child(READY, name="d")) == NOW
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "by_others"),
+    [
+        pytest.param(None, child(), SOON, id="made"),
+        pytest.param(child(), child(generation=4), SOON, id="scaled"),
+        pytest.param(child(), child(annotations={"a": "b"}), SOON, id="edited"),
+    ],
+)
+def test_what_a_pass_has_written_itself_is_no_news(before: Any, after: Any, by_others: float) -> None:
+    assert delay(before, after) == by_others
+    assert delay(before, after, is_ours=True) == LATER
+
+
+def test_what_was_adopted_starts_the_next_pass_soon() -> None:
+    assert delay(child(ownerReferences=[]), child(), is_ours=True) == SOON
+
+
+@pytest.mark.parametrize(
+    ("sibling", "expected"),
+    [
+        pytest.param(child(UNREADY, name="d"), LATER, id="another role of the step is not ready"),
+        pytest.param(child(READY, name="d"), NOW, id="it is"),
+        pytest.param(child(UNREADY, name="d", deletionTimestamp=GOING), NOW, id="it is going"),
+        pytest.param(child(UNREADY, name="d", labels={SLICE_LABEL: "1"}), NOW, id="it is of another slice"),
+    ],
+)
+def test_roles_that_step_together_are_waited_for_together(sibling: Any, expected: float) -> None:
+    assert delay(child(UNREADY), child(READY), sibling, roles=1) == expected
+
+
+def test_a_role_that_has_none_yet_may_wait_for_this_one() -> None:
+    """`startAfter`."""
+    sibling = child(UNREADY, name="d")
+    assert delay(child(UNREADY), child(READY), sibling, roles=3) == NOW
+
+
+def test_a_statefulset_tells_sooner_that_a_group_is_gone() -> None:
+    before, after = child(available("False", replicas=2)), child(available("False", replicas=1))
+    assert delay(before, after) == NOW
+    assert delay(before, after, leaders("c")) == LATER
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "expected"),
+    [
+        pytest.param(1, 2, SOON, id="it is still to lose one"),
+        pytest.param(1, 1, NOW, id="it has as many as it wants"),
+        pytest.param(2, 1, NOW, id="it is to get one"),
+        pytest.param(1, None, NOW, id="it has none"),
+    ],
+)
+def test_groups_that_roles_lose_in_one_step_are_waited_for_together(
+    wanted: int, there: int | None, expected: float
+) -> None:
+    this, sibling = child(READY, replicas=1), child(READY, replicas=wanted, name="d")
+    known = [this, sibling, leaders("c", replicas=1)]
+    store = store_of(*known, *([leaders("d", replicas=there)] if there is not None else []))
+    assert Delays(store, lambda obj: False).of_groups_gone(this) == expected

@@ -1,0 +1,168 @@
+"""lws.disaggregatedset.routes: whose pass does a change start?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws import timing
+from lws.disaggregatedset.routes import PASS, Routes
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.keys import Key
+from lws.runtime.store import Store
+from lws_api.disaggregatedset.v1 import API_VERSION, KIND, NAME_LABEL, SCALER_KIND
+
+OWNED = {"apiVersion": API_VERSION, "kind": KIND, "name": "demo", "uid": "u", "controller": True}
+STRANGER = {**OWNED, "kind": "Thing"}
+DEMO = Key(PASS, "default", "demo")
+
+
+def make(kind: str, name: str = "x", owner: Any = None, label: str = "", **more: Any) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name, "namespace": "default", "uid": f"u-{kind}-{name}"}
+    metadata |= {"resourceVersion": "1", "labels": {NAME_LABEL: label} if label else {}}
+    if owner is not None:
+        metadata["ownerReferences"] = [owner]
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": {}, **more}
+
+
+def a_store(*more: Any) -> Store:
+    """With two sets."""
+    store = Store(lambda before, after: None, TABLES)
+    for each in (make(KIND, "demo"), make(KIND, "other"), *more):
+        store.put(each)
+    return store
+
+
+def woken(before: Any, after: Any, store: Store | None = None) -> set[Key]:
+    routes = Routes(store or a_store()).by_kind
+    return {key for key, _ in routes[(after or before)["kind"]](before, after)}
+
+
+def test_a_set_wakes_itself() -> None:
+    assert woken(None, make(KIND, "demo")) == {DEMO} == woken(make(KIND, "demo"), None)
+
+
+@pytest.mark.parametrize("kind", ["LeaderWorkerSet", SCALER_KIND, "Service", "ControllerRevision"])
+@pytest.mark.parametrize(
+    ("owner", "label", "expected"),
+    [
+        pytest.param(OWNED, "", {DEMO}, id="its own, whatever its labels say"),
+        pytest.param(None, "demo", {DEMO}, id="an orphan, by its label"),
+        pytest.param(STRANGER, "demo", set(), id="somebody else's"),
+        pytest.param(None, "", set(), id="nobody's, without a label"),
+    ],
+)
+def test_what_is_made_for_a_set_wakes_it(kind: str, owner: Any, label: str, expected: set[Key]) -> None:
+    obj = make(kind, owner=owner, label=label)
+    assert woken(None, obj) == expected == woken(obj, None)
+
+
+def test_whoever_loses_an_object_is_woken_and_whoever_gets_it() -> None:
+    other = make("LeaderWorkerSet", owner={**OWNED, "name": "other"})
+    expected = {DEMO, Key(PASS, "default", "other")}
+    assert woken(make("LeaderWorkerSet", owner=OWNED), other) == expected
+
+
+@pytest.mark.parametrize("kind", ["LeaderWorkerSet", SCALER_KIND, "Service", "ControllerRevision"])
+def test_what_is_left_of_a_set_wakes_nobody(kind: str) -> None:
+    """The garbage collector takes it down, each object with news of its own."""
+    left = make(kind, owner=OWNED)
+    assert woken(left, None, Store(lambda before, after: None, TABLES)) == set()
+    going = make(KIND, "demo")
+    going["metadata"] |= {"deletionTimestamp": "2026-03-01T12:00:00Z", "resourceVersion": "2"}
+    assert woken(left, None, a_store(going)) == set()
+
+
+LWS = "leaderworkerset.x-k8s.io/v1"
+CHILD = make("LeaderWorkerSet", "c", OWNED, apiVersion=LWS)
+OF_CHILD = {"kind": "LeaderWorkerSet", "name": "c", "uid": "u-LeaderWorkerSet-c", "controller": True}
+
+
+def test_groups_that_come_and_go_wake_the_set_of_their_leaderworkerset() -> None:
+    """Its status says so a while later."""
+    statefulset = make("StatefulSet", "c", OF_CHILD)
+    assert woken(None, statefulset) == set()
+    store = a_store(CHILD)
+    assert woken(None, statefulset, store) == {DEMO} == woken(statefulset, None, store)
+    workers = make("StatefulSet", "c-0", {**OF_CHILD, "kind": "Pod"})
+    assert woken(None, workers, store) == set()
+
+
+def test_a_leader_pod_that_is_gone_wakes_the_set_of_its_leaderworkerset() -> None:
+    """The stream of StatefulSets may be ahead of that of pods, and groups are counted by their leaders."""
+    child = make("LeaderWorkerSet", "c", OWNED)
+    of_set = {**OWNED, "kind": "LeaderWorkerSet", "name": "c"}
+    of_leaders = {**OWNED, "kind": "StatefulSet", "name": "c"}
+    store = a_store(child, make("StatefulSet", "c", of_set))
+    leader = make("Pod", "c-0", of_leaders)
+    assert woken(leader, None, store) == {DEMO}
+    assert woken(None, leader, store) == set() == woken(leader, leader, store)
+    assert woken(make("Pod", "c-0-1", {**of_leaders, "name": "c-0"}), None, store) == set()
+    assert woken(make("Pod", "alone"), None, store) == set()
+
+
+SCALER = make(SCALER_KIND, "s", OWNED)
+
+
+def delays(before: Any, after: Any, store: Store | None = None, is_ours: bool = False) -> list[float]:
+    routes = Routes(store or a_store(), lambda obj: is_ours).by_kind
+    return [within for _, within in routes[(after or before)["kind"]](before, after)]
+
+
+@pytest.mark.parametrize(
+    ("former", "replicas", "waits"),
+    [
+        pytest.param(2, 1, False, id="a group is gone"),
+        pytest.param(1, 2, True, id="one comes"),
+        pytest.param(1, 1, True, id="other counts"),
+    ],
+)
+def test_groups_that_are_gone_are_told_at_once(former: int, replicas: int, waits: bool) -> None:
+    store = a_store(CHILD)
+    before, after = (
+        make("StatefulSet", "c", OF_CHILD, status={"replicas": count}) for count in (former, replicas)
+    )
+    assert delays(before, after, store) == [timing.CHILD_REPORT_SECONDS if waits else 0.0]
+    assert delays(after, None, store) == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ours", "others"),
+    [
+        pytest.param(
+            None, make("Service", "s", OWNED), [timing.CHILD_REPORT_SECONDS], [0.3], id="service made"
+        ),
+        pytest.param(
+            make("Service", "s", OWNED), None, [timing.CHILD_REPORT_SECONDS], [0.0], id="service gone"
+        ),
+        pytest.param(
+            None, make("ControllerRevision", "r", OWNED), [timing.CHILD_REPORT_SECONDS], [0.0], id="recorded"
+        ),
+        pytest.param(
+            make("ControllerRevision", "r", OWNED), None, [timing.CHILD_REPORT_SECONDS], [0.0], id="pruned"
+        ),
+        pytest.param(make(KIND, "demo"), make(KIND, "demo", status={}), [], [0.0], id="its own status"),
+        pytest.param(SCALER, {**SCALER, "status": {}}, [], [0.0], id="of its scaler"),
+        pytest.param(CHILD, {**CHILD, "status": {"members": {}}}, [], [], id="memory of its child"),
+        pytest.param(
+            make(KIND, "demo"), make(KIND, "demo", label="edited"), [0.0], [0.0], id="with somebody's edit"
+        ),
+    ],
+)
+def test_what_a_pass_has_written_itself_is_no_news(before: Any, after: Any, ours: Any, others: Any) -> None:
+    assert delays(before, after, is_ours=True) == ours
+    assert delays(before, after) == others
+
+
+def test_every_set_has_a_key_in_the_namespaces_that_are_meant() -> None:
+    store = Store(lambda before, after: None, TABLES)
+    store.put(make(KIND, "demo"))
+    assert list(Routes(store).keys(lambda namespace: namespace == "default")) == [DEMO]
+    assert list(Routes(store).keys(lambda namespace: namespace == "other")) == []
+
+
+def test_a_revision_that_a_pass_has_changed_is_looked_at_again_at_once() -> None:
+    """What is adopted or renumbered is judged anew."""
+    before, after = make("ControllerRevision", "r", OWNED), make("ControllerRevision", "r", OWNED, label="x")
+    assert delays(before, after, is_ours=True) == [0.0]

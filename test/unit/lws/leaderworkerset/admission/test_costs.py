@@ -1,0 +1,197 @@
+"""What do reviews cost, of objects as large as the API server takes? All of them share one event loop."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from lws.disaggregatedset.admission.validation import errors_in, warnings_in
+from lws.kube.field_errors import Refused
+from lws.kube.metadata import copied
+from lws.leaderworkerset.admission import validation as leaderworkerset
+from lws.leaderworkerset.admission.placement import placement_errors, placement_warnings
+from lws.leaderworkerset.admission.pod import admitted
+from lws.leaderworkerset.admission.siblings import clash_errors
+from lws.leaderworkerset.admission.templates import template_errors, template_warnings
+from lws.leaderworkerset.admission.validation import (
+    MOST_TOLD,
+    claim_change_errors,
+    later_field_change_errors,
+    later_field_errors,
+    leader_service_errors,
+    restart_warnings,
+    storage_errors,
+    storage_warnings,
+    subgroup_errors,
+)
+from lws.leaderworkerset.children.services import build_leader_service
+from lws.leaderworkerset.revisions.shape import number_faults
+from lws.leaderworkerset.spec import SetSpec
+from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION
+from lws_api.leaderworkerset.v1 import NAME_LABEL, SIZE_ANNOTATION, WORKER_INDEX_LABEL
+from test.unit.builders import make_set
+
+Object = dict[str, Any]
+
+LARGEST, MOST_ANNOTATIONS = 1_500_000, 250_000
+"""Bytes that etcd takes of an object, and the API server of its annotations."""
+LIMIT_SECONDS = 0.3
+TPUS = {"limits": {"google.com/tpu": "1"}}
+CLAIM = {"spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+
+
+def a_set(
+    container: Mapping[str, Any] | None = None,
+    pod: Mapping[str, Any] | None = None,
+    template: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> Object:
+    made = make_set(size=2, **spec)
+    containers = [{"name": "w", "image": "a:1", **(container or {})}]
+    worker = {"spec": {"containers": containers, **(pod or {})}}
+    made["spec"]["leaderWorkerTemplate"] |= {"workerTemplate": worker, **(template or {})}
+    return made
+
+
+def annotated(key: str, item: Callable[[int], str]) -> Callable[[int], Object]:
+    return lambda count: make_set(annotations={key: ",".join(map(item, range(count)))})
+
+
+def named(letter: str, count: int, **more: Any) -> list[Object]:
+    return [{"name": f"{letter}{index}", **more} for index in range(count)]
+
+
+LARGE: Mapping[str, Callable[[int], Object]] = {
+    "claims": lambda count: a_set(
+        template={"volumeClaimTemplates": [{"metadata": each, **CLAIM} for each in named("c", count)]}
+    ),
+    "claims of one name": lambda count: a_set(
+        template={"volumeClaimTemplates": [{"metadata": {"name": "c"}}] * count}
+    ),
+    "empty claims": lambda count: a_set(template={"volumeClaimTemplates": [{}] * count}),
+    "volumes": lambda count: a_set(pod={"volumes": named("v", count, emptyDir={})}),
+    "mounts": lambda count: a_set({"volumeMounts": named("m", count, mountPath="/m")}),
+    "containers": lambda count: a_set(pod={"containers": named("c", count)}),
+    "containers with TPUs": lambda count: a_set(pod={"containers": named("c", count, resources=TPUS)}),
+    "variables": lambda count: a_set({"env": named("E", count, value="x")}),
+    "ports": lambda count: a_set(
+        {"ports": [{"containerPort": 1 + index % 65535, "name": "p"} for index in range(count)]},
+        leaderService={},
+    ),
+    "ports of the Service": lambda count: a_set(
+        leaderService={"ports": [{"name": f"p{index}", "port": index} for index in range(count)]}
+    ),
+    "limits": lambda count: a_set(
+        {"resources": {"limits": {f"a.b/r{index}": "1" for index in range(count)}}}
+    ),
+    "tolerations": lambda count: a_set(pod={"tolerations": [{"key": f"k{index}"} for index in range(count)]}),
+    "tolerations of groups": annotated(GROUP_TOLERATIONS_ANNOTATION, lambda index: f"k{index}"),
+    "one toleration of groups": annotated(GROUP_TOLERATIONS_ANNOTATION, lambda index: "k"),
+    "labels of nodes of groups": annotated(GROUP_NODE_SELECTOR_ANNOTATION, lambda index: f"k{index}=v"),
+}
+
+
+def large(kind: str, share: float = 1.0) -> Object:
+    """As large as is taken, or a share of that."""
+    make = LARGE[kind]
+    least, more = (len(json.dumps(make(count))) for count in (1, 101))
+    size = MOST_ANNOTATIONS if kind.endswith("of groups") else LARGEST
+    return make(max(1, int((size * share - least) * 100 / (more - least))))
+
+
+def changed(obj: Object) -> Object:
+    """The same with another image, and running."""
+    made = copied(obj)
+    made["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = "b:1"
+    return {**made, "status": {"replicas": 2}}
+
+
+RULES: Mapping[str, Callable[[Object, Object, SetSpec], Iterable[object]]] = {
+    "changed claims": lambda new, old, spec: claim_change_errors(new, old),
+    "changed fields of later releases": lambda new, old, spec: later_field_change_errors(new, old),
+    "claims": lambda new, old, spec: islice(storage_errors(new), MOST_TOLD),
+    "fields of later releases": lambda new, old, spec: later_field_errors(new),
+    "names": lambda new, old, spec: clash_errors(new, None, [{**old, "metadata": {"name": "demo-1"}}] * 200),
+    "numbers": lambda new, old, spec: number_faults(new["spec"]),
+    "placement": lambda new, old, spec: placement_errors(new, spec),
+    "restarts": lambda new, old, spec: restart_warnings(new, old, spec, SetSpec.of(old)),
+    "Service of leaders": lambda new, old, spec: leader_service_errors(new),
+    "subgroups": lambda new, old, spec: subgroup_errors(new, spec),
+    "templates": lambda new, old, spec: template_errors(new, spec),
+    "unwise claims": lambda new, old, spec: islice(storage_warnings(new), MOST_TOLD),
+    "unwise placement": lambda new, old, spec: placement_warnings(new, spec),
+    "unwise templates": lambda new, old, spec: template_warnings(new, spec),
+}
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Of the processor: others use it too."""
+    begun = time.process_time()
+    call()
+    return time.process_time() - begun
+
+
+def _read(
+    rule: Callable[[Object, Object, SetSpec], Iterable[object]], new: Object, old: Object, spec: SetSpec
+) -> None:
+    list(rule(new, old, spec))
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_no_rule_takes_long(kind: str) -> None:
+    new = large(kind)
+    old, spec = changed(new), SetSpec.of(new)
+    for name, rule in RULES.items():
+        costs = (seconds(partial(_read, rule, new, old, spec)) for _ in range(3))
+        assert any(cost < LIMIT_SECONDS for cost in costs), name
+
+
+def reviews(kind: str, share: float) -> Mapping[str, Callable[[], object]]:
+    new = large(kind, share)
+    old = changed(new)
+    roles = [
+        [{"name": "a", "spec": each["spec"]}, {"name": "b", "spec": make_set()["spec"]}]
+        for each in (new, old)
+    ]
+    of_roles, before = ({"metadata": {"name": "d"}, "spec": {"roles": each}} for each in roles)
+    template = new["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    pod = {
+        "metadata": {
+            "name": "demo-0",
+            "labels": {NAME_LABEL: "demo", WORKER_INDEX_LABEL: "0"},
+            "annotations": {**(new["metadata"].get("annotations") or {}), SIZE_ANNOTATION: "2"},
+        },
+        "spec": template["spec"],
+    }
+    return {
+        "a set": lambda: leaderworkerset.errors_in(new, old),
+        "warnings of a set": lambda: leaderworkerset.warnings_in(new, old),
+        "a set of roles": lambda: errors_in(of_roles, before),
+        "warnings of a set of roles": lambda: warnings_in(of_roles, before),
+        "the Service of leaders": lambda: build_leader_service(new),
+        "a leader": lambda: refused_or_not(pod),
+    }
+
+
+def refused_or_not(pod: Object) -> None:
+    try:
+        admitted(pod, "default")
+    except Refused:
+        # Who has too many containers with TPUs.
+        return
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_review_costs_as_much_as_the_object_is_large(kind: str) -> None:
+    """Four times as much for four times the size, with room for noise: sixteen times could stop a manager."""
+    whole, part = reviews(kind, 0.2), reviews(kind, 0.05)
+    for name, review in whole.items():
+        if (cost := seconds(review)) > LIMIT_SECONDS / 5:
+            cost = min(cost, seconds(review))
+            assert cost < 8 * min(seconds(part[name]) for _ in range(2)), name

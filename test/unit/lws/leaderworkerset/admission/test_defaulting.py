@@ -1,0 +1,117 @@
+"""lws.leaderworkerset.admission.defaulting: what is left out, and what is left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.admission.defaulting import default
+
+DEFAULT_CONFIGURATION = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param(
+            {},
+            {
+                "leaderWorkerTemplate": {"restartPolicy": "RecreateGroupOnPodRestart"},
+                "rolloutStrategy": {
+                    "type": "RollingUpdate",
+                    "rollingUpdateConfiguration": DEFAULT_CONFIGURATION,
+                },
+                "networkConfig": {"subdomainPolicy": "Shared"},
+            },
+            id="everything missing",
+        ),
+        pytest.param(
+            {
+                "leaderWorkerTemplate": {"restartPolicy": ""},
+                "rolloutStrategy": {"type": "", "rollingUpdateConfiguration": None},
+                "networkConfig": {"subdomainPolicy": None},
+            },
+            {
+                "leaderWorkerTemplate": {"restartPolicy": "RecreateGroupOnPodRestart"},
+                "rolloutStrategy": {
+                    "type": "RollingUpdate",
+                    "rollingUpdateConfiguration": DEFAULT_CONFIGURATION,
+                },
+                "networkConfig": {"subdomainPolicy": "Shared"},
+            },
+            id="empty and null",
+        ),
+        pytest.param(
+            {
+                "leaderWorkerTemplate": {"restartPolicy": "Default"},
+                "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxSurge": 2}},
+                "networkConfig": None,
+            },
+            {
+                "leaderWorkerTemplate": {"restartPolicy": "None"},
+                "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxSurge": 2}},
+                "networkConfig": {"subdomainPolicy": "Shared"},
+            },
+            id="the old word for None, a configuration of the user's, no network",
+        ),
+        pytest.param(
+            {
+                "leaderWorkerTemplate": {"restartPolicy": "None", "size": 2},
+                "rolloutStrategy": {"type": "Unknown"},
+                "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
+            },
+            {
+                "leaderWorkerTemplate": {"restartPolicy": "None", "size": 2},
+                "rolloutStrategy": {"type": "Unknown"},
+                "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
+            },
+            id="everything given",
+        ),
+        pytest.param(
+            {
+                "leaderWorkerTemplate": {"restartPolicy": "RecreateGroupAfterStart"},
+                "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": {}},
+                "networkConfig": {"subdomainPolicy": ""},
+            },
+            {
+                "leaderWorkerTemplate": {"restartPolicy": "RecreateGroupAfterStart"},
+                "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": {}},
+                "networkConfig": {"subdomainPolicy": ""},
+            },
+            id="what the CRD defaults or refuses is left to it",
+        ),
+        pytest.param(
+            {"leaderWorkerTemplate": "x", "rolloutStrategy": 1, "networkConfig": ["y"]},
+            {"leaderWorkerTemplate": "x", "rolloutStrategy": 1, "networkConfig": ["y"]},
+            id="wrong types are left to the schema",
+        ),
+    ],
+)
+def test_default(spec: dict[str, Any], expected: dict[str, Any]) -> None:
+    raw = {"metadata": {"name": "a"}, "spec": spec}
+    default(raw)
+    assert raw == {"metadata": {"name": "a"}, "spec": expected}
+    default(raw)
+    assert raw == {"metadata": {"name": "a"}, "spec": expected}
+
+
+@pytest.mark.parametrize("raw", [{}, {"spec": None}], ids=["no spec", "null spec"])
+def test_default_makes_a_spec(raw: dict[str, Any]) -> None:
+    default(raw)
+    assert raw["spec"]["networkConfig"] == {"subdomainPolicy": "Shared"}
+
+
+def test_default_leaves_a_spec_of_the_wrong_type() -> None:
+    raw: dict[str, Any] = {"spec": "x"}
+    default(raw)
+    assert raw == {"spec": "x"}
+
+
+def test_default_gives_each_set_its_own_configuration() -> None:
+    first: dict[str, Any] = {}
+    second: dict[str, Any] = {}
+    default(first)
+    first["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]["maxSurge"] = 9
+    default(second)
+    assert second["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"] == DEFAULT_CONFIGURATION

@@ -1,0 +1,87 @@
+"""lws.leaderworkerset.admission.validation: what is legal and will not be placed as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.admission.validation import errors_in, warnings_in
+from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
+from test.unit.builders import make_set
+
+TIMEOUT = "scheduling.x-k8s.io/schedule-timeout-seconds"
+
+
+def templates(leader: dict[str, Any] | None, worker: dict[str, Any]) -> dict[str, Any]:
+    """A set whose pod specs have these fields."""
+    main = [{"name": "main", "image": "app:1"}]
+    made: dict[str, Any] = {"workerTemplate": {"spec": {"containers": main, **worker}}}
+    if leader is not None:
+        made["leaderTemplate"] = {"spec": {"containers": main, **leader}}
+    return make_set(template=made)
+
+
+READY = make_set(startupPolicy="LeaderReady")
+EXCLUSIVE = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
+GROUP = {"schedulingGroup": {"podGroupName": "mine"}}
+ALL = tuple(PROVIDERS)
+
+
+@pytest.mark.parametrize(
+    ("raw", "told_by", "expected"),
+    [
+        pytest.param(make_set(), ALL, [], id="a group of pods that come together"),
+        pytest.param(READY, ALL, ["spec.startupPolicy: LeaderReady: workers do not exist"], id="LeaderReady"),
+        pytest.param(
+            EXCLUSIVE,
+            ALL,
+            ['exclusive-topology: "rack": workers do not exist before their leader has a node'],
+            id="exclusive placement",
+        ),
+        pytest.param(
+            make_set(annotations={SHARED_TOPOLOGY_ANNOTATION: "zone"}),
+            ALL,
+            ['shared-topology: "zone": workers do not exist before their leader has a node'],
+            id="a topology of its own or not",
+        ),
+        pytest.param(
+            make_set(annotations={TIMEOUT: "two minutes"}),
+            ("scheduler-plugins",),
+            [f'{TIMEOUT}: "two minutes" is not read: write a number of seconds'],
+            id="a timeout that is none",
+        ),
+        pytest.param(make_set(annotations={TIMEOUT: "120"}), ALL, [], id="a timeout"),
+        pytest.param(
+            templates(GROUP, GROUP),
+            ("kubernetes",),
+            [
+                "leaderTemplate.spec.schedulingGroup: these pods",
+                "workerTemplate.spec.schedulingGroup: these pods",
+            ],
+            id="groups of users",
+        ),
+        pytest.param(
+            templates({}, {"schedulerName": "volcano"}),
+            ALL,
+            ['leaderTemplate "default-scheduler" and spec.leaderWorkerTemplate.workerTemplate "volcano": no'],
+            id="two schedulers",
+        ),
+        pytest.param(
+            templates({"schedulerName": "default-scheduler"}, {}), ALL, [], id="the default by its name"
+        ),
+        pytest.param(templates(None, {"schedulerName": "volcano"}), ALL, [], id="one template"),
+    ],
+)
+def test_warnings(raw: dict[str, Any], told_by: tuple[str, ...], expected: list[str]) -> None:
+    assert errors_in(raw) == []
+    without = warnings_in(raw)
+    for name, provider in PROVIDERS.items():
+        found = [each for each in warnings_in(raw, gang=provider) if each not in without]
+        wanted = expected if name in told_by else []
+        assert len(found) == len(wanted), found
+        assert all(part in message for message, part in zip(found, wanted, strict=True))
+        scaled = {**raw, "spec": {**raw["spec"], "replicas": 9}}
+        assert warnings_in(scaled, raw, provider) == [], "nothing is told twice"

@@ -1,0 +1,191 @@
+"""lws.leaderworkerset.admission.placement: where groups may run, what is refused and what is warned about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.admission.validation import errors_in, warnings_in
+from lws_api.leaderworkerset.placement import (
+    EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
+    GROUP_NODE_SELECTOR_ANNOTATION,
+    GROUP_TOLERATIONS_ANNOTATION,
+    SHARED_TOPOLOGY_ANNOTATION,
+    SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
+)
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+)
+from test.unit.lws.leaderworkerset.admission.test_validation import make_set, make_subgroup
+
+EXCLUSIVE, SHARED = EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION
+SUB_EXCLUSIVE, SUB_SHARED = SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION
+SCOPE = EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION
+SELECTOR, TOLERATIONS = GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION
+IN_TWOS = make_subgroup(2)
+
+
+def error(annotation: str, value: str, why: str) -> str:
+    return f'metadata.annotations.{annotation}: Invalid value: "{value}": {why}'
+
+
+@pytest.mark.parametrize(
+    ("annotations", "subgroup", "expected"),
+    [
+        pytest.param({EXCLUSIVE: "rack", SCOPE: "LeaderWorkerSet"}, None, [], id="one set"),
+        pytest.param({EXCLUSIVE: "rack", SCOPE: "Cluster"}, None, [], id="all namespaces"),
+        pytest.param({EXCLUSIVE: "rack", SCOPE: "Namespace"}, None, [], id="the default in words"),
+        pytest.param(
+            {EXCLUSIVE: "rack", SCOPE: "set"},
+            None,
+            [error(SCOPE, "set", "must be one of LeaderWorkerSet, Namespace, Cluster")],
+            id="a scope that there is not",
+        ),
+        pytest.param({SHARED: "zone"}, None, [], id="shared"),
+        pytest.param({SHARED: "zone", SUB_EXCLUSIVE: "rack"}, IN_TWOS, [], id="racks of a shared zone"),
+        pytest.param({EXCLUSIVE: "zone", SUB_SHARED: "rack"}, IN_TWOS, [], id="shared racks of a zone"),
+        pytest.param(
+            {EXCLUSIVE: "rack", SHARED: "zone"},
+            None,
+            [
+                error(
+                    SHARED,
+                    "zone",
+                    f"cannot be beside {EXCLUSIVE}, which asks for the same and more: remove one of them",
+                )
+            ],
+            id="shared and not",
+        ),
+        pytest.param(
+            {SUB_EXCLUSIVE: "rack", SUB_SHARED: "zone"},
+            IN_TWOS,
+            [
+                error(
+                    SUB_SHARED,
+                    "zone",
+                    f"cannot be beside {SUB_EXCLUSIVE}, which asks for the same and more: remove one of them",
+                )
+            ],
+            id="subgroups: shared and not",
+        ),
+        pytest.param(
+            {SUB_SHARED: "zone"},
+            None,
+            [error(SUB_SHARED, "zone", "cannot have subgroup-shared-topology without subGroupSize set")],
+            id="of subgroups, without any",
+        ),
+        pytest.param(
+            {SHARED: "rack", SUB_EXCLUSIVE: "rack"},
+            IN_TWOS,
+            [
+                error(
+                    SUB_EXCLUSIVE,
+                    "rack",
+                    f"is the topology of {SHARED} too: the subgroups of a group cannot be apart in the one "
+                    f"domain that the group has; use a smaller topology here",
+                )
+            ],
+            id="subgroups apart in one shared domain",
+        ),
+        pytest.param({SHARED: "rack", SUB_SHARED: "rack"}, IN_TWOS, [], id="both levels in one domain"),
+        pytest.param(
+            {SELECTOR: "pool=p-$(GROUP_INDEX)", TOLERATIONS: "p:NoExecute"}, None, [], id="own nodes"
+        ),
+        pytest.param({SELECTOR: "p=$(NAMESPACE)_$(GROUP_NAME)"}, None, [], id="a namespace yet to be known"),
+        pytest.param(
+            {SELECTOR: "pool"},
+            None,
+            [
+                error(
+                    SELECTOR,
+                    "pool",
+                    "'pool' must be <label>=<value>, as in example.com/pool=pool-$(GROUP_INDEX)",
+                )
+            ],
+            id="a selector without value",
+        ),
+        pytest.param(
+            {TOLERATIONS: "a:Now"},
+            None,
+            [
+                error(
+                    TOLERATIONS,
+                    "a:Now",
+                    "the effect of 'a:Now' must be one of NoSchedule, PreferNoSchedule, NoExecute",
+                )
+            ],
+            id="an effect that there is not",
+        ),
+    ],
+)
+def test_what_is_accepted_and_refused(
+    annotations: dict[str, str], subgroup: dict[str, Any] | None, expected: list[str]
+) -> None:
+    raw = make_set(annotations=annotations, subgroup=subgroup)
+    assert [str(each) for each in errors_in(raw)] == expected
+    old = make_set(subgroup=subgroup)
+    assert [str(each) for each in errors_in(raw, old)] == expected, "annotations are read in updates too"
+    later = {**raw, "spec": {**raw["spec"], "replicas": 1}}
+    assert errors_in(later, raw) == [], "what was stored before holds nobody up"
+
+
+def test_the_longest_name_of_a_group_counts() -> None:
+    annotations = {SELECTOR: f"pool={'x' * 58}-$(GROUP_INDEX)"}
+    assert errors_in(make_set(replicas=1000, mu=1, annotations=annotations)) == []
+    assert [each.path for each in errors_in(make_set(replicas=100_001, annotations=annotations))] == [
+        f"metadata.annotations.{SELECTOR}"
+    ]
+
+
+def own_selector(annotations: dict[str, str]) -> dict[str, Any]:
+    raw = make_set(annotations=annotations)
+    raw["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = {"pool": "mine"}
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param(make_set(annotations={SHARED: "zone", SELECTOR: "pool=a"}), [], id="nothing unwise"),
+        pytest.param(
+            make_set(annotations={SHARED: "a zone"}),
+            ['shared-topology: "a zone" is a label that no node can have'],
+            id="no label",
+        ),
+        pytest.param(
+            make_set(annotations={SCOPE: "Cluster"}),
+            [f'{SCOPE}: "Cluster" has no effect without {EXCLUSIVE}'],
+            id="a scope of nothing",
+        ),
+        pytest.param(
+            make_set(annotations={SELECTOR: "pool=$(GROUP_INDEX)"}, ms=1),
+            [f"maxSurge: 1 with {SELECTOR}: during updates there are groups up to index 2"],
+            id="surge groups need nodes too",
+        ),
+        pytest.param(
+            own_selector({SELECTOR: "pool=$(GROUP_NAME)"}),
+            ['workerTemplate.spec.nodeSelector[pool]: "mine" is never seen'],
+            id="a selector that is replaced",
+        ),
+        pytest.param(own_selector({SELECTOR: "disk=ssd"}), [], id="a selector that stays"),
+    ],
+)
+def test_warnings(raw: dict[str, Any], expected: list[str]) -> None:
+    found = warnings_in(raw)
+    assert len(found) == len(expected)
+    for message, part in zip(found, expected, strict=True):
+        assert part in message
+    assert errors_in(raw) == []
+
+
+def test_annotations_that_are_read_for_every_pod_are_bounded() -> None:
+    key = GROUP_TOLERATIONS_ANNOTATION
+    whole = ",".join(["k"] * 4096)
+    assert errors_in(make_set(annotations={key: whole[:8192]})) == []
+    (found,) = errors_in(make_set(annotations={key: whole + ",k"}))
+    why = f"has {len(whole) + 2} bytes, at most 8192 are possible: it is read for every pod"
+    assert str(found) == error(key, f"{whole[:40]}…", why)
+    stored = make_set(annotations={key: whole + ",k"})
+    assert errors_in({**stored, "spec": {**stored["spec"], "replicas": 7}}, stored) == [], "it was stored so"

@@ -1,0 +1,194 @@
+"""What runs under the original although its templates carry labels and
+annotations of the controller is stored, with a warning that says what becomes of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.admission.validation import errors_in, warnings_in
+from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    LEADER_ADDRESS_ANNOTATION,
+    LEADER_NAME_ANNOTATION,
+    LEADER_REQUESTS_TPUS_ANNOTATION,
+    NAME_LABEL,
+    REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    SUBDOMAIN_POLICY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_INDEX_LABEL,
+    SUBGROUP_KEY_LABEL,
+    SUBGROUP_POLICY_TYPE_ANNOTATION,
+    SUBGROUP_SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
+from test.unit.lws.leaderworkerset.admission.test_validation import make_set, make_subgroup
+
+LEADER, WORKER = "spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"
+SET, NEVER_SEEN, HONOURED = "is set by the controller", "this value is never seen", "is honoured"
+NO_EFFECT = "has no effect here"
+
+
+def template(labels: dict[str, str], annotations: dict[str, str]) -> dict[str, Any]:
+    return {
+        "metadata": {"labels": labels, "annotations": annotations},
+        "spec": {"containers": [{"name": "c", "image": "a:1"}]},
+    }
+
+
+def with_mark(key: str, value: str, where: str, **options: Any) -> dict[str, Any]:
+    """A set with that label or annotation in the template of leaders, of workers, or of `both` at once."""
+    is_label = key.endswith(("/name", "-index", "-key", "-hash"))
+    marked = template({key: value}, {}) if is_label else template({}, {key: value})
+    made = make_set(**options)
+    own = made["spec"]["leaderWorkerTemplate"]
+    own["workerTemplate"] = marked if where in ("workers", "both") else template({}, {})
+    if where != "both":
+        own["leaderTemplate"] = marked if where == "leaders" else template({}, {})
+    return made
+
+
+@pytest.mark.parametrize(
+    "key",
+    [NAME_LABEL, WORKER_INDEX_LABEL, REVISION_LABEL, SIZE_ANNOTATION, LEADER_ADDRESS_ANNOTATION],
+    ids=lambda key: key.rpartition("/")[2],
+)
+@pytest.mark.parametrize("where", ["leaders", "workers", "both"])
+def test_what_the_original_overwrites_is_accepted_with_a_warning(key: str, where: str) -> None:
+    raw = with_mark(key, "0", where)
+    assert errors_in(raw) == []
+    (warning,) = warnings_in(raw)
+    assert warning.startswith(LEADER if where == "leaders" else WORKER)
+    assert SET in warning and NEVER_SEEN in warning
+
+
+@pytest.mark.parametrize("key", [GROUP_INDEX_LABEL, GROUP_KEY_LABEL, LEADER_NAME_ANNOTATION])
+def test_only_what_can_never_run_is_refused(key: str) -> None:
+    """Where leaders have a template of their own, that of workers is overwritten with what its leader has."""
+    for where, path in (("leaders", LEADER), ("both", WORKER)):
+        raw = with_mark(key, "7", where)
+        (error,) = errors_in(raw)
+        assert error.path.startswith(f"{path}.metadata.") and error.path.endswith(f"[{key}]")
+        assert str(error).endswith("remove it from the template")
+        assert warnings_in(raw) == []
+    raw = with_mark(key, "7", "workers")
+    assert errors_in(raw) == []
+    assert [NEVER_SEEN in warning for warning in warnings_in(raw)] == [True]
+
+
+DIVIDED = {"subgroup": make_subgroup(2)}
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        pytest.param(
+            with_mark(EXCLUSIVE_TOPOLOGY_ANNOTATION, "zone", "leaders"),
+            "is honoured, for leaders only: their workers do not follow them",
+            id="topology of leaders",
+        ),
+        pytest.param(
+            with_mark(EXCLUSIVE_TOPOLOGY_ANNOTATION, "zone", "workers"), NO_EFFECT, id="topology of workers"
+        ),
+        pytest.param(
+            with_mark(
+                EXCLUSIVE_TOPOLOGY_ANNOTATION,
+                "zone",
+                "leaders",
+                annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"},
+            ),
+            NEVER_SEEN,
+            id="topology beside that of the set",
+        ),
+        pytest.param(
+            with_mark(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, "zone", "workers", **DIVIDED),
+            "is honoured, for pods of this template only",
+            id="topology of subgroups",
+        ),
+        pytest.param(
+            with_mark(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, "zone", "workers"),
+            NO_EFFECT,
+            id="topology of subgroups that there are none of",
+        ),
+        pytest.param(
+            with_mark(SUBGROUP_SIZE_ANNOTATION, "2", "both"), HONOURED, id="subgroups of the template"
+        ),
+        pytest.param(
+            with_mark(SUBGROUP_SIZE_ANNOTATION, "none", "both", **DIVIDED),
+            NEVER_SEEN,
+            id="subgroups of the set",
+        ),
+        pytest.param(
+            with_mark(SUBGROUP_POLICY_TYPE_ANNOTATION, "LeaderExcluded", "both", **DIVIDED),
+            NEVER_SEEN,
+            id="policy",
+        ),
+        pytest.param(
+            with_mark(SUBGROUP_POLICY_TYPE_ANNOTATION, "LeaderExcluded", "both"),
+            NO_EFFECT,
+            id="policy alone",
+        ),
+        pytest.param(
+            with_mark(SUBGROUP_INDEX_LABEL, "1", "workers", **DIVIDED), HONOURED, id="index of a subgroup"
+        ),
+        pytest.param(
+            with_mark(SUBGROUP_KEY_LABEL, "k", "workers", **DIVIDED), NEVER_SEEN, id="key of a subgroup"
+        ),
+        pytest.param(
+            with_mark(SUBDOMAIN_POLICY_ANNOTATION, "UniquePerReplica", "leaders"),
+            "is honoured: leaders get a host name of which there is no Service",
+            id="subdomain of leaders",
+        ),
+        pytest.param(
+            with_mark(SUBDOMAIN_POLICY_ANNOTATION, "UniquePerReplica", "workers"),
+            NO_EFFECT,
+            id="subdomain of workers",
+        ),
+        pytest.param(
+            with_mark(LEADER_REQUESTS_TPUS_ANNOTATION, "true", "workers"), HONOURED, id="TPUs of the leader"
+        ),
+        pytest.param(with_mark(REPLICAS_ANNOTATION, "3", "leaders"), NO_EFFECT, id="replicas"),
+    ],
+)
+def test_what_the_original_honours_or_ignores_is_accepted_with_a_warning(
+    raw: dict[str, Any], says: str
+) -> None:
+    assert errors_in(raw) == []
+    (warning,) = warnings_in(raw)
+    assert says in warning
+    assert warnings_in({**raw, "spec": {**raw["spec"], "replicas": 9}}, raw) == [], "told once"
+
+
+@pytest.mark.parametrize("key", [SUBGROUP_INDEX_LABEL, SUBGROUP_KEY_LABEL])
+def test_labels_of_subgroups_are_the_users_own_where_there_are_none(key: str) -> None:
+    raw = with_mark(key, "1", "both")
+    assert (errors_in(raw), warnings_in(raw)) == ([], [])
+
+
+def test_subgroups_of_a_template_without_a_number_are_refused() -> None:
+    """No pod could be made, in the original neither."""
+    (error,) = errors_in(with_mark(SUBGROUP_SIZE_ANNOTATION, "0", "workers"))
+    assert error.path == f"{WORKER}.metadata.annotations[{SUBGROUP_SIZE_ANNOTATION}]"
+
+
+@pytest.mark.parametrize("value", [2, None, True, {}, []], ids=str)
+def test_what_is_no_string_is_refused(value: Any) -> None:
+    """By the API server too; `lws plan` without a cluster meets it as it was written."""
+    raw = with_mark(SUBGROUP_SIZE_ANNOTATION, value, "workers")
+    (error,) = errors_in(raw)
+    assert str(error).startswith(f"{WORKER}.metadata.annotations[{SUBGROUP_SIZE_ANNOTATION}]: ")
+    assert str(error).endswith("must be a string: put it in quotes")
+    assert warnings_in(raw) == []
+
+
+@pytest.mark.parametrize("key", [SHARED_TOPOLOGY_ANNOTATION, GROUP_NODE_SELECTOR_ANNOTATION])
+def test_annotations_that_the_original_lacks_belong_to_the_set(key: str) -> None:
+    (error,) = errors_in(with_mark(key, "zone", "leaders"))
+    assert "move it to metadata.annotations of the set" in str(error)

@@ -1,0 +1,37 @@
+"""lws.leaderworkerset.admission.validation: users who scale down are told which unready groups stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.admission.validation import errors_in, warnings_in
+from test.unit.lws.leaderworkerset.admission.test_validation import make_set
+
+
+def standing(replicas: int, **states: str) -> dict[str, Any]:
+    """A set whose status names these groups: g0="NotReady"."""
+    unsettled = [{"name": f"vllm-{name[1:]}", "state": state} for name, state in states.items()]
+    return {**make_set(replicas=replicas), "status": {"groups": {"unsettled": unsettled}}}
+
+
+@pytest.mark.parametrize(
+    ("old", "replicas", "staying"),
+    [
+        pytest.param(standing(4), 2, "", id="all are ready"),
+        pytest.param(standing(4, g3="NotReady", g2="Broken"), 2, "", id="the unready ones go"),
+        pytest.param(standing(4, g0="NotReady", g3="NotReady"), 3, "", id="no ready one goes"),
+        pytest.param(standing(4, g1="Broken", g0="NotReady"), 2, "vllm-0, vllm-1", id="two stay"),
+        pytest.param(standing(4, g0="Outdated"), 2, "", id="outdated ones serve"),
+        pytest.param(standing(4, g0="NotReady"), 5, "", id="scaled up"),
+        pytest.param(standing(4, g0="NotReady"), 4, "", id="not scaled"),
+        pytest.param(make_set(replicas=4), 2, "", id="nobody knows yet"),
+    ],
+)
+def test_scaling_down(old: dict[str, Any], replicas: int, staying: str) -> None:
+    new = {**old, "spec": {**old["spec"], "replicas": replicas}}
+    found = warnings_in(new, old)
+    assert len(found) == bool(staying)
+    assert all(f"not ready are {staying}, which stay" in message for message in found)
+    assert errors_in(new, old) == []

@@ -1,0 +1,111 @@
+"""lws.leaderworkerset.admission.siblings: names that two sets of a namespace would both need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.admission.validation import errors_in
+from test.unit.lws.leaderworkerset.admission.test_validation import make_set
+
+UNIQUE = {"subdomainPolicy": "UniquePerReplica"}
+
+
+def unique(made: dict[str, Any]) -> dict[str, Any]:
+    made["spec"]["networkConfig"] = UNIQUE
+    return made
+
+
+CHILD = 'metadata.name: Invalid value: "a-1": is the name of the StatefulSet or Service of group 1 of '
+PARENT = 'metadata.name: Invalid value: "a": its group 1 would need a StatefulSet or Service a-1, which '
+
+
+@pytest.mark.parametrize(
+    ("new", "other", "expected"),
+    [
+        pytest.param(make_set("b"), make_set("a-1"), "", id="nothing in common"),
+        pytest.param(make_set("a"), make_set("a"), "", id="itself"),
+        pytest.param(make_set("a-1"), make_set("a"), CHILD, id="a group of another"),
+        pytest.param(make_set("a-2"), make_set("a"), "", id="a group that another has not"),
+        pytest.param(make_set("a-2"), make_set("a", ms=1), CHILD.replace("1", "2"), id="a surge group"),
+        pytest.param(make_set("a-1"), make_set("a", size=1), "", id="a group without workers"),
+        pytest.param(make_set("a-1"), unique(make_set("a", size=1)), CHILD, id="a group with a Service"),
+        pytest.param(
+            make_set("a-1"),
+            make_set("a", deletionTimestamp="2026-01-01T00:00:00Z"),
+            "",
+            id="another that goes",
+        ),
+        pytest.param(make_set("a"), make_set("a-1"), PARENT, id="another is its group"),
+        pytest.param(make_set("a", replicas=1), make_set("a-1"), "", id="another is a group it has not"),
+        pytest.param(make_set("a", replicas=1, ms=1), make_set("a-1"), PARENT, id="its surge group"),
+        pytest.param(make_set("a", size=1), make_set("a-1"), "", id="another is a group without workers"),
+        pytest.param(make_set("a-1-0"), make_set("a"), "", id="the name of a pod is no hindrance"),
+        pytest.param(make_set("a-01"), make_set("a"), "", id="no group is named so"),
+        pytest.param(make_set("a"), make_set("a-01"), "", id="another that no group is named as"),
+    ],
+)
+def test_create(new: dict[str, Any], other: dict[str, Any], expected: str) -> None:
+    found = [str(error) for error in errors_in(new, None, [other])]
+    assert len(found) == (1 if expected else 0)
+    assert all(message.startswith(expected) for message in found)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "refused"),
+    [
+        pytest.param(make_set("a", replicas=3), make_set("a", replicas=1), True, id="it grows into another"),
+        pytest.param(make_set("a", replicas=3, mu=2), make_set("a", replicas=3), False, id="as before"),
+        pytest.param(make_set("a", size=2), make_set("a", size=1), True, id="it gets workers"),
+        pytest.param(make_set("a", replicas=1), make_set("a", replicas=0), False, id="not so far"),
+    ],
+)
+def test_update(new: dict[str, Any], old: dict[str, Any], refused: bool) -> None:
+    assert bool(errors_in(new, old, [make_set("a-1"), new])) is refused
+
+
+def test_a_set_grows_beside_one_whose_name_no_group_has() -> None:
+    assert errors_in(make_set("a", replicas=3), make_set("a", replicas=1), [make_set("a-01")]) == []
+
+
+def test_a_name_that_was_accepted_stays() -> None:
+    old, new = make_set("a-1", replicas=1), make_set("a-1", replicas=2)
+    assert errors_in(new, old, [make_set("a")]) == []
+
+
+def served(name: str) -> dict[str, Any]:
+    """A set whose leaders have a Service."""
+    made = make_set(name)
+    made["spec"]["leaderService"] = {"ports": [{"port": 80}]}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "other", "path"),
+    [
+        pytest.param(make_set("a-leader"), None, make_set("a"), "", id="no Service of leaders"),
+        pytest.param(make_set("a-leader"), None, served("a"), "metadata.name", id="it has the name already"),
+        pytest.param(
+            served("a"), None, make_set("a-leader"), "spec.leaderService", id="it would need the name"
+        ),
+        pytest.param(
+            served("a"), make_set("a"), make_set("a-leader"), "spec.leaderService", id="added later"
+        ),
+        pytest.param(
+            served("a"),
+            served("a") | {"spec": {**served("a")["spec"], "replicas": 5}},
+            make_set("a-leader"),
+            "",
+            id="as before",
+        ),
+        pytest.param(unique(make_set("a-leader")), None, served("a"), "", id="a set without a Service"),
+        pytest.param(
+            make_set("a-leader"), unique(make_set("a-leader")), served("a"), "metadata.name", id="it gets one"
+        ),
+    ],
+)
+def test_services_of_leaders(
+    new: dict[str, Any], old: dict[str, Any] | None, other: dict[str, Any], path: str
+) -> None:
+    assert [error.path for error in errors_in(new, old, [other])] == ([path] if path else [])

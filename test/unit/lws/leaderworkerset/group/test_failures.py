@@ -1,0 +1,463 @@
+"""What befalls a group that it is recreated for, and which pod is named?"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.group.failures import Incident, incident_of
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.memory import GOING, KEPT, Members
+from lws_api.leaderworkerset.v1 import (
+    RECREATE_GROUP_AFTER_START_ANNOTATION,
+    RESTART_EXEMPT_CONTAINERS_ANNOTATION,
+    RESTART_EXEMPT_SIDECARS_ANNOTATION,
+    REVISION_LABEL,
+)
+from test.unit.builders import (
+    NOW,
+    make_leader_pod,
+    make_set,
+    make_worker_pod,
+    make_worker_statefulset,
+)
+
+ON_RESTART, AFTER_START, NONE = "RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"
+LEAVING = {"terminating": True}
+PENDING = {"phase": "Pending"}
+
+
+def restarted(count: int = 1, field: str = "containerStatuses", **entry: Any) -> dict[str, Any]:
+    return {
+        "status": {
+            field: [{"name": "other", "restartCount": 0}, {"name": "x", "restartCount": count, **entry}]
+        }
+    }
+
+
+def group(
+    policy: str = ON_RESTART,
+    *,
+    leader: dict[str, Any] | None = None,
+    workers: tuple[dict[str, Any], ...] = ({}, {}),
+    annotations: dict[str, str] | None = None,
+) -> GroupSnapshot:
+    """A group of three. leader, workers: what is special about each pod."""
+    lws = make_set(size=3, template={"restartPolicy": policy}, annotations=annotations)
+    pod = make_leader_pod(lws, **(leader or {}))
+    statefulset = make_worker_statefulset(pod)
+    pods = tuple(make_worker_pod(statefulset, index, **each) for index, each in enumerate(workers, 1))
+    return GroupSnapshot(lws, pod, NOW, worker_statefulset=statefulset, workers=pods)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "reason"),
+    [
+        pytest.param(group(workers=({}, LEAVING)), "PodDeleted", id="deleted"),
+        pytest.param(group(workers=({}, {"phase": "Failed"})), "PodFailed", id="failed"),
+        pytest.param(group(leader=restarted()), "ContainerRestarted", id="restarted"),
+        pytest.param(replace(group(), replaced=frozenset({"demo-0-1"})), "PodReplaced", id="replaced"),
+        pytest.param(
+            replace(group(), replaced=frozenset({"demo-0-1"}), disrupted=frozenset({"demo-0-1"})),
+            "Disruption",
+            id="evicted",
+        ),
+    ],
+)
+def test_one_word_says_how_a_group_failed(snapshot: GroupSnapshot, reason: str) -> None:
+    incident = incident_of(snapshot, 3)
+    assert incident is not None and incident.reason == reason
+
+
+GONE, REPLACED = "it is being deleted", "it was replaced by another pod of that name"
+RESTARTED = "container x ended and was restarted"
+
+
+EVICTED = {
+    "reason": "Evicted",
+    "containerStatuses": [
+        {"name": "main", "state": {"terminated": {"exitCode": 137, "reason": "Error"}}},
+        {"name": "done", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        pytest.param({}, None, id="all well"),
+        pytest.param({"workers": (LEAVING, {})}, Incident("demo-0-1", GONE), id="a worker is deleted"),
+        pytest.param(
+            {"workers": ({}, restarted())}, Incident("demo-0-2", RESTARTED), id="a worker restarted"
+        ),
+        pytest.param({"leader": restarted()}, Incident("demo-0", RESTARTED), id="the leader restarted"),
+        pytest.param(
+            {"workers": (restarted(field="initContainerStatuses"), {})},
+            Incident("demo-0-1", RESTARTED),
+            id="an init container restarted",
+        ),
+        pytest.param(
+            {"leader": restarted(), "workers": (LEAVING, {})},
+            Incident("demo-0", RESTARTED),
+            id="several reasons: the leader's is told",
+        ),
+        pytest.param(
+            {"workers": ({"phase": "Failed"}, {})}, Incident("demo-0-1", "it failed"), id="a worker failed"
+        ),
+        pytest.param(
+            {"workers": ({}, {"phase": "Failed", "status": EVICTED})},
+            Incident("demo-0-2", "it failed (Evicted), container main exited with code 137 (Error)"),
+            id="a worker was evicted",
+        ),
+        pytest.param(
+            {"leader": {"phase": "Failed"}}, Incident("demo-0", "it failed"), id="the leader failed"
+        ),
+        pytest.param(
+            {"workers": ({}, restarted(lastState={"terminated": {"exitCode": 137, "reason": "OOMKilled"}}))},
+            Incident("demo-0-2", "container x exited with code 137 (OOMKilled) and was restarted"),
+            id="out of memory",
+        ),
+        pytest.param(
+            {"workers": ({}, restarted(lastState={"terminated": {"exitCode": 0}}))},
+            Incident("demo-0-2", "container x exited with code 0 and was restarted"),
+            id="ended without an error",
+        ),
+        pytest.param({"workers": ({"phase": "Succeeded"}, {})}, None, id="a worker that is done"),
+        pytest.param({"workers": ({"ready": False}, {})}, None, id="a worker that is not ready"),
+        pytest.param({"leader": LEAVING}, None, id="the leader goes already"),
+        pytest.param(
+            {"leader": LEAVING, "workers": (LEAVING, LEAVING)}, None, id="the whole group goes already"
+        ),
+    ],
+)
+def test_reasons(pods: dict[str, Any], expected: Incident | None) -> None:
+    found = {
+        policy: incident_of(group(policy, **pods), 3) for policy in (ON_RESTART, AFTER_START, NONE, "Default")
+    }
+    assert found == {ON_RESTART: expected, AFTER_START: expected, NONE: None, "Default": None}
+
+
+ANNOTATION = {RECREATE_GROUP_AFTER_START_ANNOTATION: ""}
+
+
+@pytest.mark.parametrize(
+    ("policy", "annotations", "waits_for_start"),
+    [
+        pytest.param(ON_RESTART, None, False, id="on restart"),
+        pytest.param(ON_RESTART, ANNOTATION, True, id="on restart, with the annotation"),
+        pytest.param(AFTER_START, None, True, id="after start"),
+        pytest.param(AFTER_START, ANNOTATION, True, id="after start, with the annotation"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("pods", "has_started"),
+    [
+        pytest.param({"workers": (restarted(), {})}, True, id="complete"),
+        pytest.param({"workers": (restarted(), {"phase": "Failed"})}, True, id="one failed"),
+        pytest.param({"workers": (restarted(), PENDING)}, False, id="another is pending"),
+        pytest.param({"workers": ({**PENDING, **restarted()}, {})}, False, id="it is pending itself"),
+        pytest.param({"workers": (restarted(), {}), "leader": PENDING}, False, id="the leader is pending"),
+        pytest.param({"workers": (restarted(),)}, False, id="one is missing"),
+        pytest.param({"workers": (restarted(), {}, {})}, True, id="one too many is no member"),
+    ],
+)
+def test_a_group_that_has_not_started_is_left_alone_where_the_set_says_so(
+    policy: str,
+    annotations: dict[str, str] | None,
+    waits_for_start: bool,
+    pods: dict[str, Any],
+    has_started: bool,
+) -> None:
+    needed = incident_of(group(policy, annotations=annotations, **pods), 3)
+    assert (needed is not None) is (has_started or not waits_for_start)
+
+
+def test_the_annotation_alone_recreates_nothing() -> None:
+    assert incident_of(group(NONE, annotations=ANNOTATION, workers=(LEAVING, {})), 3) is None
+
+
+def test_the_size_is_that_of_the_groups_own_revision() -> None:
+    lost = group(AFTER_START, workers=(LEAVING, {}))
+    assert incident_of(lost, 3) is not None
+    assert incident_of(lost, 5) is None, "complete by its own revision would be five"
+
+
+def test_workers_of_another_revision_are_being_replaced_anyway() -> None:
+    lost = group(workers=(LEAVING, {}))
+    other = copy.deepcopy(dict(lost.workers[0]))
+    other["metadata"]["labels"][REVISION_LABEL] = "another"
+    assert incident_of(replace(lost, workers=(other, lost.workers[1])), 3) is None
+
+
+def test_workers_of_a_former_leader_say_nothing() -> None:
+    lost = group(workers=(LEAVING, LEAVING))
+    assert incident_of(replace(lost, leader=make_leader_pod(uid="u-new")), 3) is None
+
+
+def test_a_worker_that_came_back_as_another_pod_was_lost() -> None:
+    replaced = replace(group(), replaced=("demo-0-2",))
+    assert incident_of(replaced, 3) == Incident("demo-0-2", REPLACED)
+    assert incident_of(replace(group(NONE), replaced=("demo-0-2",)), 3) is None
+
+
+def test_a_group_of_one() -> None:
+    lws = make_set(size=1)
+    alone = GroupSnapshot(lws, make_leader_pod(lws, **restarted()), NOW)
+    assert incident_of(alone, 1) == Incident("demo-0", RESTARTED)
+
+
+# --- Restarts that do not count -----------------------------------------------------------------------------
+
+
+def started(at: str, restarted_at: str = "") -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": "x", "state": {"running": {"startedAt": restarted_at or at}}}
+    if restarted_at:
+        entry["restartCount"] = 1
+        entry["lastState"] = {"terminated": {"exitCode": 1, "startedAt": at, "finishedAt": restarted_at}}
+    return {"status": {"containerStatuses": [entry]}}
+
+
+@pytest.mark.parametrize(
+    ("leader", "worker", "counts_after_start"),
+    [
+        pytest.param(started("10:00", "10:03"), started("10:05"), False, id="while another was starting"),
+        pytest.param(started("10:00", "10:09"), started("10:05"), True, id="once all had started"),
+        pytest.param(started("10:00", "10:05"), started("10:05"), True, id="in doubt it counts"),
+        pytest.param(started("10:05", "10:05"), started("10:00"), True, id="as soon as it had started"),
+        pytest.param(restarted(), started("10:05"), True, id="nobody knows when"),
+    ],
+)
+def test_after_start_restarts_during_the_start_never_count(
+    leader: dict[str, Any], worker: dict[str, Any], counts_after_start: bool
+) -> None:
+    for policy, counts in ((AFTER_START, counts_after_start), (ON_RESTART, True), (NONE, False)):
+        assert (incident_of(group(policy, leader=leader, workers=(worker, {})), 3) is not None) is counts
+
+
+def exempting(containers: str = "", sidecars: str = "") -> dict[str, str]:
+    return {RESTART_EXEMPT_CONTAINERS_ANNOTATION: containers, RESTART_EXEMPT_SIDECARS_ANNOTATION: sidecars}
+
+
+def test_restarts_of_exempt_containers_do_not_count() -> None:
+    lws = {"workers": (restarted(), restarted(field="initContainerStatuses"))}
+    for listed, counts in (("x", False), (" a , x,", False), ("a,y", True), ("", True), (",", True)):
+        assert (incident_of(group(annotations=exempting(listed), **lws), 3) is not None) is counts, listed
+
+
+def test_a_container_that_is_not_exempt_counts_beside_one_that_is() -> None:
+    status = {"containerStatuses": [{"name": name, "restartCount": 1} for name in ("log", "server")]}
+    found = incident_of(group(annotations=exempting("log"), workers=({"status": status}, {})), 3)
+    assert found == Incident("demo-0-1", "container server ended and was restarted")
+
+
+def test_restarts_of_an_exempt_container_hide_no_failure() -> None:
+    """An engine crashes after the start, the log container beside it then restarts twice."""
+
+    def container(name: str, starts: tuple[str, ...]) -> dict[str, Any]:
+        last = {"terminated": {"startedAt": starts[-2], "finishedAt": starts[-1]}} if starts[1:] else {}
+        state = {"running": {"startedAt": starts[-1]}}
+        return {"name": name, "restartCount": len(starts) - 1, "state": state, "lastState": last}
+
+    log = container("log", ("12:00:02", "12:10:00", "12:20:00"))
+    engine = container("engine", ("12:00:01", "12:05:00"))
+    beside, with_log = {"containerStatuses": [engine]}, {"containerStatuses": [log]}
+    for pods in (
+        {"workers": ({"status": {"containerStatuses": [engine, log]}}, {})},
+        {"workers": ({"status": beside}, {}), "leader": {"status": with_log}},
+    ):
+        found = incident_of(group(AFTER_START, annotations=exempting("log"), **pods), 3)
+        assert found == Incident("demo-0-1", "container engine ended and was restarted")
+
+
+def test_an_exempt_container_does_not_save_its_pod() -> None:
+    for special in (LEAVING, {"phase": "Failed"}):
+        workers = ({**restarted(), **special}, {})
+        assert incident_of(group(annotations=exempting("x"), workers=workers), 3) is not None
+
+
+def test_restarts_of_sidecars_do_not_count_where_the_set_says_so() -> None:
+    def with_init_container(value: str, restart_policy: str | None) -> GroupSnapshot:
+        lost = group(
+            annotations=exempting(sidecars=value), workers=(restarted(field="initContainerStatuses"), {})
+        )
+        pod = copy.deepcopy(dict(lost.workers[0]))
+        pod["spec"]["initContainers"] = [{"name": "x", "restartPolicy": restart_policy}]
+        return replace(lost, workers=(pod, lost.workers[1]))
+
+    for value, counts in (("true", False), ("True", False), ("", True), ("false", True), ("1", True)):
+        assert (incident_of(with_init_container(value, "Always"), 3) is not None) is counts, value
+        assert incident_of(with_init_container(value, None), 3) is not None
+
+
+# --- What the status remembers ------------------------------------------------------------------------------
+
+
+def remembering(snapshot: GroupSnapshot, members: Any, index: str = "0") -> GroupSnapshot:
+    lws = {**snapshot.lws, "status": {"members": {index: members} if isinstance(members, str) else members}}
+    return replace(snapshot, lws=lws)
+
+
+def uids(snapshot: GroupSnapshot) -> list[str]:
+    return [pod["metadata"]["uid"] for pod in snapshot.workers]
+
+
+def memory(snapshot: GroupSnapshot, *workers: str) -> str:
+    return str(Members.of(snapshot.leader["metadata"]["uid"], workers or uids(snapshot)))
+
+
+LEADER_HASH = Members.of("uid-of-pod-demo-0", ()).leader
+
+
+@pytest.mark.parametrize("policy", [ON_RESTART, AFTER_START, NONE])
+def test_a_worker_that_was_replaced_while_nobody_looked(policy: str) -> None:
+    whole = group(policy, workers=({}, {"uid": "u-again"}))
+    young = copy.deepcopy(dict(whole.workers[1]))
+    young["metadata"]["creationTimestamp"] = "2026-02-02T00:00:00Z"
+    whole = replace(whole, workers=(whole.workers[0], young))
+    before = remembering(whole, memory(whole, uids(whole)[0], "u-before"))
+    assert incident_of(before, 3) == (None if policy == NONE else Incident("demo-0-2", REPLACED))
+    assert incident_of(remembering(whole, memory(whole)), 3) is None
+
+
+def test_no_worker_is_blamed_for_another_of_the_same_second() -> None:
+    whole = group(workers=({}, {"uid": "u-again"}))
+    found = incident_of(remembering(whole, memory(whole, uids(whole)[0], "u-before")), 3)
+    why = "it, or another worker as young as it, was replaced by another pod of that name"
+    assert found == Incident("demo-0-2", why)
+
+
+def test_a_worker_that_was_evicted_before_anybody_looked_is_no_failure_of_the_group() -> None:
+    """The status remembers that there was another one, the store how it went."""
+    whole = group(workers=({}, {"uid": "u-again"}))
+    before = remembering(whole, memory(whole, uids(whole)[0], "u-before"))
+    found = incident_of(replace(before, disrupted=frozenset({"demo-0-2"})), 3)
+    assert found == Incident("demo-0-2", f"{REPLACED} after a disruption", True)
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        pytest.param(remembering(group(), None), id="nothing"),
+        pytest.param(remembering(group(), memory(group(), "other"), index="1"), id="another group"),
+        pytest.param(remembering(group(), f"{'0' * 8}-{'1' * 8}"), id="a former leader"),
+        pytest.param(remembering(group(), f"{LEADER_HASH}-"), id="cut off"),
+        pytest.param(remembering(group(), f"{LEADER_HASH}-XXXXXXXX"), id="no hash"),
+        pytest.param(remembering(group(), f"{LEADER_HASH}-{'1' * 8} "), id="something behind it"),
+        pytest.param(remembering(group(), [f"{LEADER_HASH}-{'1' * 8}"]), id="a list"),
+        pytest.param(remembering(group(), {"0": 7, "x": "y"}), id="numbers"),
+        pytest.param(replace(group(), lws={**group().lws, "status": None}), id="no status"),
+        pytest.param(
+            remembering(group(workers=({},)), memory(group())), id="a worker is missing, and may come back"
+        ),
+        pytest.param(
+            remembering(group(workers=({}, {}, {}, {})), memory(group())),
+            id="scaled by hand: what comes on top is no member",
+        ),
+        pytest.param(
+            remembering(group(workers=({}, {}, LEAVING)), memory(group())),
+            id="scaled back: what goes was none",
+        ),
+        pytest.param(
+            remembering(replace(group(), leader=make_leader_pod(uid="u-new"), workers=()), memory(group())),
+            id="rebuilt in a rollout",
+        ),
+    ],
+)
+def test_memory_that_is_lost_garbled_or_of_others_restarts_nothing(snapshot: GroupSnapshot) -> None:
+    assert incident_of(snapshot, 3) is None
+
+
+def test_the_end_of_a_leader_stays_decided() -> None:
+    for mark in (GOING, KEPT):
+        marked = remembering(group(), f"{LEADER_HASH}-{mark}")
+        assert incident_of(marked, 3) == Incident("demo-0", "its group had failed before")
+        assert incident_of(replace(marked, leader=make_leader_pod(uid="u-new")), 3) is None
+        assert incident_of(remembering(group(NONE), f"{LEADER_HASH}-{mark}"), 3) is None
+
+
+def test_what_this_process_has_seen_of_pods_that_are_no_members_does_not_count() -> None:
+    assert incident_of(replace(group(), replaced=("demo-0-5",)), 3) is None
+
+
+# --- Disruptions --------------------------------------------------------------------------------------------
+
+BY_API = "EvictionByEvictionAPI"
+TARGET = {"type": "DisruptionTarget", "status": "True", "reason": BY_API}
+
+
+def disrupted(**pod: Any) -> dict[str, Any]:
+    return {**pod, "status": {**pod.get("status", {}), "conditions": [TARGET]}}
+
+
+EVICTED_BY_API = Incident("demo-0-1", f"it is being deleted ({BY_API})", is_disruption=True)
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        pytest.param({"workers": (disrupted(terminating=True), {})}, EVICTED_BY_API, id="a worker"),
+        pytest.param(
+            {"workers": (disrupted(phase="Failed", status=EVICTED), {})},
+            Incident("demo-0-1", "it failed (Evicted), container main exited with code 137 (Error)", True),
+            id="a worker, by its kubelet",
+        ),
+        pytest.param(
+            {"leader": disrupted(phase="Failed")}, Incident("demo-0", "it failed", True), id="the leader"
+        ),
+        pytest.param({"workers": (disrupted(), {})}, None, id="it is only going to be"),
+        pytest.param(
+            {"leader": restarted(), "workers": (disrupted(terminating=True), restarted())},
+            EVICTED_BY_API,
+            id="others failed because they lost it",
+        ),
+        pytest.param(
+            {"workers": (disrupted(**restarted()), {})},
+            Incident("demo-0-1", RESTARTED),
+            id="a restart is no disruption",
+        ),
+    ],
+)
+def test_a_pod_that_goes_by_a_disruption_is_no_failure_of_the_group(
+    pods: dict[str, Any], expected: Incident | None
+) -> None:
+    assert incident_of(group(**pods), 3) == expected
+
+
+def test_a_pod_that_has_gone_by_a_disruption_is_no_failure_either() -> None:
+    snapshot = replace(group(), replaced=("demo-0-1", "demo-0-2"), disrupted=frozenset({"demo-0-2"}))
+    assert incident_of(snapshot, 3) == Incident("demo-0-2", f"{REPLACED} after a disruption", True)
+    assert incident_of(replace(snapshot, disrupted=frozenset()), 3) == Incident("demo-0-1", REPLACED)
+
+
+CREATED = datetime(2026, 1, 1, tzinfo=UTC)
+ENDED = {"lastState": {"terminated": {"exitCode": 1, "finishedAt": "2026-03-01T11:50:00Z"}}}
+
+
+@pytest.mark.parametrize(
+    ("pods", "since"),
+    [
+        pytest.param({"leader": restarted(**ENDED)}, NOW - timedelta(minutes=10), id="the restart"),
+        pytest.param({"leader": restarted(2, **ENDED)}, CREATED, id="of two the first does not show"),
+        pytest.param({"leader": restarted()}, CREATED, id="nor where nothing is said of it"),
+        pytest.param({"workers": (LEAVING, {})}, NOW - timedelta(minutes=1), id="the deletion"),
+        pytest.param({"workers": ({"phase": "Failed"}, {})}, CREATED, id="a failure has no moment"),
+        pytest.param(
+            {"leader": restarted(**ENDED), "workers": (disrupted(terminating=True), {})},
+            NOW - timedelta(minutes=10),
+            id="of several the first",
+        ),
+    ],
+)
+def test_an_incident_is_never_younger_than_what_befell_the_group(
+    pods: dict[str, Any], since: datetime
+) -> None:
+    found = incident_of(group(**pods), 3)
+    assert found is not None and found.since == since
+
+
+def test_any_number_may_be_said_to_be_the_size() -> None:
+    assert incident_of(group(), 10**10) is None

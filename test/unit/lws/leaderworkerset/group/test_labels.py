@@ -1,0 +1,147 @@
+"""Which labels and annotations tell who a pod is, and what of them is put back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.group.identity import group_key
+from lws.leaderworkerset.group.labels import (
+    PodMarks,
+    edited_of,
+    edits_of,
+    lacks_group,
+    marks_of_leader,
+    marks_of_worker,
+    put_right,
+    was_admitted,
+    without_group,
+)
+from lws.leaderworkerset.group.objects import build_worker_statefulset
+from lws.leaderworkerset.group.plan import plan_existing_workers, put_back
+from lws.leaderworkerset.spec import SetSpec
+from lws.runtime.actions import Merge, Reference
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    LEADER_ADDRESS_ENV,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
+from test.unit.builders import (
+    KEY,
+    make_leader_pod,
+    make_leader_statefulset,
+    make_set,
+    make_worker_pod,
+    make_worker_statefulset,
+)
+
+LWS = make_set(size=3)
+TEMPLATE = make_leader_statefulset(LWS)["spec"]["template"]
+LEADER = make_leader_pod(LWS, 4)
+WORKERS = make_worker_statefulset(LEADER)
+WORKER = make_worker_pod(WORKERS, 2)
+LABELS = (NAME_LABEL, WORKER_INDEX_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
+ANNOTATIONS = (SIZE_ANNOTATION, LEADER_NAME_ANNOTATION)
+
+
+def edited(obj: dict[str, Any], name: str, value: str | None) -> dict[str, Any]:
+    field = "labels" if name in LABELS else "annotations"
+    values = {**obj["metadata"].get(field, {}), name: value}
+    kept = {each: text for each, text in values.items() if text is not None}
+    return {**obj, "metadata": {**obj["metadata"], field: kept}}
+
+
+def as_leader(pod: Any, workers: Any = WORKERS) -> PodMarks:
+    return marks_of_leader(pod, KEY, 3, TEMPLATE, workers)
+
+
+@pytest.mark.parametrize("value", [None, "", "garbage", "0", "1"])
+@pytest.mark.parametrize("name", [*LABELS, *ANNOTATIONS])
+@pytest.mark.parametrize("pod", [LEADER, WORKER], ids=["leader", "worker"])
+def test_whatever_was_edited_is_put_back(pod: dict[str, Any], name: str, value: str | None) -> None:
+    marks = as_leader if pod is LEADER else lambda it: marks_of_worker(it, LEADER, WORKERS, 3)
+    changed = edited(pod, name, value)
+    found = edited_of(changed, marks(changed))
+    if changed == pod:
+        assert found is None
+        return
+    assert found is not None
+    assert put_right(changed, marks(changed)) == pod
+    (sequence,) = put_back([found]).sequences
+    (merge,) = sequence
+    assert isinstance(merge, Merge)
+    assert merge.target == Reference.to(pod)
+    assert name.rpartition("/")[2] in merge.why
+
+
+@pytest.mark.parametrize("pod", [LEADER, WORKER], ids=["leader", "worker"])
+def test_a_pod_that_is_as_it_should_be_is_the_very_same(pod: dict[str, Any]) -> None:
+    marks = as_leader(pod) if pod is LEADER else marks_of_worker(pod, LEADER, WORKERS, 3)
+    assert put_right(pod, marks) is pod
+    assert edits_of([(pod, marks)]) == ()
+
+
+def test_a_pod_on_its_way_out_is_left_as_it_is() -> None:
+    going = edited(make_leader_pod(LWS, 4, terminating=True), REVISION_LABEL, "garbage")
+    assert edits_of([(going, as_leader(going))]) == ()
+
+
+def test_pods_keep_the_labels_by_which_their_statefulset_chooses_them() -> None:
+    """Whatever they are: others would have it release its pods."""
+    workers = make_worker_statefulset(edited(LEADER, GROUP_KEY_LABEL, "of-another-release"))
+    assert as_leader(LEADER, workers).labels[GROUP_KEY_LABEL] == "of-another-release"
+    assert as_leader(LEADER, None).labels[GROUP_KEY_LABEL] == group_key("default", "demo-4")
+    assert marks_of_worker(WORKER, LEADER, workers, 3).labels[GROUP_KEY_LABEL] == "of-another-release"
+
+
+def test_what_the_template_of_leaders_says_is_no_edit() -> None:
+    template = edited(edited(TEMPLATE, GROUP_KEY_LABEL, "mine"), LEADER_NAME_ANNOTATION, "mine")
+    marks = marks_of_leader(LEADER, KEY, 3, template, None)
+    assert GROUP_KEY_LABEL not in marks.labels
+    assert LEADER_NAME_ANNOTATION not in marks.annotations
+
+
+def test_what_nothing_shows_is_not_touched() -> None:
+    marks = marks_of_leader(LEADER, None, None, TEMPLATE, None)
+    assert REVISION_LABEL not in marks.labels and SIZE_ANNOTATION not in marks.annotations
+    assert SIZE_ANNOTATION not in marks_of_worker(WORKER, LEADER, WORKERS, None).annotations
+
+
+@pytest.mark.parametrize(
+    ("env", "admitted"), [([{"name": LEADER_ADDRESS_ENV}], True), ([], False), (None, False)]
+)
+def test_a_leader_that_lost_its_labels_differs_from_one_that_never_had_them(env: Any, admitted: bool) -> None:
+    """By what the pod webhook puts into its containers."""
+    lost = edited(LEADER, GROUP_INDEX_LABEL, None)
+    assert lacks_group(lost) and not lacks_group(LEADER)
+    assert (
+        was_admitted({**lost, "spec": {"containers": [{"name": "a"}, {"name": "b", "env": env}]}}) is admitted
+    )
+    assert GROUP_INDEX_LABEL not in without_group(as_leader(lost)).labels
+
+
+def test_workers_of_a_former_revision_are_neither_scaled_nor_relabelled() -> None:
+    """They were adopted from a former leader: what they are is for their own template to say."""
+    intent = build_worker_statefulset(SetSpec.of(LWS), LEADER)
+    adopted = make_worker_statefulset(make_leader_pod(make_set(size=2), 4, key="older"))
+    assert plan_existing_workers(adopted, intent).is_empty
+    (sequence,) = plan_existing_workers(edited(adopted, REVISION_LABEL, KEY), intent).sequences
+    (merge,) = sequence
+    assert isinstance(merge, Merge)
+    assert merge.patch == {"metadata": {"labels": {REVISION_LABEL: "older"}}}
+
+
+def test_what_a_tool_would_prune_workers_by_is_worth_no_write_and_goes_with_the_next() -> None:
+    intent = build_worker_statefulset(SetSpec.of(LWS), LEADER)
+    labelled = edited(WORKERS, "objectset.rio.cattle.io/hash", "")
+    assert plan_existing_workers(labelled, intent).is_empty
+    scaled = {**labelled, "spec": {**labelled["spec"], "replicas": 7}}
+    ((merge,),) = plan_existing_workers(scaled, intent).sequences
+    assert isinstance(merge, Merge)
+    assert merge.patch["metadata"] == {"annotations": {"objectset.rio.cattle.io/hash": None}}

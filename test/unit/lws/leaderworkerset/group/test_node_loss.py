@@ -1,0 +1,92 @@
+"""What is deleted by force when a lost node keeps a group from coming back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lws.kube.nodes import NodeLossPolicy
+from lws.leaderworkerset.group.plan import plan, plan_node_loss
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.runtime.actions import Delete, Reference
+from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
+
+FORCED = NodeLossPolicy(timedelta(minutes=5), force_delete=True)
+TOLD = NodeLossPolicy(timedelta(minutes=5))
+SILENT = {
+    "metadata": {"name": "node-1"},
+    "status": {
+        "conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-03-01T11:50:00Z"}]
+    },
+}
+LWS = make_set(size=3)
+
+
+def stuck(pod: dict[str, Any]) -> dict[str, Any]:
+    """It should have been gone a minute ago."""
+    pod["metadata"] |= {"deletionTimestamp": "2026-03-01T11:59:00Z", "deletionGracePeriodSeconds": 30}
+    return pod
+
+
+def group(policy: NodeLossPolicy, *leaving: dict[str, Any], node: Any = SILENT) -> GroupSnapshot:
+    """Group 0, of which these pods are on their way out on node-1."""
+    leader = leaving[0] if leaving[0]["metadata"]["name"] == "demo-0" else make_leader_pod(LWS)
+    return GroupSnapshot(LWS, leader, NOW, leaving=tuple(leaving), nodes={"node-1": node}, node_loss=policy)
+
+
+def a_worker(index: int = 1) -> dict[str, Any]:
+    return stuck(make_worker_pod(make_worker_statefulset(make_leader_pod(LWS)), index))
+
+
+def test_a_held_worker_is_deleted_by_force_where_that_is_asked_for() -> None:
+    worker = a_worker()
+    ((delete,),) = plan_node_loss(group(FORCED, worker)).sequences
+    assert isinstance(delete, Delete)
+    assert (delete.target, delete.propagation, delete.grace_seconds) == (
+        Reference.to(worker),
+        "Background",
+        0,
+    )
+    (event,) = delete.announce
+    assert (event.type, event.reason, event.action) == ("Warning", "NodeLost", "Delete")
+    assert event.note == (
+        "Deleted pod demo-0-1 by force: it has been terminating since 2026-03-01T11:59:00Z on node node-1, "
+        "which has not been ready since 2026-03-01T11:50:00Z"
+    )
+
+
+def test_the_workers_of_a_held_leader_go_before_it() -> None:
+    ((delete,),) = plan_node_loss(group(FORCED, stuck(make_leader_pod(LWS)))).sequences
+    assert isinstance(delete, Delete)
+    assert (delete.propagation, delete.grace_seconds) == ("Foreground", 0)
+
+
+def test_every_held_pod_goes_by_itself() -> None:
+    planned = plan_node_loss(group(FORCED, stuck(make_leader_pod(LWS)), a_worker(1), a_worker(2)))
+    assert [len(sequence) for sequence in planned.sequences] == [1, 1, 1]
+    assert planned.stuck_pods == 3
+
+
+def test_without_being_asked_nothing_is_deleted() -> None:
+    planned = plan_node_loss(group(TOLD, a_worker()))
+    assert planned.is_empty and planned.stuck_pods == 1 and planned.again_after == 30
+    assert planned.waiting_for == "pods on node node-1, which has not been ready since 2026-03-01T11:50:00Z"
+
+
+def test_what_kubernetes_collects_itself_is_only_waited_for() -> None:
+    snapshot = group(FORCED, a_worker(), node=None)
+    planned = plan_node_loss(replace(snapshot, now=NOW + timedelta(minutes=10)))
+    assert planned.is_empty and planned.stuck_pods == 1
+
+
+@pytest.mark.parametrize("terminating", ["leader", "set"])
+def test_a_group_that_is_going_anyway_is_freed_too(terminating: str) -> None:
+    leader = make_leader_pod(LWS, terminating=terminating == "leader")
+    lws = make_set(size=3, terminating=terminating == "set")
+    snapshot = replace(group(FORCED, a_worker()), lws=lws, leader=leader)
+    planned = plan(snapshot)
+    assert [each.why for sequence in planned.sequences for each in sequence] != []
+    assert planned.stuck_pods == 1 and "the leader pod or the set to be gone" in planned.waiting_for

@@ -1,0 +1,659 @@
+"""What a pass over a group decides: restart it, complete it, or wait and say for what."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws.leaderworkerset.group.objects import build_group_service
+from lws.leaderworkerset.group.plan import plan
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.revisions.history import Recorded, build_revision, parse, record
+from lws.runtime.actions import Action, Create, Delete, Merge, Plan, Reference, SetOwner
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+)
+from test.unit import api_server
+from test.unit.builders import KEY, NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
+
+UNIQUE = {"subdomainPolicy": "UniquePerReplica"}
+OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid": "u-9", "controller": True}
+FORMER = {"apiVersion": "v1", "kind": "Pod", "name": "demo-1", "uid": "u-former", "controller": True}
+Change = Callable[[dict[str, Any]], Any]
+
+
+def recorded(lws: dict[str, Any], key: str = KEY) -> Recorded:
+    return parse(api_server.stored(dict(build_revision(lws, record(lws), 1, key=key))))
+
+
+def group(
+    lws: dict[str, Any] | None = None,
+    *,
+    of: dict[str, Any] | None = None,
+    leader: dict[str, Any] | None = None,
+    **facts: Any,
+) -> GroupSnapshot:
+    """Group 1, of which only the leader exists. of: the set as its revision has it, `lws` by default. leader:
+    what is special about its pod.
+    """
+    lws = lws if lws is not None else make_set(size=3)
+    revision = recorded(of if of is not None else lws)
+    pod = make_leader_pod(of if of is not None else lws, 1, **(leader or {}))
+    return GroupSnapshot(lws, pod, NOW, revision, **facts)
+
+
+def complete(lws: dict[str, Any] | None = None, **options: Any) -> GroupSnapshot:
+    """The group with everything that belongs to it."""
+    made = group(lws, **options)
+    workers = make_worker_statefulset(dict(made.leader))
+    pods = tuple(make_worker_pod(workers, index) for index in range(1, workers["spec"]["replicas"] + 1))
+    service = api_server.stored(build_group_service("demo", made.leader))
+    return replace(made, worker_statefulset=workers, workers=pods, service=service)
+
+
+def changed(obj: Any, change: Change) -> dict[str, Any]:
+    made: dict[str, Any] = copy.deepcopy(dict(obj))
+    change(made)
+    return made
+
+
+def owned_by(*owners: dict[str, Any]) -> Change:
+    return lambda obj: obj["metadata"].update(ownerReferences=list(owners))
+
+
+def terminating(obj: dict[str, Any]) -> None:
+    obj["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
+
+
+def actions_of(planned: Plan) -> list[Action]:
+    return [action for sequence in planned.sequences for action in sequence]
+
+
+def the_create(planned: Plan) -> Create:
+    (found,) = actions_of(planned)
+    assert isinstance(found, Create)
+    return found
+
+
+def is_idle(planned: Plan) -> bool:
+    return planned.is_empty and planned.again_after is None and not planned.waiting_for
+
+
+# --- Nothing to do ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        pytest.param(complete(), id="complete"),
+        pytest.param(complete(make_set(size=3, networkConfig=UNIQUE)), id="with a service of its own"),
+        pytest.param(group(make_set(size=1)), id="a group of one needs no workers"),
+        pytest.param(complete(make_set(size=3, startupPolicy="LeaderReady")), id="leader ready"),
+        pytest.param(
+            complete(make_set(size=3, startupPolicy="LeaderReady"), leader={"ready": False}),
+            id="a leader that is not ready any more keeps its workers",
+        ),
+        pytest.param(complete(drops_start_ordinal=True), id="workers that exist stay"),
+    ],
+)
+def test_nothing_to_do(snapshot: GroupSnapshot) -> None:
+    assert is_idle(plan(snapshot))
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        pytest.param(group(leader={"terminating": True}), id="the leader goes"),
+        pytest.param(group(make_set(size=3, terminating=True)), id="the set goes"),
+        pytest.param(complete(leader={"terminating": True}), id="the leader goes, its workers are there"),
+    ],
+)
+def test_what_is_going_is_left_alone(snapshot: GroupSnapshot) -> None:
+    planned = plan(snapshot)
+    assert planned.is_empty and planned.waiting_for == "the leader pod or the set to be gone"
+
+
+# --- Workers ------------------------------------------------------------------------------------------------
+
+
+def test_a_new_group_gets_its_workers() -> None:
+    snapshot = group()
+    create = the_create(plan(snapshot))
+    assert Reference.to(create.intent) == Reference("apps/v1", "StatefulSet", "default", "demo-1")
+    assert create.intent["spec"]["replicas"] == 2
+    (announce,) = create.announce
+    assert create.failure is not None
+    assert [(each.type, each.reason, each.action, each.note) for each in (announce, create.failure)] == [
+        ("Normal", "GroupsProgressing", "Create", "Created worker statefulset for leader pod demo-1"),
+        ("Warning", "FailedCreate", "Create", "Failed to create worker statefulset for leader pod demo-1"),
+    ]
+    assert announce.regarding == Reference.to(snapshot.lws)
+    assert announce.related == create.failure.related == Reference.to(snapshot.leader)
+    assert announce.fold is not None and announce.fold.related is not None
+    leaders = announce.fold.related
+    assert (leaders.kind, leaders.namespace, leaders.name) == ("StatefulSet", "default", "demo")
+
+
+@pytest.mark.parametrize(
+    ("lws", "of", "replicas"),
+    [
+        pytest.param(make_set(size=5), make_set(size=3), 2, id="its own size"),
+        pytest.param(make_set(size=1), make_set(size=3), 2, id="workers, although new groups have none"),
+        pytest.param(make_set(size=3), make_set(size=1), None, id="none, although new groups have some"),
+    ],
+)
+def test_an_old_group_is_completed_as_its_own_revision_had_it(
+    lws: dict[str, Any], of: dict[str, Any], replicas: int | None
+) -> None:
+    planned = plan(group(lws, of=of))
+    created = [each.intent["spec"]["replicas"] for each in actions_of(planned) if isinstance(each, Create)]
+    assert created == ([] if replicas is None else [replicas])
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_ready", "creates"),
+    [
+        ("LeaderCreated", False, True),
+        ("LeaderCreated", True, True),
+        ("LeaderReady", False, False),
+        ("LeaderReady", True, True),
+    ],
+)
+def test_workers_wait_for_a_ready_leader_where_the_set_says_so(
+    policy: str, is_ready: bool, creates: bool
+) -> None:
+    planned = plan(group(make_set(size=3, startupPolicy=policy), leader={"ready": is_ready}))
+    assert bool(actions_of(planned)) is creates
+    waiting = "" if creates else "the leader pod to be ready (startupPolicy LeaderReady)"
+    assert planned.waiting_for == waiting
+
+
+def test_no_workers_are_made_where_they_would_be_taken_for_leaders() -> None:
+    planned = plan(group(drops_start_ordinal=True))
+    assert planned.is_empty
+    assert planned.waiting_for == "an API server that keeps spec.ordinals.start of StatefulSets"
+
+
+ZONE = "topology.kubernetes.io/zone"
+EXCLUSIVE = {EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE}
+NODE = {"metadata": {"name": "node-1", "labels": {ZONE: "z-1"}}}
+
+
+@pytest.mark.parametrize(
+    ("live", "own", "selector"),
+    [
+        pytest.param(EXCLUSIVE, EXCLUSIVE, {ZONE: "z-1"}, id="beside the leader"),
+        pytest.param({EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}, EXCLUSIVE, {ZONE: "z-1"}, id="as its revision"),
+        pytest.param({}, EXCLUSIVE, {ZONE: "z-1"}, id="although new groups go anywhere"),
+        pytest.param(EXCLUSIVE, {}, None, id="anywhere, although new groups do not"),
+    ],
+)
+def test_workers_follow_their_leader_where_groups_have_a_place_of_their_own(
+    live: dict[str, str], own: dict[str, str], selector: dict[str, str] | None
+) -> None:
+    made = group(make_set(annotations=live), of=make_set(annotations=own), node=NODE)
+    template = the_create(plan(made)).intent["spec"]["template"]
+    assert template["spec"].get("nodeSelector") == selector
+    told = template["metadata"]["annotations"].get(EXCLUSIVE_TOPOLOGY_ANNOTATION)
+    assert told == own.get(EXCLUSIVE_TOPOLOGY_ANNOTATION)
+
+
+@pytest.mark.parametrize(
+    ("scheduled", "node", "says", "looks_again"),
+    [
+        pytest.param(False, None, False, False, id="a leader that is not scheduled wakes us"),
+        pytest.param(True, None, False, True, id="nobody knows the node"),
+        pytest.param(True, {"metadata": {"name": "node-1"}}, True, True, id="the node has no such label"),
+    ],
+)
+def test_workers_wait_for_the_place_of_their_leader(
+    scheduled: bool, node: Any, says: bool, looks_again: bool
+) -> None:
+    made = group(make_set(annotations=EXCLUSIVE), node=node)
+    pod = dict(made.leader) | ({} if scheduled else {"spec": {}})
+    planned = plan(replace(made, leader=pod))
+    assert planned.sequences == ()
+    assert planned.waiting_for
+    assert [each.note for each in planned.announce] == ([planned.waiting_for] if says else [])
+    assert (planned.again_after is not None) is looks_again
+
+
+# --- Gangs --------------------------------------------------------------------------------------------------
+
+VOLCANO = PROVIDERS["volcano"]
+
+
+def of_gang(lws: dict[str, Any] | None = None, **facts: Any) -> GroupSnapshot:
+    return replace(group(lws), gang=VOLCANO, **facts)
+
+
+def pod_group_of(snapshot: GroupSnapshot) -> dict[str, Any]:
+    return api_server.stored(dict(VOLCANO.pod_group(snapshot.lws, snapshot.leader)))
+
+
+def test_a_pod_group_comes_before_the_pods_that_need_it() -> None:
+    planned = plan(of_gang())
+    ((first, second),) = planned.sequences
+    assert isinstance(first, Create) and isinstance(second, Create)
+    assert Reference.to(first.intent).kind == "PodGroup"
+    assert Reference.to(first.intent).name == f"demo-1-{KEY}"
+    assert Reference.to(second.intent).kind == "StatefulSet"
+    assert first.failure is not None
+    assert first.failure.note == "Failed to create PodGroup for leader pod demo-1"
+
+
+@pytest.mark.parametrize(
+    "lws",
+    [
+        pytest.param(make_set(size=1), id="no workers"),
+        pytest.param(make_set(size=3, startupPolicy="LeaderReady"), id="workers that come later"),
+    ],
+)
+def test_a_leader_alone_needs_its_pod_group_too(lws: dict[str, Any]) -> None:
+    snapshot = of_gang(lws)
+    pending = {**snapshot.leader, "status": {"phase": "Pending"}}
+    planned = plan(replace(snapshot, leader=pending))
+    assert Reference.to(the_create(planned).intent).kind == "PodGroup"
+
+
+def test_a_pod_group_of_the_former_leader_is_waited_for() -> None:
+    snapshot = of_gang()
+    former = changed(pod_group_of(snapshot), owned_by(FORMER))
+    planned = plan(replace(snapshot, pod_group=former))
+    assert planned.sequences == ()
+    assert planned.waiting_for == "the PodGroup of the former leader pod to be gone"
+
+
+def test_a_pod_group_that_is_there_stays_and_a_lost_one_comes_back() -> None:
+    at_rest = replace(complete(), gang=VOLCANO)
+    assert plan(replace(at_rest, pod_group=pod_group_of(at_rest))).is_empty
+    assert [
+        Reference.to(each.intent).kind for each in actions_of(plan(at_rest)) if isinstance(each, Create)
+    ] == ["PodGroup"]
+
+
+NATIVE = PROVIDERS["kubernetes"]
+NAME = f"demo-1-{KEY}-0a1b2c3d"
+
+
+def named(snapshot: GroupSnapshot, name: str = NAME) -> GroupSnapshot:
+    """The group of a leader that was given the name of its PodGroup."""
+    leader = {**snapshot.leader, "spec": {"schedulingGroup": {"podGroupName": name}}}
+    return replace(snapshot, leader=leader, gang=NATIVE)
+
+
+def native_pod_group(snapshot: GroupSnapshot) -> dict[str, Any]:
+    return api_server.stored(dict(NATIVE.pod_group(snapshot.lws, snapshot.leader)))
+
+
+def test_a_leader_hands_its_pod_group_on() -> None:
+    planned = plan(named(group()))
+    ((first, second),) = planned.sequences
+    assert isinstance(first, Create) and isinstance(second, Create)
+    assert (first.intent["kind"], first.intent["metadata"]["name"]) == ("PodGroup", NAME)
+    assert second.intent["spec"]["template"]["spec"]["schedulingGroup"] == {"podGroupName": NAME}
+
+
+def test_workers_are_of_the_gang_of_their_leader_while_nobody_makes_pod_groups() -> None:
+    """It may be served in a moment, and would wait for all of them."""
+    create = the_create(plan(replace(named(group()), gang=None)))
+    assert create.intent["spec"]["template"]["spec"]["schedulingGroup"] == {"podGroupName": NAME}
+
+
+@pytest.mark.parametrize("name", ["", "mine"], ids=["from before gangs", "with a group of users"])
+def test_a_leader_without_a_name_of_ours_has_workers_and_no_pod_group(name: str) -> None:
+    create = the_create(plan(named(group(), name)))
+    assert create.intent["kind"] == "StatefulSet"
+    assert "schedulingGroup" not in create.intent["spec"]["template"]["spec"]
+
+
+def test_a_pod_group_that_is_deleted_and_kept_for_its_pods_holds_nobody_up() -> None:
+    snapshot = named(group())
+    kept = changed(native_pod_group(snapshot), terminating)
+    planned = plan(replace(snapshot, pod_group=kept))
+    assert the_create(planned).intent["kind"] == "StatefulSet"
+    assert not planned.waiting_for
+    # Elsewhere it is gone in a moment, and workers would be placed without it.
+    leaving = changed(pod_group_of(of_gang()), terminating)
+    assert plan(of_gang(pod_group=leaving)).sequences == ()
+
+
+@pytest.mark.parametrize("provider", [VOLCANO, NATIVE], ids=["Volcano", "Kubernetes"])
+def test_a_pod_group_of_somebody_else_is_left_alone_and_named(provider: Any) -> None:
+    snapshot = replace(named(group()), gang=provider)
+    theirs = changed(
+        api_server.stored(dict(provider.pod_group(snapshot.lws, snapshot.leader))),
+        owned_by(OTHER),
+    )
+    planned = plan(replace(snapshot, pod_group=theirs, owners_alive=frozenset({"u-9"})))
+    assert planned.sequences == ()
+    assert "exists and is controlled by Thing theirs" in planned.waiting_for
+    assert [each.reason for each in planned.announce] == ["FailedCreate"]
+
+
+def test_an_orphaned_pod_group_is_adopted_as_it_would_have_been_made() -> None:
+    snapshot = named(group())
+    made = native_pod_group(snapshot)
+    orphan = changed(made, owned_by())
+    actions = actions_of(plan(replace(snapshot, pod_group=orphan, reread=snapshot.leader)))
+    adoption = next(each for each in actions if isinstance(each, SetOwner))
+    assert [adoption.owner] == made["metadata"]["ownerReferences"]
+
+
+LABELS = "labels that tell whose workers they are were edited"
+
+
+@pytest.mark.parametrize(
+    ("change", "patch", "why"),
+    [
+        pytest.param(
+            lambda obj: obj["spec"].update(replicas=7),
+            {"spec": {"replicas": 2}},
+            "workers were scaled to 7 by hand, the group has 2",
+            id="scaled up",
+        ),
+        pytest.param(
+            lambda obj: obj["spec"].update(replicas=0),
+            {"spec": {"replicas": 2}},
+            "workers were scaled to 0 by hand, the group has 2",
+            id="scaled to nothing",
+        ),
+        pytest.param(
+            lambda obj: obj["spec"].update(replicas=3, ordinals={"start": 0}),
+            {"spec": {"replicas": 2, "ordinals": {"start": 1}}},
+            "workers were scaled to 3 by hand, the group has 2; the first worker was made that of index 0 by "
+            "hand",
+            id="a worker in the leader's place",
+        ),
+        pytest.param(
+            lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL),
+            {"metadata": {"labels": {NAME_LABEL: "demo"}}},
+            LABELS,
+            id="a label removed",
+        ),
+        pytest.param(
+            lambda obj: (
+                obj["spec"].update(replicas=3),
+                obj["metadata"]["labels"].update({REVISION_LABEL: "x"}),
+            ),
+            {"spec": {"replicas": 2}, "metadata": {"labels": {REVISION_LABEL: KEY}}},
+            f"workers were scaled to 3 by hand, the group has 2; {LABELS}",
+            id="both",
+        ),
+    ],
+)
+def test_what_others_did_to_workers_is_put_back(change: Change, patch: dict[str, Any], why: str) -> None:
+    snapshot = complete()
+    planned = plan(replace(snapshot, worker_statefulset=changed(snapshot.worker_statefulset, change)))
+    (merge,) = actions_of(planned)
+    assert isinstance(merge, Merge)
+    assert (merge.target.kind, merge.target.uid) == ("StatefulSet", "uid-of-workers-demo-1")
+    assert (merge.patch, merge.why) == (patch, why)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(
+            lambda obj: obj["spec"]["template"]["spec"]["containers"][0].update(image="x:1"),
+            id="another template",
+        ),
+        pytest.param(lambda obj: obj["metadata"]["labels"].update(theirs="x"), id="a label of somebody else"),
+        pytest.param(lambda obj: obj["metadata"].update(annotations={"theirs": "x"}), id="an annotation"),
+        pytest.param(lambda obj: obj["spec"].pop("ordinals"), id="dropped by the API server"),
+        pytest.param(lambda obj: obj["spec"].pop("template"), id="nothing but the part that we keep"),
+    ],
+)
+def test_anything_else_about_workers_stays(change: Change) -> None:
+    snapshot = complete()
+    assert is_idle(plan(replace(snapshot, worker_statefulset=changed(snapshot.worker_statefulset, change))))
+
+
+# --- The Service of a group ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("live", "own", "creates"),
+    [
+        pytest.param(None, None, False, id="shared"),
+        pytest.param(UNIQUE, UNIQUE, True, id="its own"),
+        pytest.param(None, UNIQUE, True, id="an old group keeps its own subdomain"),
+        pytest.param(UNIQUE, None, False, id="an old group keeps to the shared one"),
+    ],
+)
+def test_a_group_has_the_service_that_its_revision_asks_for(live: Any, own: Any, creates: bool) -> None:
+    snapshot = complete(make_set(size=3, networkConfig=live), of=make_set(size=3, networkConfig=own))
+    planned = plan(replace(snapshot, service=None))
+    assert bool(actions_of(planned)) is creates
+    if creates:
+        create = the_create(planned)
+        assert create.intent["kind"] == "Service"
+        assert create.intent["spec"]["selector"] == {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "1"}
+        assert create.failure is not None
+        assert create.failure.note == "Failed to create headless service for error"
+
+
+def test_service_and_workers_are_made_side_by_side() -> None:
+    planned = plan(group(make_set(size=3, networkConfig=UNIQUE)))
+    assert [[type(action) for action in sequence] for sequence in planned.sequences] == [[Create], [Create]]
+
+
+def test_a_service_gets_its_name_label_back() -> None:
+    snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
+    bare = changed(snapshot.service, lambda obj: obj["metadata"].pop("labels"))
+    (merge,) = actions_of(plan(replace(snapshot, service=bare)))
+    assert isinstance(merge, Merge) and merge.patch == {"metadata": {"labels": {NAME_LABEL: "demo"}}}
+
+
+def test_an_edited_service_is_put_back() -> None:
+    snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
+    edited = changed(snapshot.service, lambda obj: obj["spec"].update(publishNotReadyAddresses=False))
+    (merge,) = actions_of(plan(replace(snapshot, service=edited)))
+    assert isinstance(merge, Merge) and merge.patch == {"spec": {"publishNotReadyAddresses": True}}
+
+
+# --- Whose the objects are ----------------------------------------------------------------------------------
+
+
+FIELDS = [pytest.param("worker_statefulset", id="workers"), pytest.param("service", id="service")]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(owned_by(FORMER), id="of a former leader"),
+        pytest.param(terminating, id="ours, on its way out"),
+        pytest.param(lambda obj: (terminating(obj), owned_by()(obj)), id="an orphan on its way out"),
+    ],
+)
+def test_what_is_leaving_is_waited_for_in_silence(field: str, change: Change) -> None:
+    snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
+    obj = changed(getattr(snapshot, field), change)
+    planned = plan(replace(snapshot, **{field: obj}, reread=snapshot.leader))
+    # Regardless of owner: no event of ours may tell that it has gone.
+    assert planned.is_empty and planned.again_after == 30.0
+    assert planned.waiting_for == f"the {obj['kind']} of the former leader pod to be gone"
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(
+    ("change", "owner", "alive"),
+    [
+        pytest.param(owned_by(OTHER), "controlled by Thing theirs", {"u-9"}, id="of somebody who lives"),
+        pytest.param(
+            lambda obj: (owned_by()(obj), obj["spec"].update(selector={"app": "x"})),
+            "not controlled by anything",
+            set(),
+            id="of nobody, with our label and another selector",
+        ),
+    ],
+)
+def test_what_is_in_the_way_is_never_touched(field: str, change: Change, owner: str, alive: set[str]) -> None:
+    snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
+    obj = changed(getattr(snapshot, field), change)
+    planned = plan(replace(snapshot, **{field: obj}, owners_alive=frozenset(alive), reread=snapshot.leader))
+    note = (
+        f"{obj['kind']} demo-1 exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it "
+        f"untouched; delete or rename one of them"
+    )
+    (warning,) = planned.announce
+    assert (warning.type, warning.reason, warning.note) == ("Warning", "FailedCreate", note)
+    assert planned.sequences == () and planned.again_after == 30.0 and planned.waiting_for == note
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(
+    ("change", "is_adopted"),
+    [
+        pytest.param(None, False, id="the leader is gone"),
+        pytest.param(terminating, False, id="the leader goes"),
+        pytest.param(lambda pod: pod["metadata"].update(uid="u-new"), False, id="it is another pod"),
+        pytest.param(lambda pod: None, True, id="the leader lives"),
+    ],
+)
+def test_orphans_are_adopted_only_by_a_leader_that_lives(
+    field: str, change: Change | None, is_adopted: bool
+) -> None:
+    snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
+    orphan = changed(getattr(snapshot, field), owned_by({**OTHER, "controller": False}))
+    reread = changed(snapshot.leader, change) if change is not None else None
+    planned = plan(replace(snapshot, **{field: orphan}, reread=reread))
+    assert len(actions_of(planned)) == is_adopted
+    for action in actions_of(planned):
+        assert isinstance(action, SetOwner)
+        assert action.target == Reference.to(orphan)
+        assert (action.owner["uid"], action.is_owner, action.patch) == ("uid-of-pod-demo-1", True, {})
+
+
+def test_one_clash_does_not_hold_up_the_rest() -> None:
+    snapshot = group(make_set(size=3, networkConfig=UNIQUE))
+    theirs = changed(api_server.stored(build_group_service("demo", snapshot.leader)), owned_by(OTHER))
+    planned = plan(replace(snapshot, service=theirs, owners_alive=frozenset({"u-9"})))
+    (create,) = actions_of(planned)
+    assert isinstance(create, Create) and create.intent["kind"] == "StatefulSet"
+    assert len(planned.announce) == 1 and planned.again_after == 30.0
+
+
+# --- Restarts -----------------------------------------------------------------------------------------------
+
+
+def deletions(planned: Plan) -> list[Delete]:
+    return [action for action in actions_of(planned) if isinstance(action, Delete)]
+
+
+def test_a_lost_worker_costs_the_leader_and_nothing_else_is_done() -> None:
+    snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
+    lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
+    remember, delete = actions_of(plan(replace(snapshot, workers=lost, service=None)))
+    assert isinstance(remember, Merge) and remember.subresource == "status"
+    assert isinstance(delete, Delete)
+    assert (delete.target, delete.propagation) == (Reference.to(snapshot.leader), "Foreground")
+    assert delete.target.uid == "uid-of-pod-demo-1"
+    assert delete.why == "pod demo-1-1: it is being deleted; the group is recreated as one"
+
+
+def test_a_leader_that_restarted_is_told_in_the_same_words() -> None:
+    snapshot = complete(leader={"status": {"containerStatuses": [{"name": "main", "restartCount": 1}]}})
+    (delete,) = deletions(plan(snapshot))
+    (announce,) = delete.announce
+    note = "Worker pod demo-1 failed, deleted leader pod demo-1 to recreate group 1"
+    assert announce.note == f"{note}: container main ended and was restarted"
+
+
+def test_a_group_whose_end_is_put_off_or_off_the_table_is_kept_whole() -> None:
+    spec = {"size": 3, "networkConfig": UNIQUE, "maxGroupRestarts": 1}
+    for count, waits in ((0, True), (1, False)):
+        record = f"{count}.1.{int(NOW.timestamp())}.{KEY}"
+        snapshot = complete(make_set(**spec, status={"restarts": {"1": record}}))
+        lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
+        planned = plan(replace(snapshot, workers=lost, service=None))
+        assert deletions(planned) == []
+        assert [each.intent["kind"] for each in actions_of(planned) if isinstance(each, Create)] == [
+            "Service"
+        ]
+        assert planned.again_after == (10.0 if waits else None)
+
+
+def test_the_restart_policy_is_the_live_one() -> None:
+    on, off = make_set(size=3), make_set(size=3, template={"restartPolicy": "None"})
+    for lws, of, restarts in ((on, off, True), (off, on, False)):
+        snapshot = complete(lws, of=of)
+        lost = replace(snapshot, workers=(changed(snapshot.workers[0], terminating), snapshot.workers[1]))
+        assert bool(actions_of(plan(lost))) is restarts
+
+
+def test_a_group_is_complete_by_the_size_of_its_own_revision() -> None:
+    after_start = {"restartPolicy": "RecreateGroupAfterStart"}
+    snapshot = complete(make_set(size=5, template=after_start), of=make_set(size=3, template=after_start))
+    lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
+    assert deletions(plan(replace(snapshot, workers=lost)))
+
+
+def test_a_restart_that_is_put_off_does_not_hold_up_the_workers() -> None:
+    lws = make_set(size=3, template={"restartPolicy": "RecreateGroupAfterStart"})
+    restarted = {"status": {"containerStatuses": [{"name": "main", "restartCount": 1}]}}
+    assert isinstance(actions_of(plan(group(lws, leader=restarted)))[0], Create)
+
+
+# --- Leaders that say too little ----------------------------------------------------------------------------
+
+
+def test_a_worker_that_looks_like_a_leader_is_not_built_upon() -> None:
+    planned = plan(group(leader={"annotations": {LEADER_NAME_ANNOTATION: "demo-0"}}))
+    note = (
+        "leader pod default/demo-1 contains mistake annotation 'leaderworkerset.sigs.k8s.io/leader-name': "
+        "requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature"
+    )
+    (warning,) = planned.announce
+    assert (warning.type, warning.reason, warning.action) == ("Warning", "FailedCreate", "Create")
+    assert warning.note == note
+    assert planned.sequences == ()
+
+
+@pytest.mark.parametrize("label", [GROUP_KEY_LABEL, GROUP_INDEX_LABEL])
+def test_a_leader_that_the_webhook_never_saw_is_reported(label: str) -> None:
+    snapshot = group()
+    bare = changed(snapshot.leader, lambda pod: pod["metadata"]["labels"].pop(label))
+    planned = plan(replace(snapshot, leader=bare))
+    (warning,) = planned.announce
+    assert warning.type == "Warning" and warning.note.startswith(
+        "leader pod demo-1 lacks the labels of its group"
+    )
+    assert planned.sequences == () and planned.again_after == 30.0
+
+
+def test_a_group_of_a_lost_revision_waits_until_it_is_known_what_runs() -> None:
+    planned = plan(replace(group(), revision=None))
+    assert planned.sequences == () and planned.again_after == 30.0
+    said = f"leader pod demo-1 has revision key '{KEY}', of which no ControllerRevision is left"
+    assert planned.waiting_for == said
+
+
+def test_a_group_of_a_lost_revision_is_still_restarted() -> None:
+    snapshot = complete()
+    lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
+    (delete,) = deletions(plan(replace(snapshot, revision=None, workers=lost)))
+    assert delete.target == Reference.to(snapshot.leader)
+
+
+def test_the_size_of_a_lost_revision_is_read_off_the_leader() -> None:
+    snapshot = group(leader={"annotations": {SIZE_ANNOTATION: "1"}})
+    assert is_idle(plan(replace(snapshot, revision=None)))
+
+
+def test_a_group_in_a_namespace_that_the_pod_webhook_does_not_see_is_left_alone() -> None:
+    planned = plan(replace(group(), is_covered=False))
+    assert (planned.sequences, planned.announce) == ((), ())
+    assert "does not select namespace default" in planned.waiting_for

@@ -1,0 +1,153 @@
+"""What the workers of a group wait for before they are created."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lws.kube.conditions import timestamp
+from lws.leaderworkerset.group.placement import Placement
+from lws.leaderworkerset.group.plan import plan, plan_delay
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.revisions.history import build_revision, parse, record
+from lws.runtime.actions import Create, Merge, Object
+from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, FORMER_GROUP_GONE_LABEL
+from test.unit import api_server
+from test.unit.builders import KEY, NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
+
+FORMER = "the pods of the former workers to be gone"
+
+
+def group(*former: Object, age: float = 2, lws: Any = None, ready: bool = True) -> GroupSnapshot:
+    """Group 0, of which only the leader exists. former: pods of the workers of another. age: seconds."""
+    lws = lws if lws is not None else make_set(size=3)
+    leader = make_leader_pod(lws, ready=ready)
+    leader["metadata"]["creationTimestamp"] = timestamp(NOW - timedelta(seconds=age))
+    revision = parse(api_server.stored(dict(build_revision(lws, record(lws), 1, key=KEY))))
+    return GroupSnapshot(lws, leader, NOW, revision, former_workers=former)
+
+
+def former(index: int = 1, grace: float | None = None) -> dict[str, Any]:
+    """grace: seconds that are left to it to end, None while nobody deletes it."""
+    pod = make_worker_pod(make_worker_statefulset(make_leader_pod(make_set(size=3))), index)
+    if grace is not None:
+        end = timestamp(NOW + timedelta(seconds=grace))
+        pod["metadata"] |= {"deletionTimestamp": end, "deletionGracePeriodSeconds": 30}
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "seconds"),
+    [
+        pytest.param(group(), None, id="nobody has their names"),
+        pytest.param(group(former()), 58, id="the garbage collector is yet to come"),
+        pytest.param(group(former(), age=60), None, id="it does not come"),
+        pytest.param(group(former(grace=28)), 33, id="a kubelet ends it"),
+        pytest.param(group(former(grace=600)), 605, id="it may take as long as it was given"),
+        pytest.param(group(former(grace=0)), 5, id="its grace period has just ended"),
+        pytest.param(group(former(grace=-5)), None, id="a lost node holds it"),
+        pytest.param(group(former(grace=28), age=3600), 33, id="however old the leader is"),
+        pytest.param(group(former(grace=-300), former(2, grace=10)), 15, id="the other can still go"),
+        pytest.param(group(former(), former(2, grace=10)), 58, id="the last of them"),
+    ],
+)
+def test_former_workers_are_waited_for_while_they_may_go(
+    snapshot: GroupSnapshot, seconds: float | None
+) -> None:
+    planned = plan(snapshot)
+    waits = seconds is not None
+    assert (planned.again_after, planned.waiting_for) == (seconds, FORMER if waits else "")
+    created = [each for sequence in planned.sequences for each in sequence]
+    assert [isinstance(each, Create) for each in created] == ([] if waits else [True])
+    assert planned.announce == () and planned.stuck_pods == 0
+
+
+@pytest.mark.parametrize("field", ["creationTimestamp", "deletionTimestamp"])
+def test_who_cannot_be_told_for_how_long_to_wait_does_not(field: str) -> None:
+    pod = former(grace=28 if field == "deletionTimestamp" else None)
+    snapshot = group(pod)
+    for obj in (pod, snapshot.leader):
+        if field in obj["metadata"]:
+            obj["metadata"][field] = "soon"
+    assert plan_delay(snapshot, Placement()) is None
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "placement", "waiting_for"),
+    [
+        pytest.param(
+            group(former(), lws=make_set(size=3, startupPolicy="LeaderReady"), ready=False),
+            Placement(),
+            "the leader pod to be ready (startupPolicy LeaderReady)",
+            id="leader not ready",
+        ),
+        pytest.param(group(former()), Placement(waiting_for="a node"), "a node", id="no place yet"),
+        pytest.param(
+            replace(group(former()), drops_start_ordinal=True),
+            Placement(),
+            "an API server that keeps spec.ordinals.start of StatefulSets",
+            id="no start ordinals",
+        ),
+        pytest.param(
+            group(former(), lws=make_set(size=3, startupPolicy="LeaderReady")),
+            Placement(),
+            FORMER,
+            id="leader ready",
+        ),
+    ],
+)
+def test_what_no_former_worker_ends_is_told_first(
+    snapshot: GroupSnapshot, placement: Placement, waiting_for: str
+) -> None:
+    planned = plan_delay(snapshot, placement)
+    assert planned is not None and planned.waiting_for == waiting_for
+
+
+def test_workers_that_exist_wait_for_nobody() -> None:
+    snapshot = group()
+    workers = make_worker_statefulset(dict(snapshot.leader))
+    planned = plan(replace(snapshot, worker_statefulset=workers, former_workers=(former(),)))
+    assert planned.is_empty and not planned.waiting_for
+
+
+def turned_away(*left: Object, **more: Any) -> GroupSnapshot:
+    """Group 0 of a set with a topology, whose leader the scheduler could not place. left: former workers."""
+    topology = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
+    snapshot = group(*left, lws=make_set(size=more.pop("size", 3), annotations=more.pop("asked", topology)))
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    snapshot.leader["status"] = {"phase": "Pending", "conditions": more.pop("conditions", [condition])}
+    snapshot.leader["metadata"]["labels"] |= more.pop("labels", {})
+    snapshot.leader["spec"] |= more.pop("spec", {})
+    return replace(snapshot, **more)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "is_looked_at"),
+    [
+        pytest.param(turned_away(), True, id="nothing is left"),
+        pytest.param(turned_away(former()), False, id="a former worker"),
+        pytest.param(turned_away(former(grace=28)), False, id="one that is going"),
+        pytest.param(turned_away(leaving=(former(grace=28),)), False, id="one whose StatefulSet is there"),
+        pytest.param(
+            turned_away(worker_statefulset=make_worker_statefulset(make_leader_pod(make_set(size=3)))),
+            False,
+            id="their StatefulSet",
+        ),
+        pytest.param(turned_away(labels={FORMER_GROUP_GONE_LABEL: "true"}), False, id="it was told"),
+        pytest.param(turned_away(conditions=[]), False, id="nobody has looked at it"),
+        pytest.param(turned_away(spec={"schedulingGates": [{"name": "g"}]}), False, id="it is gated"),
+        pytest.param(turned_away(asked={}), False, id="no topology"),
+        pytest.param(turned_away(size=1), False, id="no workers"),
+        pytest.param(turned_away(asked={SHARED_TOPOLOGY_ANNOTATION: "rack"}), True, id="a shared topology"),
+    ],
+)
+def test_the_scheduler_looks_again_at_a_leader_when_its_former_group_is_gone(
+    snapshot: GroupSnapshot, is_looked_at: bool
+) -> None:
+    merges = [each for sequence in plan(snapshot).sequences for each in sequence if isinstance(each, Merge)]
+    told = {"metadata": {"labels": {FORMER_GROUP_GONE_LABEL: "true"}}}
+    assert [each.patch for each in merges] == ([told] if is_looked_at else [])

@@ -1,0 +1,130 @@
+"""lws.leaderworkerset.group.tpu: what TPU containers are told about each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.group.tpu import Slice, is_configured, ports_of, tpu_containers, variables
+
+
+def container(name: str, *env: dict[str, Any], **resources: Any) -> dict[str, Any]:
+    return {"name": name, "env": list(env), "resources": resources or {"limits": {"google.com/tpu": "4"}}}
+
+
+def port(value: Any) -> dict[str, Any]:
+    return {"name": "TPU_PROCESS_PORT", "value": value}
+
+
+PORT_FROM = {"name": "TPU_PROCESS_PORT", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param({"containers": [container("a"), {"name": "b"}]}, ["a"], id="limits"),
+        pytest.param({"containers": [container("a", requests={"google.com/tpu": 4})]}, ["a"], id="requests"),
+        pytest.param(
+            {
+                "containers": [
+                    container("a", limits={"google.com/tpu": "0"}, requests={"google.com/tpu": "1"})
+                ]
+            },
+            ["a"],
+            id="requests where limits are zero",
+        ),
+        pytest.param({"containers": [container("a", limits={"google.com/tpu": "0"})]}, [], id="none of it"),
+        pytest.param({"containers": [container("a", limits={"nvidia.com/gpu": "8"})]}, [], id="GPUs"),
+        pytest.param(
+            {
+                "containers": [container("a"), container("b")],
+                "initContainers": [{**container("s"), "restartPolicy": "Always"}],
+            },
+            ["a", "b", "s"],
+            id="containers first, then sidecars",
+        ),
+        pytest.param(
+            {"containers": [container("a")], "initContainers": [container("i")]},
+            ["a"],
+            id="what ends before the others start works with nobody",
+        ),
+        pytest.param({"initContainers": [container("i")]}, ["i"], id="an init container alone"),
+        pytest.param(
+            {"containers": [{"resources": {"limits": {"google.com/tpu": "x"}}}]}, [], id="no number"
+        ),
+        pytest.param({"containers": [{"resources": {"limits": 1}}, None, {"resources": 2}]}, [], id="junk"),
+        pytest.param({"containers": None, "initContainers": {}}, [], id="nothing"),
+    ],
+)
+def test_containers_that_use_tpus(pod: dict[str, Any], expected: list[str]) -> None:
+    assert [each["name"] for each in tpu_containers(pod)] == expected
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        pytest.param([container("a"), container("b")], ["8476", "8477"], id="by position"),
+        pytest.param([container("a", port("9000")), container("b")], ["9000", "8477"], id="its own"),
+        pytest.param([container("a", PORT_FROM)], ["$(TPU_PROCESS_PORT)"], id="known inside only"),
+        pytest.param([container("a", port(None))], [""], id="empty"),
+        pytest.param([container("a"), container("b", PORT_FROM)], ["8476", ""], id="not for others to know"),
+    ],
+)
+def test_ports(containers: list[dict[str, Any]], expected: list[str]) -> None:
+    assert ports_of(containers) == expected
+
+
+@pytest.mark.parametrize(
+    ("pods", "pod", "containers", "hosts", "ids"),
+    [
+        pytest.param(range(3), 2, 1, "L-0.L,L-0-1.L,L-0-2.L", ["2"], id="with the leader"),
+        pytest.param(range(1, 3), 2, 1, "L-0-1.L,L-0-2.L", ["1"], id="without the leader"),
+        pytest.param(range(2), 1, 2, "L-0.L,L-0.L,L-0-1.L,L-0-1.L", ["2", "3"], id="two containers each"),
+        pytest.param(range(3, 5), 3, 1, "L-0-3.L,L-0-4.L", ["0"], id="a subgroup"),
+        pytest.param(range(1), 0, 1, "L-0.L", ["0"], id="alone"),
+    ],
+)
+def test_hosts_and_ids(pods: Sequence[int], pod: int, containers: int, hosts: str, ids: list[str]) -> None:
+    found = variables(Slice("L-0", "L", pods), pod, [container(str(place)) for place in range(containers)])
+    told = [{entry["name"]: entry["value"] for entry in each} for each in found]
+    assert [each["TPU_WORKER_HOSTNAMES"] for each in told] == [hosts] * containers
+    assert [each["TPU_WORKER_ID"] for each in told] == ids
+    assert [each["TPU_PROCESS_PORT"] for each in told] == ["8476", "8477"][:containers]
+
+
+def test_everything_in_order() -> None:
+    found = variables(Slice("L-0", "L", range(2)), 1, [container("a"), container("b", port("9000"))])
+    hosts = "L-0.L,L-0.L,L-0-1.L,L-0-1.L"
+    addresses = "L-0.L:8476,L-0.L:9000,L-0-1.L:8476,L-0-1.L:9000"
+    common = [("TPU_NAME", "L-0"), ("TPU_PROCESS_ADDRESSES", addresses)]
+    expected = [
+        [("TPU_WORKER_HOSTNAMES", hosts), ("TPU_WORKER_ID", "2"), *common, ("TPU_PROCESS_PORT", "8476")],
+        [("TPU_WORKER_HOSTNAMES", hosts), ("TPU_WORKER_ID", "3"), *common],
+    ]
+    assert [[(entry["name"], entry["value"]) for entry in each] for each in found] == expected
+
+
+def test_more_addresses_than_a_pod_could_hold_are_refused() -> None:
+    """Each container is told of all containers of all pods."""
+    with pytest.raises(ValueError, match="300 containers with TPUs are told of 300 each: too many"):
+        variables(Slice("a-0", "a", range(1)), 0, [{"name": "t"}] * 300)
+
+
+def test_a_pod_outside_of_the_slice_is_refused() -> None:
+    with pytest.raises(ValueError, match="pod 0 of the group is none of the pods of its TPU slice"):
+        variables(Slice("L-0", "L", range(1, 3)), 0, [container("a")])
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        pytest.param([{"name": "TPU_WORKER_ID"}], True, id="the id"),
+        pytest.param([{"name": "TPU_WORKER_HOSTNAMES"}], True, id="the hosts"),
+        pytest.param([{"name": "TPU_NAME"}], False, id="only the name"),
+        pytest.param(None, False, id="nothing"),
+    ],
+)
+def test_what_the_user_configured(env: Any, expected: bool) -> None:
+    assert is_configured([{"env": env}, {"env": [{"name": "TPU_WORKER_ID"}]}]) is expected

@@ -1,0 +1,181 @@
+"""When the Events of a namespace are read, and what is made of them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any, cast
+
+import pytest
+
+from lws.leaderworkerset.observe.failed_creates import FailedCreates
+from lws.runtime.client.connection import Cluster
+from lws.runtime.errors import ClusterError, Forbidden
+from test.unit.lws.leaderworkerset.observe.told_events import WORDS, Background, Events, at, event
+
+
+class Bench:
+    """What is asked for is read before `ask` returns, unless the API server waits."""
+
+    def __init__(self, events: Events, **options: Any) -> None:
+        self.background = Background()
+        self.failed = FailedCreates(cast(Cluster, events), self.background.beside, **options)
+
+    async def ask(self, seconds: float, namespace: str = "default", about: str = "demo") -> str:
+        """What is known afterwards."""
+        self.failed.ask(namespace, f"set-{about}", [f"uid-of-{about}"], at(seconds))
+        await self.background.over()
+        return self.failed.about(namespace, f"uid-of-{about}", at(seconds))
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        pytest.param([], "", id="nothing was said"),
+        pytest.param([event("old", -60), event("new", -1)], "new", id="the newest counts"),
+        pytest.param([event("new", -1), event("old", -60)], "new", id="the newest counts, in any order"),
+        pytest.param([event("b", -1), event("a", -1)], "a", id="of the same moment always the same one"),
+        pytest.param([event("a", -1), event("b", -1)], "a", id="of the same moment, in any order"),
+        pytest.param([event("long ago", -3600)], "", id="too long ago to be true"),
+        pytest.param([event("")], "", id="no words"),
+        pytest.param([event("", -1), event("w", -9)], "w", id="words count, and no silence after them"),
+        pytest.param([event("s", series={"lastObservedTime": "2026-03-01T12:00:00.5Z"})], "s", id="series"),
+        pytest.param([event("e", eventTime="2026-03-01T12:00:00.5Z")], "e", id="event time"),
+        pytest.param([event("other", about="other")], "", id="about another one"),
+        pytest.param([{**event(), "regarding": None}], "", id="about nobody"),
+    ],
+)
+async def test_which_event_counts(items: list[dict[str, Any]], expected: str) -> None:
+    assert await Bench(Events(*items)).ask(0) == expected
+
+
+async def test_one_read_serves_a_namespace_for_some_seconds() -> None:
+    events = Events(event("one", about="one"), event("two", about="two"))
+    bench = Bench(events)
+    asked = [("one", 0), ("two", 0), ("one", 0), ("two", 3)]
+    assert [await bench.ask(seconds, about=name) for name, seconds in asked] == ["one", "two", "one", "two"]
+    selector = "regarding.kind=StatefulSet,type=Warning,reason=FailedCreate"
+    assert events.asked == [("default", {"fieldSelector": selector, "limit": "500"})]
+    await bench.ask(3, "other")
+    await bench.ask(4)
+    assert [namespace for namespace, _ in events.asked] == ["default", "other", "default"]
+
+
+async def test_nobody_waits_for_a_read_and_sets_for_which_words_are_others_are_woken() -> None:
+    events = Events(event("one", about="one"), event("two", about="two"))
+    bench = Bench(events)
+    failed, woken = bench.failed, bench.background.woken
+    events.answers.clear()
+    for name in ("one", "two", "silent", "one"):
+        failed.ask("default", name, [f"uid-of-{name}"], at(0))
+        assert failed.about("default", f"uid-of-{name}", at(0)) == ""
+    await asyncio.sleep(0)
+    assert (len(events.asked), woken) == (1, [])
+    events.answers.set()
+    await bench.background.over()
+    assert sorted(woken) == [("default", "one"), ("default", "two")]
+    assert failed.about("default", "uid-of-two", at(0)) == "two"
+    woken.clear()
+    events.items.append(event("more of two", 3, about="two"))
+    for name in ("one", "two"):
+        failed.ask("default", name, [f"uid-of-{name}"], at(5))
+    await bench.background.over()
+    assert woken == [("default", "two")], "to the other one nothing new was said"
+    events.error = ClusterError("unreachable")
+    failed.ask("default", "one", ["uid-of-one"], at(60))
+    await bench.background.over()
+    assert woken == [("default", "two")]
+
+
+async def test_a_namespace_that_takes_long_holds_up_no_other() -> None:
+    events = Events(event())
+    events.answers.clear()
+    events.served.add("quick")
+    bench = Bench(events)
+    for name in ("slow", "quick"):
+        bench.failed.ask(name, "demo", ["uid-of-demo"], at(0))
+    async with asyncio.timeout(5.0):
+        while not bench.background.woken:
+            await asyncio.sleep(0)
+    assert bench.background.woken == [("quick", "demo")]
+    events.answers.set()
+    await bench.background.over()
+    assert bench.background.woken[1:] == [("slow", "demo")]
+
+
+async def test_only_a_few_namespaces_are_read_at_a_time() -> None:
+    events = Events(event())
+    events.answers.clear()
+    bench = Bench(events)
+    for number in range(9):
+        bench.failed.ask(f"ns-{number}", "demo", ["uid-of-demo"], at(0))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(events.asked) == 4
+    events.answers.set()
+    await bench.background.over()
+    assert len(bench.background.woken) == len(events.asked) == 9
+
+
+@pytest.mark.parametrize(
+    ("took", "pause"),
+    [
+        pytest.param(0.01, 4, id="quick"),
+        pytest.param(0.7, 14, id="slow"),
+        pytest.param(9.0, 30, id="longest"),
+    ],
+)
+async def test_the_longer_a_read_takes_the_later_comes_the_next(took: float, pause: int) -> None:
+    moments = itertools.count()
+    events = Events(event())
+    # Looked at three times in each read, the first of which does not count.
+    bench = Bench(events, clock=lambda: took * next(moments))
+    for seconds in (0, pause - 1, pause):
+        await bench.ask(seconds)
+    assert len(events.asked) == 2
+    events.error = ClusterError("unreachable")
+    for seconds in (2 * pause, 3 * pause - 1, 3 * pause):
+        await bench.ask(seconds)
+    assert len(events.asked) == 4
+
+
+async def test_when_it_was_said_is_known_without_another_read() -> None:
+    events = Events(event(seconds=-60), event(seconds=-7), event("long ago", -3600, about="other"))
+    bench = Bench(events)
+    failed = bench.failed
+    assert failed.last_about("default", "uid-of-demo", at(0)) is None
+    await bench.ask(0)
+    assert failed.last_about("default", "uid-of-demo", at(100)) == at(-7)
+    for uid, seconds in (("uid-of-demo", 1200), ("uid-of-other", 0), ("uid-of-nobody", 0)):
+        assert failed.last_about("default", uid, at(seconds)) is None
+    assert failed.last_about("other", "uid-of-demo", at(0)) is None
+    assert len(events.asked) == 1
+
+
+async def test_words_that_are_not_said_any_more_are_forgotten() -> None:
+    events = Events(event())
+    bench = Bench(events)
+    assert await bench.ask(0) == WORDS
+    events.items = []
+    assert await bench.ask(5) == ""
+
+
+@pytest.mark.parametrize("error", [Forbidden(403, "Forbidden", "no"), ClusterError("unreachable")])
+async def test_events_that_cannot_be_read_hold_nothing_up(error: ClusterError) -> None:
+    events = Events(event())
+    bench = Bench(events)
+    assert await bench.ask(0) == WORDS
+    events.error = error
+    assert await bench.ask(5) == WORDS, "what was known stays known"
+    assert await bench.ask(6) == WORDS
+    assert len(events.asked) == 2, "who may not read is not asked by everybody"
+
+
+async def test_namespaces_that_nobody_asks_about_are_forgotten() -> None:
+    events = Events(event())
+    bench = Bench(events)
+    await bench.ask(0)
+    await bench.ask(61, "other")
+    events.error = ClusterError("unreachable")
+    assert await bench.ask(62) == ""
+    assert await bench.ask(66, "other") == WORDS

@@ -1,0 +1,184 @@
+"""lws.leaderworkerset.observe.gangs: PodGroups are made for as long as somebody serves them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws.leaderworkerset.observe import gangs
+from lws.leaderworkerset.observe.gangs import Gangs
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.client.connection import Cluster
+from lws.runtime.errors import Forbidden, Unreachable
+from lws.runtime.informer import Source
+from lws.runtime.store import Store
+from test.unit.fake_time import in_fake_time
+
+VOLCANO = "scheduling.volcano.sh/v1beta1"
+NATIVE = "scheduling.k8s.io/"
+
+
+class FakeCluster:
+    """An API server that serves PodGroups in these versions, and whose streams say nothing after the list."""
+
+    def __init__(self, *versions: str) -> None:
+        self.versions = set(versions)
+        self.learned: list[str] = []
+        self.is_there = True
+        self.may_list = True
+        self.lists = 0
+
+    async def exists(self, path: str) -> bool:
+        if not self.is_there:
+            raise Unreachable("nobody is there")
+        return path in {f"/apis/{version}/podgroups?limit=1" for version in self.versions}
+
+    def learn(self, resource: Any) -> None:
+        self.learned.append(resource.api_version)
+
+    async def list_page(self, resource: Any, query: Any) -> dict[str, Any]:
+        self.lists += 1
+        if not self.may_list:
+            raise Forbidden(403, "Forbidden", "may not list", None)
+        return {"metadata": {"resourceVersion": "1"}, "items": []}
+
+    def watch(self, *_: Any) -> FakeCluster:
+        return self
+
+    async def __aenter__(self) -> Any:
+        await asyncio.Event().wait()
+
+    async def __aexit__(self, *_: Any) -> None:
+        raise AssertionError("never reached")
+
+
+class Scene:
+    """Gangs that run, and what is served by them."""
+
+    def __init__(self, provider: str, cluster: FakeCluster) -> None:
+        store = Store(lambda before, after: None, TABLES)
+        self.woken = 0
+        clock = asyncio.get_running_loop().time
+        self.gangs = Gangs(provider, Source(cast(Cluster, cluster), clock=clock), store, self._wake)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    @property
+    def spoken(self) -> str | None:
+        served = self.gangs.served()
+        return served.api_version if served is not None else None
+
+
+@asynccontextmanager
+async def running(provider: str, cluster: FakeCluster) -> AsyncIterator[Scene]:
+    scene = Scene(provider, cluster)
+    task = asyncio.ensure_future(scene.gangs.run())
+    try:
+        await asyncio.sleep(1)
+        yield scene
+    finally:
+        assert not task.done()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert scene.gangs.served() is None
+
+
+@in_fake_time
+async def test_gangs_are_served_while_their_api_is_there(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, gangs.__name__)
+    cluster = FakeCluster()
+    async with running("volcano", cluster) as scene:
+        await asyncio.sleep(100)
+        assert (scene.spoken, scene.woken, cluster.learned) == (None, 0, [])
+        cluster.versions.add(VOLCANO)
+        await asyncio.sleep(31)
+        assert scene.gangs.served() == PROVIDERS["volcano"]
+        assert (scene.woken, cluster.learned) == (1, [VOLCANO])
+        cluster.is_there = False
+        await asyncio.sleep(100)
+        assert scene.spoken == VOLCANO, "a server that cannot say does not say no"
+        cluster.is_there = True
+        cluster.versions.clear()
+        await asyncio.sleep(31)
+        assert scene.spoken is None
+        cluster.versions.add(VOLCANO)
+        await asyncio.sleep(62)
+        assert (scene.spoken, scene.woken) == (VOLCANO, 2)
+    said = list(dict.fromkeys(record.getMessage() for record in caplog.records))
+    assert said == [
+        f"gang scheduling: the API server does not serve podgroups of {VOLCANO}: install volcano, or take "
+        f"gangSchedulingManagement out of the configuration; looking again every 30 s",
+        f"gang scheduling: volcano gets a PodGroup for each group ({VOLCANO})",
+        "gang scheduling: nobody is there",
+        f"gang scheduling: podgroups of {VOLCANO} are gone, or there is a newer version",
+    ]
+    complaints = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(complaints) == 2, "once for each time that it is not there"
+
+
+@pytest.mark.parametrize(
+    ("served", "spoken"),
+    [
+        (["v1alpha2"], "v1alpha2"),
+        (["v1alpha3", "v1alpha2"], "v1alpha3"),
+        (["v1alpha2", "v1beta1", "v1alpha3"], "v1beta1"),
+        (["v1", "v1alpha1"], None),
+    ],
+)
+@in_fake_time
+async def test_the_best_version_that_there_is_is_spoken(served: list[str], spoken: str | None) -> None:
+    async with running("kubernetes", FakeCluster(*(NATIVE + each for each in served))) as scene:
+        assert scene.spoken == (NATIVE + spoken if spoken else None)
+
+
+@in_fake_time
+async def test_a_better_version_is_spoken_as_soon_as_there_is_one() -> None:
+    cluster = FakeCluster(f"{NATIVE}v1alpha2")
+    async with running("kubernetes", cluster) as scene:
+        cluster.versions.add(f"{NATIVE}v1beta1")
+        await asyncio.sleep(61)
+        assert scene.spoken == f"{NATIVE}v1beta1"
+        assert cluster.learned == [f"{NATIVE}v1alpha2", f"{NATIVE}v1beta1"]
+
+
+@in_fake_time
+async def test_the_process_is_alive_until_a_stream_that_had_begun_falls_silent() -> None:
+    cluster = FakeCluster()
+    async with running("volcano", cluster) as scene:
+        await asyncio.sleep(1000)
+        assert scene.gangs.wrong() is None, "an API that is not there says nothing"
+        cluster.may_list = False
+        cluster.versions.add(VOLCANO)
+        await asyncio.sleep(1000)
+        assert (scene.gangs.wrong(), scene.spoken) == (None, None), "nor one that we may not read"
+        cluster.may_list = True
+        await asyncio.sleep(60)
+        assert (scene.gangs.wrong(), scene.spoken) == (None, VOLCANO)
+        await asyncio.sleep(300)
+        assert (scene.gangs.wrong() or "").startswith("nothing heard for ")
+        cluster.versions.clear()
+        await asyncio.sleep(31)
+        assert scene.gangs.wrong() is None
+
+
+@in_fake_time
+async def test_a_new_leader_lists_pod_groups_too_and_waits_for_none_that_are_gone_or_refused() -> None:
+    cluster = FakeCluster()
+    async with running("volcano", cluster) as scene:
+        await scene.gangs.refresh()
+        assert cluster.lists == 0
+        cluster.versions.add(VOLCANO)
+        await asyncio.sleep(31)
+        await scene.gangs.refresh()
+        assert cluster.lists == 2
+        cluster.may_list = False
+        await scene.gangs.refresh()
+        assert cluster.lists == 3

@@ -1,0 +1,226 @@
+"""Who the pods of a group are, whatever was edited: it is put back, and no pod goes for it.
+
+Every label and annotation that tells who a pod or a StatefulSet is, in sets as they ran under the original.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from lws.kube.metadata import labels_of
+from lws.kube.statefulsets import partition_of
+from lws.leaderworkerset.group.plan import plan as plan_group
+from lws.runtime.actions import Action, Apply, Create, Delete, Merge, Plan
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
+from test.unit.compat.observed import Observed
+from test.unit.compat.states import Object, State, load
+
+NOTE = "controller-revision-hash"
+LABELS = (NAME_LABEL, WORKER_INDEX_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
+MARKS = [*(("labels", each) for each in LABELS)]
+MARKS += [("annotations", each) for each in (SIZE_ANNOTATION, LEADER_NAME_ANNOTATION)]
+AT_REST, ROLLING, PER_REPLICA = "at-rest-v0.10", "mid-rollout-surge", "at-rest-per-replica"
+# The original copies it to StatefulSets; it goes with the next write.
+LEFT_BY_TOOLS = {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": None}}
+
+
+def edited(state: State, kind: str, name: str, mark: tuple[str, str], value: str | None) -> list[Object]:
+    """All objects, one of them edited."""
+    objects = copy.deepcopy(list(state.objects))
+    obj = next(each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name))
+    values = obj["metadata"].setdefault(mark[0], {})
+    if value is None:
+        values.pop(mark[1], None)
+    else:
+        values[mark[1]] = value
+    return objects
+
+
+def actions_of(plan: Plan) -> list[Action]:
+    return [action for sequence in plan.sequences for action in sequence]
+
+
+def merged(stored: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    made = dict(stored) if isinstance(stored, dict) else {}
+    for key, value in patch.items():
+        made = {each: made[each] for each in made if each != key}
+        if value is not None:
+            made[key] = merged(stored.get(key) if isinstance(stored, dict) else None, value)
+    return made
+
+
+def values_of(state: State) -> list[str | None]:
+    """What labels are edited to: nothing, garbage, and every other key that there is."""
+    return [None, "garbage", "7", *sorted({labels_of(each)[REVISION_LABEL] for each in state.revisions})]
+
+
+async def assert_put_back(state: State, objects: list[Object], name: str) -> None:
+    """The edit is put back; what was planned besides is planned as before, for set and groups."""
+    before, after = Observed(state.objects), Observed(objects)
+    was = state.get("Pod", name)
+    now = next(each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Pod", name))
+    put_back = []
+    for leader in _leaders(state):
+        other = int(labels_of(leader)[GROUP_INDEX_LABEL])
+        usual = actions_of(plan_group(await before.of_group(other)))
+        planned = actions_of(plan_group(await after.of_group(other)))
+        put_back += [each for each in planned if each not in usual]
+        assert [each for each in planned if each in usual] == usual
+    assert len(put_back) == (now != was)
+    for action in put_back:
+        assert isinstance(action, Merge)
+        assert (action.target.name, action.target.uid) == (name, was["metadata"]["uid"])
+        now = merged(now, action.patch)
+    assert now == was
+    assert actions_of(await after.plan_set()) == actions_of(await before.plan_set())
+
+
+@pytest.mark.parametrize("name", [AT_REST, ROLLING, PER_REPLICA])
+@pytest.mark.parametrize("mark", MARKS, ids=lambda mark: str(mark[1].rpartition("/")[2]))
+async def test_an_edited_leader_is_put_back_and_nothing_else_follows(
+    name: str, mark: tuple[str, str]
+) -> None:
+    state = load(name)
+    first, *_, last = _leaders(state)
+    for leader in (first, last):
+        pod = leader["metadata"]["name"]
+        for value in values_of(state):
+            objects = edited(state, "Pod", pod, mark, value)
+            if mark[1] == NAME_LABEL and value is None:
+                continue  # It drops out of every stream.
+            await assert_put_back(state, objects, pod)
+
+
+@pytest.mark.parametrize("name", [AT_REST, ROLLING])
+@pytest.mark.parametrize("mark", MARKS, ids=lambda mark: str(mark[1].rpartition("/")[2]))
+async def test_an_edited_worker_is_put_back_and_nothing_else_follows(
+    name: str, mark: tuple[str, str]
+) -> None:
+    state = load(name)
+    for value in values_of(state):
+        if mark[1] == NAME_LABEL and value is None:
+            continue
+        worker = f"{state.lws['metadata']['name']}-0-1"
+        await assert_put_back(state, edited(state, "Pod", worker, mark, value), worker)
+
+
+@pytest.mark.parametrize("name", [AT_REST, ROLLING])
+@pytest.mark.parametrize("label", [NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL])
+async def test_edited_workers_statefulsets_are_put_back_as_they_were_never_scaled(
+    name: str, label: str
+) -> None:
+    state = load(name)
+    workers = f"{state.lws['metadata']['name']}-0"
+    was = state.get("StatefulSet", workers)
+    for value in values_of(state):
+        objects = edited(state, "StatefulSet", workers, ("labels", label), value)
+        if value == labels_of(was)[label]:
+            continue
+        (merge,) = actions_of((await Observed(objects).plan_groups())[0])
+        assert isinstance(merge, Merge)
+        assert merge.patch == {"metadata": {"labels": {label: labels_of(was)[label]}, **LEFT_BY_TOOLS}}
+        assert await Observed(objects).plan_set() == await Observed(state.objects).plan_set()
+
+
+@pytest.mark.parametrize("name", [AT_REST, ROLLING])
+@pytest.mark.parametrize("label", [NAME_LABEL, REVISION_LABEL])
+async def test_an_edited_leader_statefulset_moves_no_group(name: str, label: str) -> None:
+    state = load(name)
+    usual = actions_of(await Observed(state.objects).plan_set())
+    told = next((each.intent for each in usual if isinstance(each, Apply)), state.leaders)
+    # What is removed by hand goes from managedFields too, as only the API server can show.
+    for value in filter(None, values_of(state)):
+        objects = edited(state, "StatefulSet", state.lws["metadata"]["name"], ("labels", label), value)
+        if value == labels_of(state.leaders)[label]:
+            continue
+        *others, write = actions_of(await Observed(objects).plan_set())
+        assert others == usual[:-1]
+        assert isinstance(write, Apply)
+        assert labels_of(write.intent) == labels_of(state.leaders)
+        assert write.intent["spec"]["replicas"] == told["spec"]["replicas"]
+        assert partition_of(write.intent) == partition_of(told)
+
+
+@pytest.mark.parametrize("name", [AT_REST, ROLLING])
+async def test_workers_whose_statefulset_has_left_the_streams_are_not_taken_for_lost(name: str) -> None:
+    """Without its name label; a group that has its workers is not one that may be replaced at no cost."""
+    state = load(name)
+    workers = f"{state.lws['metadata']['name']}-0"
+    objects = edited(state, "StatefulSet", workers, ("labels", NAME_LABEL), None)
+    unseen = [
+        each for each in objects if (each["kind"], each["metadata"]["name"]) == ("StatefulSet", workers)
+    ]
+    observed = Observed(objects, late=unseen)
+    assert actions_of(await observed.plan_set()) == actions_of(await Observed(state.objects).plan_set())
+    (merge,) = actions_of(plan_group(await Observed(objects, late=unseen).of_group(0)))
+    assert isinstance(merge, Merge)
+    labels = {NAME_LABEL: state.lws["metadata"]["name"]}
+    assert merge.patch == {"metadata": {"labels": labels, **LEFT_BY_TOOLS}}
+
+
+async def test_all_leaders_edited_at_once_lose_nothing() -> None:
+    state = load(AT_REST)
+    objects = copy.deepcopy(list(state.objects))
+    for each in objects:
+        if each["kind"] == "Pod":
+            each["metadata"]["labels"][REVISION_LABEL] = "garbage"
+    observed = Observed(objects)
+    planned = [action for plan in (await observed.plan_groups()).values() for action in actions_of(plan)]
+    assert all(isinstance(each, Merge) for each in planned)
+    assert len(planned) == len(state.of_kind("Pod"))
+    assert (await observed.plan_set()).sequences == ()
+
+
+async def test_workers_are_rebuilt_from_what_their_leader_was_made_from_not_from_its_label() -> None:
+    """Their StatefulSet is lost at the same time."""
+    state = load(ROLLING)
+    lost = {
+        ("StatefulSet", f"{state.lws['metadata']['name']}-0"),
+        ("Pod", f"{state.lws['metadata']['name']}-0-1"),
+    }
+    key = labels_of(_leaders(state)[0])[REVISION_LABEL]
+    for value in ("garbage", *values_of(state)):
+        objects = edited(
+            state, "Pod", _leaders(state)[0]["metadata"]["name"], ("labels", REVISION_LABEL), value
+        )
+        kept = [each for each in objects if (each["kind"], each["metadata"]["name"]) not in lost]
+        planned = actions_of((await Observed(kept).plan_groups())[0])
+        (create,) = (each for each in planned if isinstance(each, Create))
+        assert labels_of(create.intent)[REVISION_LABEL] == key
+        assert not any(isinstance(each, Delete) for each in planned)
+
+
+async def test_a_leader_of_which_nothing_shows_what_it_was_is_kept_and_told() -> None:
+    """Both of its labels were edited, and it has no workers: it is for somebody else to delete it."""
+    state = load(ROLLING)
+    leader = _leaders(state)[0]["metadata"]["name"]
+    objects = edited(state, "Pod", leader, ("labels", REVISION_LABEL), "garbage")
+    for each in objects:
+        if each["metadata"]["name"] == leader and each["kind"] == "Pod":
+            each["metadata"]["labels"][NOTE] = "garbage"
+    kept = [each for each in objects if (each["kind"], each["metadata"]["name"]) != ("StatefulSet", leader)]
+    plan = (await Observed(kept).plan_groups())[0]
+    assert not any(isinstance(each, Delete | Create) for each in actions_of(plan))
+    (warning,) = plan.announce
+    assert (warning.type, warning.reason) == ("Warning", "MissingRevision")
+    assert f"delete pod {leader}" in warning.note
+
+
+def _leaders(state: State) -> list[Object]:
+    """By index."""
+    found = [each for each in state.of_kind("Pod") if labels_of(each)[WORKER_INDEX_LABEL] == "0"]
+    return sorted(found, key=lambda each: int(labels_of(each)[GROUP_INDEX_LABEL]))

@@ -1,0 +1,107 @@
+"""Who belongs to a group: ownership by UID at each step, never names or labels."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lws.kube.metadata import owner_reference
+from lws.kube.pods import NodeWait
+from lws.leaderworkerset.observe.membership import Membership, leader_pods_of
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.store import Store
+from test.unit.builders import (
+    LONG_AGO,
+    make_leader_pod,
+    make_leader_statefulset,
+    make_set,
+    make_worker_pod,
+    make_worker_statefulset,
+)
+
+SINCE, LATER = datetime(2026, 1, 1, tzinfo=UTC), "2026-01-01T01:00:00Z"
+LWS = make_set(replicas=2)
+LEADERS = make_leader_statefulset(LWS)
+PODS = [make_leader_pod(LWS, index) for index in range(2)]
+
+
+def shown(*objects: dict[str, Any]) -> Store:
+    store = Store(lambda before, after: None, TABLES)
+    for obj in objects:
+        store.put(obj)
+    return store
+
+
+def owned_by(obj: dict[str, Any], owner: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [owner_reference(owner)]}}
+
+
+def test_leaders_of_a_set_hang_from_it_by_uid() -> None:
+    store = shown(LWS, LEADERS, *PODS)
+    assert sorted(pod["metadata"]["name"] for pod in leader_pods_of(store, LWS)) == ["demo-0", "demo-1"]
+    assert leader_pods_of(store, make_set("other")) == []
+    assert Membership(store, set()).set_of_leader(PODS[0]) == LWS
+
+    stranger = make_set("other")
+    store = shown(LWS, owned_by(LEADERS, stranger), *PODS)
+    assert leader_pods_of(store, LWS) == []
+    assert Membership(store, set()).set_of_leader(PODS[0]) is None
+
+
+def test_workers_belong_to_the_leader_that_owns_their_statefulset() -> None:
+    own, foreign = make_worker_statefulset(PODS[0]), owned_by(make_worker_statefulset(PODS[1]), PODS[0])
+    found = Membership(shown(LWS, LEADERS, *PODS, own, foreign), {PODS[1]["metadata"]["uid"]})
+    first, second = found.groups_of(LEADERS)
+    assert first.workers is not None
+    assert (first.index, first.workers["metadata"]["uid"], first.going) == (0, own["metadata"]["uid"], False)
+    assert (second.index, second.workers, second.going) == (1, None, True)
+
+
+def newer(obj: dict[str, Any], version: int, **changes: Any) -> dict[str, Any]:
+    metadata = {**obj["metadata"], "resourceVersion": str(version)}
+    return {**obj, **changes, "metadata": metadata}
+
+
+def test_a_group_is_read_anew_only_when_something_of_it_has_changed() -> None:
+    workers = [make_worker_statefulset(pod) for pod in PODS]
+    store, going = shown(LWS, LEADERS, *PODS, *workers), set[str]()
+    found = Membership(store, going)
+    before = found.groups_of(LEADERS)
+    again = found.groups_of(LEADERS)
+    assert all(one is other for one, other in zip(before, again, strict=True))
+
+    worker = owned_by(make_leader_pod(LWS, 7), workers[1])
+    store.put(newer(worker, 5, status={"conditions": [{"type": "Ready", "status": "True"}]}))
+    first, second = found.groups_of(LEADERS)
+    assert first is before[0] and second.worker_uids == (worker["metadata"]["uid"],)
+
+    going.add(PODS[0]["metadata"]["uid"])
+    assert [each.going for each in found.groups_of(LEADERS)] == [True, False]
+    going.clear()
+    store.drop(newer(workers[0], 9_999_999))
+    assert [each.workers is None for each in found.groups_of(LEADERS)] == [True, False]
+
+    found.forget(PODS[0])
+    assert found.groups_of(LEADERS)[1] is second
+    found.forget(LEADERS)
+    again = found.groups_of(LEADERS)[1]
+    assert again == second and again is not second
+    store.drop(newer(LEADERS, 9_999_999))
+    found.forget(LEADERS)
+    found.groups_of(LEADERS)
+    assert not found._known, "nobody would tell that it has gone"
+
+
+def test_which_pods_of_a_group_had_to_wait_for_a_node() -> None:
+    workers = make_worker_statefulset(PODS[0])
+    gated = {"conditions": [{"type": "PodScheduled", "status": "False", "lastTransitionTime": LONG_AGO}]}
+    placed = {"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": LATER}]}
+    pods = [
+        make_worker_pod(workers, 1, status=gated),
+        make_worker_pod(workers, 2, status=placed),
+        make_worker_pod(workers, 3),
+        make_worker_pod(workers, 4, status=gated, terminating=True),
+    ]
+    found = Membership(shown(LWS, LEADERS, *PODS, workers, *pods), set())
+    waits = (NodeWait(SINCE), NodeWait(SINCE, SINCE + timedelta(hours=1)))
+    assert [set(each.waits) for each in found.groups_of(LEADERS)] == [set(waits), set()]

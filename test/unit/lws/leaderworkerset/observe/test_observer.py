@@ -1,0 +1,864 @@
+"""What a pass gets to see: whose objects count, and what is asked of the API server for it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from lws.kube.differences.patches import digest
+from lws.kube.metadata import owner_reference
+from lws.leaderworkerset.children.disruption_budget import build_disruption_budget
+from lws.leaderworkerset.children.services import build_leader_service
+from lws.leaderworkerset.group.gang.provider import GangProvider
+from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws.leaderworkerset.group.plan import plan as plan_group
+from lws.leaderworkerset.observe.observer import Environment, Observer
+from lws.leaderworkerset.observe.recent_writes import WriteMemory
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.revisions.history import build_revision, record
+from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.tables import TABLES
+from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset, build_service
+from lws.runtime.actions import Apply, Create, Reference
+from lws.runtime.client.connection import Cluster
+from lws.runtime.errors import Forbidden, NotFound
+from lws.runtime.store import Store
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SUBDOMAIN_POLICY_ANNOTATION,
+)
+from test.unit import api_server
+from test.unit.builders import (
+    NOW,
+    make_leader_pod,
+    make_set,
+    make_worker_pod,
+    make_worker_statefulset,
+    trim,
+)
+from test.unit.lws.leaderworkerset.observe.told_events import Background, at, event
+
+LWS = make_set(size=3)
+KEY = record(LWS).key
+OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid": "u-9", "controller": True}
+Change = Callable[[dict[str, Any]], Any]
+
+
+@dataclass
+class FakeCluster:
+    """An API server that is only read. asked: what was, in order."""
+
+    objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        self.asked.append(f"{kind} {namespace}/{name}")
+        if (kind, name) not in self.objects:
+            raise NotFound(404, "NotFound", f"{kind} {name} not found")
+        return copy.deepcopy(self.objects[kind, name])
+
+    async def list_page(self, resource: Any, query: Mapping[str, str], **_: Any) -> dict[str, Any]:
+        self.asked.append(f"list {resource.plural}")
+        items = [copy.deepcopy(obj) for (kind, _name), obj in self.objects.items() if kind == resource.kind]
+        return {"metadata": {"resourceVersion": "1"}, "items": items}
+
+
+async def everywhere(namespace: str) -> bool:
+    return True
+
+
+class World:
+    """A store with what the streams have shown, and an API server with that and more."""
+
+    def __init__(self, *shown: dict[str, Any]) -> None:
+        self.cluster = FakeCluster()
+        self.store = Store(lambda before, after: None, TABLES)
+        self.memory = WriteMemory(self.store)
+        self.covers = everywhere
+        self.gang: GangProvider | None = None
+        self.background = Background()
+        environment = Environment(
+            covers=lambda namespace: self.covers(namespace),
+            gang=lambda: self.gang,
+            beside=self.background.beside,
+        )
+        self.observer = Observer(cast(Cluster, self.cluster), self.store, self.memory, environment)
+        for obj in shown:
+            self.show(obj)
+
+    def show(self, obj: dict[str, Any]) -> None:
+        self.hide(obj)
+        self.store.put(obj)
+
+    def hide(self, obj: dict[str, Any]) -> None:
+        """It exists, but no stream shows it."""
+        self.cluster.objects[obj["kind"], obj["metadata"]["name"]] = obj
+
+    async def of_set(self, name: str = "demo") -> Any:
+        return await self.observer.observe_set("default", name, NOW)
+
+    async def of_group(self, name: str = "demo-0") -> Any:
+        return await self.observer.observe_group("default", name, NOW)
+
+
+def changed(obj: dict[str, Any], change: Change) -> dict[str, Any]:
+    made = copy.deepcopy(obj)
+    made["metadata"]["resourceVersion"] = str(int(made["metadata"]["resourceVersion"]) + 1000)
+    change(made)
+    return made
+
+
+def owned_by(*owners: dict[str, Any]) -> Change:
+    return lambda obj: obj["metadata"].update(ownerReferences=list(owners))
+
+
+# UIDs and owners are those that the builders of pods refer to.
+LEADERS = api_server.applied(
+    build_leader_statefulset(SetSpec.of(LWS), KEY, RollingUpdate(0, 2, 1)), "uid-of-leaders-demo"
+)
+SERVICE = api_server.stored(build_service("demo", "demo", {NAME_LABEL: "demo"}, LWS))
+REVISION = api_server.stored(dict(build_revision(LWS, record(LWS), 1)))
+PODS = [make_leader_pod(LWS, index, key=KEY) for index in (1, 0)]
+WORKERS = [make_worker_statefulset(pod) for pod in PODS]
+WORKER_PODS = [make_worker_pod(WORKERS[1], index) for index in (1, 2)]
+EVERYTHING = (LWS, LEADERS, SERVICE, REVISION, *PODS, *WORKERS, *WORKER_PODS)
+
+
+def names(objects: Any) -> list[str]:
+    return [obj["metadata"]["name"] for obj in objects]
+
+
+# --- Sets ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_set_that_is_not_there() -> None:
+    world = World()
+    assert await world.of_set() is None
+    assert world.cluster.asked == []
+
+
+async def test_a_new_set_looks_once_for_what_no_stream_shows() -> None:
+    world = World(LWS)
+    snapshot = await world.of_set()
+    assert (snapshot.lws, snapshot.now) == (LWS, NOW)
+    assert (snapshot.leader, snapshot.service, snapshot.groups, snapshot.revisions) == (None, None, (), ())
+    assert (snapshot.reread, snapshot.applied, snapshot.drops_start_ordinal) == (LWS, None, False)
+    assert world.cluster.asked == ["StatefulSet default/demo", "LeaderWorkerSet default/demo"]
+
+
+async def test_a_taken_revision_name_is_a_fact_of_the_snapshot_and_read_only_once() -> None:
+    world = World(*EVERYTHING)
+    create = Create(build_revision(LWS, record(LWS), 2), why="because")
+    stranger = copy.deepcopy(REVISION)
+    stranger["metadata"] |= {"name": create.intent["metadata"]["name"], "uid": "u-9", "ownerReferences": []}
+    del stranger["metadata"]["labels"]
+    assert (await world.of_set()).taken == ()
+    world.memory.put(stranger)
+    world.memory.taken.remember(create)
+    snapshot = await world.of_set()
+    assert names(snapshot.taken) == [create.intent["metadata"]["name"]]
+    assert len(snapshot.revisions) == 1
+    assert world.cluster.asked == [], "no pass reads it again"
+
+
+async def test_whether_all_keys_are_known_that_leaders_come_back_with() -> None:
+    assert (await World(LWS).of_set()).knows_live_keys
+    world = World(*EVERYTHING)
+    assert (await world.of_set()).knows_live_keys, "the StatefulSet has not reported yet"
+    own = {**copy.deepcopy(REVISION), "data": {"spec": {"template": {}}}}
+    own["metadata"] |= {"name": "demo-own", "uid": "u-own", "ownerReferences": [owner_reference(LEADERS)]}
+    reported = changed(LEADERS, lambda obj: obj.update(status={"currentRevision": "demo-own"}))
+    world.show(reported)
+    assert not (await world.of_set()).knows_live_keys
+    world.show(own)
+    snapshot = await world.of_set()
+    assert snapshot.knows_live_keys and snapshot.live_keys == {KEY}
+
+
+async def test_keys_of_groups_that_a_lost_statefulset_left_behind_are_live() -> None:
+    world = World(LWS, REVISION, *PODS, *WORKERS)
+    assert (await world.of_set()).live_keys == {KEY}
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        pytest.param(LEADERS, id="leader StatefulSet"),
+        pytest.param(SERVICE, id="Service"),
+        pytest.param(REVISION, id="revision"),
+    ],
+)
+@pytest.mark.parametrize(
+    "successor", [None, make_set("demo") | {"metadata": {"name": "demo", "uid": "other"}}]
+)
+async def test_nothing_is_made_for_a_set_whose_end_was_missed(
+    missing: dict[str, Any], successor: dict[str, Any] | None
+) -> None:
+    world = World(*(obj for obj in EVERYTHING if obj is not missing))
+    assert await world.of_set() is not None
+    world.cluster.objects.pop(("LeaderWorkerSet", "demo"))
+    if successor is not None:
+        world.hide(successor)
+    assert await world.of_set() is None
+    assert world.store.of_kind("LeaderWorkerSet") == ()
+
+
+@pytest.mark.parametrize(
+    ("wish", "looks"),
+    [
+        pytest.param(None, False, id="not asked for"),
+        pytest.param({}, True, id="asked for"),
+        pytest.param({"maxUnavailableGroups": "many"}, False, id="nobody knows what is asked for"),
+    ],
+)
+async def test_a_missing_disruption_budget_is_made_only_for_a_set_that_lives(wish: Any, looks: bool) -> None:
+    lws = copy.deepcopy(LWS)
+    lws["spec"]["podDisruptionBudget"] = wish
+    world = World(lws, *(obj for obj in EVERYTHING if obj is not LWS))
+    snapshot = await world.of_set()
+    assert snapshot.disruption_budget is None
+    assert world.cluster.asked == (["LeaderWorkerSet default/demo"] if looks else [])
+
+
+async def test_the_disruption_budget_of_a_set_is_seen_whoever_owns_it() -> None:
+    ours = api_server.stored(build_disruption_budget(LWS, 1))
+    world = World(*EVERYTHING, ours)
+    assert (await world.of_set()).disruption_budget == trim(ours)
+    assert world.cluster.asked == []
+    stranger = {**ours, "metadata": {**ours["metadata"], "ownerReferences": [OTHER], "labels": {}}}
+    world = World(*EVERYTHING, stranger)
+    snapshot = await world.of_set()
+    assert snapshot.disruption_budget == trim(stranger) and "u-9" in snapshot.owners_alive
+
+
+@pytest.mark.parametrize("asks", [True, False])
+async def test_the_service_of_leaders_is_seen_where_it_matters(asks: bool) -> None:
+    lws = copy.deepcopy(LWS)
+    lws["spec"]["leaderService"] = {"ports": [{"port": 80}]}
+    ours = api_server.stored(build_leader_service(lws))
+    stranger = {**ours, "metadata": {**ours["metadata"], "ownerReferences": [OTHER], "labels": {}}}
+    the_set = lws if asks else LWS
+    others = [obj for obj in EVERYTHING if obj is not LWS]
+    world = World(the_set, *others, ours)
+    assert (await world.of_set()).leader_service == trim(ours)
+    assert world.cluster.asked == []
+    world = World(the_set, *others, stranger)
+    snapshot = await world.of_set()
+    # A Service of that name is nobody's business but where one is to be made.
+    assert snapshot.leader_service == (trim(stranger) if asks else None)
+    assert ("u-9" in snapshot.owners_alive) is asks
+
+
+async def test_nodes_are_read_where_a_pod_should_have_been_gone() -> None:
+    stuck = copy.deepcopy(PODS[0])
+    stuck["metadata"] |= {"deletionTimestamp": "2026-03-01T11:59:00Z", "deletionGracePeriodSeconds": 30}
+    world = World(*EVERYTHING)
+    world.show({**stuck, "metadata": {**stuck["metadata"], "resourceVersion": "9"}})
+    world.hide({"kind": "Node", "metadata": {"name": "node-1"}})
+    for snapshot in (await world.of_set(), await world.of_group(stuck["metadata"]["name"])):
+        assert list(snapshot.nodes) == ["node-1"]
+    assert world.cluster.asked == ["Node /node-1", "Node /node-1"]
+
+
+async def test_a_set_at_rest_asks_for_nothing() -> None:
+    world = World(*EVERYTHING)
+    snapshot = await world.of_set()
+    assert world.cluster.asked == []
+    assert names([snapshot.leader, snapshot.service]) == ["demo", "demo"]
+    assert [group.index for group in snapshot.groups] == [0, 1]
+    assert names(group.leader for group in snapshot.groups) == ["demo-0", "demo-1"]
+    assert names(group.workers for group in snapshot.groups) == ["demo-0", "demo-1"]
+    assert [group.obstacle for group in snapshot.groups] == [None, None]
+    assert [revision.name for revision in snapshot.revisions] == [f"demo-{KEY}-1"]
+    assert snapshot.live_keys == {KEY}
+    assert (snapshot.reread, snapshot.unrecorded) == (None, ())
+
+
+async def test_the_pods_of_each_group_are_known_by_their_uids() -> None:
+    snapshot = await World(*EVERYTHING).of_set()
+    uids = [sorted(group.worker_uids) for group in snapshot.groups]
+    assert uids == [["uid-of-pod-demo-0-1", "uid-of-pod-demo-0-2"], []]
+    going = make_worker_pod(WORKERS[1], 2, terminating=True)
+    snapshot = await World(*EVERYTHING[:-1], going).of_set()
+    assert snapshot.groups[0].worker_uids == ("uid-of-pod-demo-0-1",)
+    theirs = changed(WORKERS[1], owned_by(OTHER))
+    snapshot = await World(LWS, LEADERS, SERVICE, REVISION, *PODS, theirs, *WORKER_PODS).of_set()
+    assert snapshot.groups[0].worker_uids == (), "of workers that are not the group's own"
+
+
+async def test_what_is_refused_to_the_set_is_known() -> None:
+    world = World(*EVERYTHING)
+    service = Create(build_service("demo-1", "demo", {}, LWS), why="because")
+    world.memory.refusals.remember(
+        service, Forbidden(403, "Forbidden", "exceeded quota: few"), Reference.to(LWS)
+    )
+    snapshot = await world.of_set()
+    assert [each.message for each in snapshot.obstructions] == [
+        "cannot create Service demo-1: exceeded quota: few"
+    ]
+    assert snapshot.look_again == 30
+
+
+async def test_a_statefulset_without_its_pods_is_looked_at_again() -> None:
+    leaders = changed(LEADERS, lambda obj: obj.update(status={"observedGeneration": 1, "replicas": 1}))
+    world = World(LWS, leaders, SERVICE, REVISION, PODS[1], WORKERS[1], *WORKER_PODS)
+    snapshot = await world.of_set()
+    assert (snapshot.obstructions, snapshot.look_again) == ((), 5)
+    assert world.cluster.asked == []
+
+
+async def test_when_pods_were_refused_is_known_beside_what_is_refused_to_the_set() -> None:
+    leaders = changed(LEADERS, lambda obj: obj.update(status={"observedGeneration": 1, "replicas": 1}))
+    world = World(LWS, leaders, SERVICE, REVISION, PODS[1], WORKERS[1], *WORKER_PODS)
+    service = Create(build_service("demo-1", "demo", {}, LWS), why="because")
+    world.memory.refusals.remember(
+        service, Forbidden(403, "Forbidden", "exceeded quota: few"), Reference.to(LWS)
+    )
+    world.hide({**event(), "kind": "Event", "regarding": {"uid": leaders["metadata"]["uid"]}})
+    await world.of_set()
+    await world.observer.observe_set("default", "demo", at(5))
+    await world.background.over()
+    assert world.background.woken == [("default", "demo")]
+    snapshot = await world.observer.observe_set("default", "demo", at(5))
+    assert snapshot is not None
+    assert [each.reason for each in snapshot.obstructions] == ["QuotaExceeded", "QuotaExceeded"]
+    assert snapshot.refused_at == {leaders["metadata"]["uid"]: NOW}
+
+
+async def test_terminating_leaders_are_seen() -> None:
+    going = make_leader_pod(LWS, 1, key=KEY, terminating=True)
+    snapshot = await World(LWS, LEADERS, REVISION, going).of_set()
+    assert names(group.leader for group in snapshot.groups) == ["demo-1"]
+
+
+@pytest.mark.parametrize(
+    "strangers",
+    [
+        pytest.param(
+            [changed(pod, owned_by(OTHER)) for pod in PODS], id="pods of somebody else, with our labels"
+        ),
+        pytest.param([changed(pod, owned_by()) for pod in PODS], id="pods of nobody, with our labels"),
+        pytest.param(
+            [changed(PODS[0], lambda pod: pod["metadata"]["ownerReferences"][0].update(uid="u-former"))],
+            id="a pod of a former StatefulSet of this name",
+        ),
+        pytest.param(
+            [changed(PODS[0], lambda pod: pod["metadata"].update(name="demo-x"))], id="no ordinal in its name"
+        ),
+        pytest.param(
+            [changed(PODS[0], lambda pod: pod["metadata"].update(name="other-1"))],
+            id="the name of another set",
+        ),
+    ],
+)
+async def test_pods_that_are_no_leaders_of_this_set(strangers: list[dict[str, Any]]) -> None:
+    snapshot = await World(LWS, LEADERS, SERVICE, REVISION, *strangers).of_set()
+    assert snapshot.groups == ()
+
+
+async def test_groups_of_a_statefulset_that_is_not_ours_are_not_ours() -> None:
+    theirs = changed(LEADERS, owned_by(OTHER))
+    snapshot = await World(LWS, theirs, SERVICE, REVISION, *PODS).of_set()
+    assert snapshot.groups == () and snapshot.leader is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "obstacle"),
+    [
+        pytest.param(
+            lambda obj: obj["metadata"]["ownerReferences"][0].update(uid="u-former"), None, id="former"
+        ),
+        pytest.param(owned_by(OTHER), "demo-0", id="of somebody who lives"),
+        pytest.param(owned_by(), None, id="an orphan like ours: its group may adopt it"),
+        pytest.param(
+            lambda obj: obj["metadata"].update(ownerReferences=[], labels={}),
+            "demo-0",
+            id="of nobody, not like ours",
+        ),
+    ],
+)
+async def test_workers_count_only_if_this_very_leader_controls_them(
+    change: Change, obstacle: str | None
+) -> None:
+    world = World(LWS, LEADERS, SERVICE, REVISION, PODS[1], changed(WORKERS[1], change))
+    (group,) = (await world.of_set()).groups
+    assert group.workers is None
+    assert (group.obstacle["metadata"]["name"] if group.obstacle else None) == obstacle
+
+
+@pytest.mark.parametrize(
+    ("policy", "owners", "obstacle"),
+    [
+        pytest.param("UniquePerReplica", [], "Service demo-0", id="of nobody"),
+        pytest.param("UniquePerReplica", [OTHER], "Service demo-0", id="of somebody who lives"),
+        pytest.param("UniquePerReplica", [owner_reference(PODS[1])], None, id="the group's own"),
+        pytest.param("Shared", [], None, id="not needed"),
+    ],
+)
+async def test_a_service_of_a_stranger_is_in_the_way_of_a_group_that_needs_one(
+    policy: str, owners: list[dict[str, Any]], obstacle: str | None
+) -> None:
+    annotation = {SUBDOMAIN_POLICY_ANNOTATION: policy}
+    pod = changed(PODS[1], lambda obj: obj["metadata"].setdefault("annotations", {}).update(annotation))
+    service = changed(
+        SERVICE,
+        lambda obj: obj["metadata"].update(name="demo-0", uid="u-service", labels={}, ownerReferences=owners),
+    )
+    (group,) = (await World(LWS, LEADERS, SERVICE, REVISION, pod, service).of_set()).groups
+    found = group.obstacle
+    assert (f"{found['kind']} {found['metadata']['name']}" if found else None) == obstacle
+
+
+@pytest.mark.parametrize("ordinals", [None, {}, {"start": 1}])
+async def test_workers_without_a_start_ordinal_are_told_from_others(ordinals: dict[str, int] | None) -> None:
+    def change(obj: dict[str, Any]) -> None:
+        obj["spec"].pop("ordinals")
+        obj["spec"].update({} if ordinals is None else {"ordinals": ordinals})
+
+    snapshot = await World(LWS, LEADERS, SERVICE, REVISION, PODS[1], changed(WORKERS[1], change)).of_set()
+    (group,) = snapshot.groups
+    assert group.lacks_start_ordinal is not bool(ordinals)
+
+
+async def test_revisions_of_statefulsets_and_of_others_do_not_enter() -> None:
+    # StatefulSets copy the labels of their pod template to revisions of their own.
+    of_statefulset = changed(
+        REVISION,
+        lambda obj: obj.update(
+            data={"spec": {"template": {"$patch": "replace"}}},
+            metadata={
+                **obj["metadata"],
+                "name": "demo-7d4f",
+                "uid": "u-7",
+                "ownerReferences": [{**OTHER, "kind": "StatefulSet", "uid": "uid-of-leaders-demo"}],
+            },
+        ),
+    )
+    of_others = changed(
+        REVISION, lambda obj: obj["metadata"].update(name="x", uid="u-8", ownerReferences=[OTHER])
+    )
+    snapshot = await World(*EVERYTHING, of_statefulset, of_others).of_set()
+    assert [revision.name for revision in snapshot.revisions] == [f"demo-{KEY}-1"]
+
+
+async def test_live_keys_are_those_that_anything_was_made_from() -> None:
+    old_pod = changed(PODS[1], lambda obj: obj["metadata"]["labels"].update({REVISION_LABEL: "old-pod"}))
+    old_workers = changed(
+        WORKERS[0],
+        lambda obj: obj["spec"]["template"]["metadata"]["labels"].update({REVISION_LABEL: "old-workers"}),
+    )
+    snapshot = await World(LWS, LEADERS, SERVICE, REVISION, PODS[0], old_pod, old_workers).of_set()
+    assert snapshot.live_keys == {KEY, "old-pod", "old-workers"}
+
+
+# --- What streams do not show -------------------------------------------------------------------------------
+
+
+async def test_a_stranger_of_the_same_name_is_found_before_anything_is_created() -> None:
+    theirs = changed(
+        LEADERS, lambda obj: obj["metadata"].update(labels={"app": "x"}, ownerReferences=[OTHER])
+    )
+    world = World(LWS)
+    world.hide(theirs)
+    snapshot = await world.of_set()
+    assert snapshot.leader["metadata"]["uid"] == "uid-of-leaders-demo"
+    assert snapshot.owners_alive == {"u-9"}
+    assert world.cluster.asked == ["StatefulSet default/demo", "LeaderWorkerSet default/demo"]
+
+    # Nothing tells when it goes: it is looked at again each time.
+    del world.cluster.objects["StatefulSet", "demo"]
+    assert (await world.of_set()).leader is None
+    assert world.store.get("StatefulSet", "default", "demo") is None
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "Service"])
+async def test_an_object_of_ours_that_lost_its_label_is_read_again_each_time(kind: str) -> None:
+    world = World(*EVERYTHING)
+    shown = {"StatefulSet": LEADERS, "Service": SERVICE}[kind]
+    for generation in (1, 2, 3):
+        bare = changed(
+            shown,
+            lambda obj, generation=generation: obj["metadata"].update(
+                labels={}, generation=generation, resourceVersion=str(10_000 + generation)
+            ),
+        )
+        world.hide(bare)
+        if generation == 1:
+            world.store.put(bare)
+        snapshot = await world.of_set()
+        seen = snapshot.leader if kind == "StatefulSet" else snapshot.service
+        assert seen["metadata"]["generation"] == generation
+    assert world.cluster.asked == [f"{kind} default/demo"] * 3
+
+
+async def test_a_service_of_ours_that_is_gone_is_not_looked_for() -> None:
+    world = World(LWS, LEADERS, REVISION, *PODS, *WORKERS)
+    assert (await world.of_set()).service is None
+    assert world.cluster.asked == ["LeaderWorkerSet default/demo"]
+
+
+# --- Owners and orphans -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "is_alive"),
+    [
+        pytest.param(OTHER, {}, True, id="of a kind that we do not watch"),
+        pytest.param({**OTHER, "kind": "LeaderWorkerSet", "name": "demo"}, {}, False, id="a former set"),
+        pytest.param(
+            {**OTHER, "kind": "LeaderWorkerSet", "name": "gone"}, {}, False, id="a set that is gone"
+        ),
+        pytest.param(
+            {**OTHER, "kind": "LeaderWorkerSet", "name": "alive", "uid": "uid-of-set-alive"},
+            {},
+            True,
+            id="another set",
+        ),
+        pytest.param(
+            {**OTHER, "kind": "Pod", "name": "alive-0", "uid": "uid-of-pod-alive-0"},
+            {NAME_LABEL: "alive"},
+            True,
+            id="a leader pod of another set",
+        ),
+        pytest.param(
+            {**OTHER, "kind": "Pod", "name": "demo-0"}, {NAME_LABEL: "demo"}, False, id="a former leader pod"
+        ),
+        pytest.param(
+            {**OTHER, "kind": "Pod", "name": "x"}, {NAME_LABEL: "x"}, False, id="a leader pod that is gone"
+        ),
+        pytest.param(
+            {**OTHER, "kind": "Pod", "name": "x"}, {"app": "x"}, True, id="a pod that we would not see"
+        ),
+    ],
+)
+async def test_which_owners_live(owner: dict[str, Any], labels: dict[str, str], is_alive: bool) -> None:
+    alive = make_set("alive", size=1)
+    theirs = changed(SERVICE, lambda obj: obj["metadata"].update(labels=labels, ownerReferences=[owner]))
+    snapshot = await World(LWS, LEADERS, REVISION, alive, make_leader_pod(alive), PODS[1], theirs).of_set()
+    assert (owner["uid"] in snapshot.owners_alive) is is_alive
+
+
+ORPHANED = [
+    pytest.param(LEADERS, id="leader StatefulSet"),
+    pytest.param(SERVICE, id="Service"),
+    pytest.param(REVISION, id="revision"),
+]
+
+
+@pytest.mark.parametrize("obj", ORPHANED)
+async def test_the_set_is_read_past_every_cache_where_it_could_adopt(obj: dict[str, Any]) -> None:
+    world = World(*EVERYTHING)
+    world.show(changed(obj, owned_by()))
+    snapshot = await world.of_set()
+    assert world.cluster.asked.count("LeaderWorkerSet default/demo") == 1
+    assert snapshot.reread == LWS and snapshot.is_set_alive
+
+    del world.cluster.objects["LeaderWorkerSet", "demo"]
+    assert await world.of_set() is None
+
+
+def going(obj: dict[str, Any]) -> dict[str, Any]:
+    return changed(obj, lambda it: it["metadata"].update(deletionTimestamp="2026-03-01T12:00:00Z"))
+
+
+@pytest.mark.parametrize("obj", ORPHANED)
+@pytest.mark.parametrize("change", [None, owned_by()], ids=["missing", "orphaned"])
+async def test_a_set_that_its_fresh_read_shows_as_deleting_gets_no_write(
+    obj: dict[str, Any], change: Change | None
+) -> None:
+    """Not even its status."""
+    world = World(*(each for each in EVERYTHING if each is not obj))
+    if change is not None:
+        world.show(changed(obj, change))
+    assert not plan(await world.of_set()).is_empty
+    world.hide(going(LWS))
+    assert plan(await world.of_set()).is_empty
+    assert world.store.get("LeaderWorkerSet", "default", "demo") == trim(going(LWS))
+
+    world.cluster.asked.clear()
+    assert plan(await world.of_set()).is_empty
+    assert world.cluster.asked == [], "nothing more is read for it"
+
+
+async def test_what_was_read_of_a_set_afresh_is_known_from_then_on() -> None:
+    world = World(*(each for each in EVERYTHING if each is not SERVICE))
+    world.hide(scaled := changed(LWS, lambda lws: lws["spec"].update(replicas=7)))
+    await world.of_set()
+    assert world.store.get("LeaderWorkerSet", "default", "demo") == trim(scaled)
+
+
+async def test_what_we_remember_of_our_own_writes() -> None:
+    world = World(*EVERYTHING)
+    action = Apply(LEADERS, why="")
+    world.memory.remember_applied(action, LEADERS)
+    world.memory.put(changed(WORKERS[0], lambda obj: obj["spec"].pop("ordinals")))
+    snapshot = await world.of_set()
+    assert snapshot.applied == (digest(LEADERS), LEADERS["metadata"]["generation"])
+    assert snapshot.drops_start_ordinal
+    assert (await world.of_group()).drops_start_ordinal
+
+
+# --- Groups -------------------------------------------------------------------------------------------------
+
+
+async def test_a_complete_group_asks_for_nothing() -> None:
+    world = World(*EVERYTHING)
+    snapshot = await world.of_group()
+    assert world.cluster.asked == []
+    assert snapshot.lws == LWS
+    assert names([snapshot.leader, snapshot.worker_statefulset]) == ["demo-0", "demo-0"]
+    assert sorted(names(snapshot.workers)) == ["demo-0-1", "demo-0-2"]
+    assert (snapshot.revision.key, snapshot.service, snapshot.reread) == (KEY, None, None)
+    assert snapshot.replaced == ()
+
+
+async def test_a_new_group_asks_for_nothing() -> None:
+    world = World(LWS, LEADERS, SERVICE, REVISION, PODS[1])
+    snapshot = await world.of_group()
+    assert (snapshot.worker_statefulset, snapshot.workers, snapshot.service) == (None, (), None)
+    assert world.cluster.asked == [], "a create that meets a stranger fails and shows it"
+
+
+async def test_former_workers_are_of_interest_where_workers_are_yet_to_be_made() -> None:
+    new = changed(PODS[1], lambda obj: obj["metadata"].update(uid="u-new"))
+    world = World(LWS, LEADERS, SERVICE, REVISION, new, *WORKER_PODS)
+    assert names((await world.of_group()).former_workers) == ["demo-0-1", "demo-0-2"]
+    assert world.cluster.asked == ["StatefulSet default/demo-0"], "it may only have lost its label"
+    world.show(WORKERS[1])
+    assert (await world.of_group()).former_workers == ()
+
+
+@pytest.mark.parametrize("owner", ["this leader", "its predecessor"])
+async def test_the_pod_group_of_a_group_is_looked_at_where_gangs_are_served(owner: str) -> None:
+    volcano = PROVIDERS["volcano"]
+    pod_group = api_server.stored(dict(volcano.pod_group(LWS, PODS[1])))
+    if owner == "its predecessor":
+        pod_group = changed(
+            pod_group, owned_by({"kind": "Pod", "name": "demo-0", "uid": "u-8", "controller": True})
+        )
+    world = World(*EVERYTHING, pod_group)
+    assert (await world.of_group()).pod_group is None
+    world.gang = volcano
+    snapshot = await world.of_group()
+    assert snapshot.gang is volcano
+    assert names([snapshot.pod_group]) == [f"demo-0-{KEY}"]
+    # One that may be in the way is read past the cache.
+    read = [] if owner == "this leader" else [f"PodGroup default/demo-0-{KEY}"]
+    assert world.cluster.asked == read
+
+
+@pytest.mark.parametrize(
+    ("carried", "asked"),
+    [
+        pytest.param(f"demo-0-{KEY}-0a1b2c3d", f"demo-0-{KEY}-0a1b2c3d", id="that of the leader"),
+        pytest.param("mine", None, id="none where users have their own"),
+    ],
+)
+async def test_the_pod_group_that_a_leader_names_is_looked_at(carried: str, asked: str | None) -> None:
+    native = PROVIDERS["kubernetes"]
+    leader = changed(PODS[1], lambda pod: pod["spec"].update(schedulingGroup={"podGroupName": carried}))
+    pod_group = api_server.stored(dict(native.pod_group(LWS, leader)))
+    pod_group["metadata"]["name"] = carried
+    others = [each for each in EVERYTHING if each is not PODS[1]]
+    world = World(*others, leader, pod_group)
+    world.gang = native
+    found = (await world.of_group()).pod_group
+    assert (found["metadata"]["name"] if found is not None else None) == asked
+
+
+EXCLUSIVE = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "labels": {"zone": "z-1"}}}
+
+
+@pytest.mark.parametrize(
+    ("shown", "hidden", "asked", "node"),
+    [
+        pytest.param([], [NODE], ["Node /node-1"], NODE, id="a new group"),
+        pytest.param([], [], ["Node /node-1"], None, id="a node that is gone"),
+        pytest.param([WORKERS[1]], [NODE], [], None, id="workers are placed once"),
+    ],
+)
+async def test_the_node_of_a_leader_is_read_where_its_workers_follow_it(
+    shown: list[dict[str, Any]], hidden: list[dict[str, Any]], asked: list[str], node: Any
+) -> None:
+    lws = make_set(size=3, annotations=EXCLUSIVE)
+    revision = api_server.stored(dict(build_revision(lws, record(lws), 1)))
+    leader = make_leader_pod(
+        lws, 0, key=revision["metadata"]["labels"][REVISION_LABEL], annotations=EXCLUSIVE
+    )
+    world = World(lws, LEADERS, SERVICE, revision, leader, *shown)
+    for each in hidden:
+        world.hide(each)
+    snapshot = await world.of_group()
+    assert snapshot.node == node
+    assert world.cluster.asked == asked
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param([LWS, LEADERS], id="no such pod"),
+        pytest.param([LEADERS, PODS[1]], id="no such set"),
+        pytest.param([LWS, PODS[1]], id="no StatefulSet"),
+        pytest.param([LWS, LEADERS, changed(PODS[1], owned_by())], id="a pod of nobody"),
+        pytest.param([LWS, LEADERS, changed(PODS[1], owned_by(OTHER))], id="a pod of somebody else"),
+        pytest.param([LWS, changed(LEADERS, owned_by()), PODS[1]], id="a StatefulSet of nobody"),
+        pytest.param([LWS, changed(LEADERS, owned_by(OTHER)), PODS[1]], id="a StatefulSet of somebody else"),
+        pytest.param(
+            [LWS, changed(LEADERS, lambda obj: obj["metadata"].update(uid="u-new")), PODS[1]],
+            id="a pod of a former StatefulSet",
+        ),
+        pytest.param(
+            [make_set("demo"), make_set("demo-0"), *EVERYTHING[1:]], id="a set named like the worker"
+        ),
+    ],
+)
+async def test_a_pod_is_a_leader_only_by_uid_at_each_step(shown: list[dict[str, Any]]) -> None:
+    world = World(*shown)
+    name = "demo-0-1" if len(shown) > len(EVERYTHING) else "demo-0"
+    assert await world.of_group(name) is None
+    assert world.cluster.asked == []
+
+
+async def test_workers_of_a_former_leader_are_looked_at_past_the_cache() -> None:
+    new = changed(PODS[1], lambda obj: obj["metadata"].update(uid="u-new"))
+    world = World(LWS, LEADERS, SERVICE, REVISION, new, WORKERS[1], *WORKER_PODS)
+    snapshot = await world.of_group()
+    assert snapshot.worker_statefulset is not None and snapshot.owners_alive == frozenset()
+    assert world.cluster.asked == ["StatefulSet default/demo-0"]
+
+    del world.cluster.objects["StatefulSet", "demo-0"]
+    snapshot = await world.of_group()
+    assert snapshot.worker_statefulset is None, "it went, and the stream has not said so yet"
+
+
+@pytest.mark.parametrize("orphan", ["StatefulSet", "Service"])
+async def test_the_leader_is_read_past_every_cache_where_it_could_adopt(orphan: str) -> None:
+    world = World(*EVERYTHING)
+    bare = changed(WORKERS[1], owned_by())
+    if orphan == "Service":
+        service = changed(SERVICE, owned_by())
+        metadata = {**service["metadata"], "name": "demo-0", "uid": "u-5"}
+        bare = {**service, "metadata": metadata}
+    world.show(bare)
+    snapshot = await world.of_group()
+    assert snapshot.reread["metadata"]["uid"] == PODS[1]["metadata"]["uid"]
+    assert world.cluster.asked.count("Pod default/demo-0") == 1
+
+
+async def test_nothing_is_read_afresh_for_a_service_that_users_made_themselves() -> None:
+    """It may stay for ever: all that is read is the Service, of which no stream may tell."""
+    own = changed(SERVICE, lambda obj: obj["metadata"].update(ownerReferences=[], managedFields=[]))
+    of_group = {**own, "metadata": {**own["metadata"], "name": "demo-0", "uid": "u-5"}}
+    world = World(*(each for each in EVERYTHING if each is not SERVICE), own, of_group)
+    assert (await world.of_set()).service == trim(own)
+    assert (await world.of_group()).service == trim(of_group)
+    assert world.cluster.asked == ["Service default/demo", "Service default/demo-0"]
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "going"])
+async def test_a_leader_that_its_fresh_read_shows_as_deleting_gets_nothing(is_gone: bool) -> None:
+    unique = {SUBDOMAIN_POLICY_ANNOTATION: "UniquePerReplica"}
+    pod = changed(PODS[1], lambda obj: obj["metadata"].setdefault("annotations", {}).update(unique))
+    world = World(LWS, LEADERS, SERVICE, REVISION, pod, changed(WORKERS[1], owned_by()))
+    if is_gone:
+        del world.cluster.objects["Pod", "demo-0"]
+        assert await world.of_group() is None
+    else:
+        world.hide(going(pod))
+        assert plan_group(await world.of_group()).is_empty
+    known = world.store.get("Pod", "default", "demo-0")
+    assert known == (None if is_gone else trim(going(pod)))
+
+
+async def test_a_worker_that_came_back_as_another_pod_is_noticed() -> None:
+    world = World(*EVERYTHING)
+    assert (await world.of_group()).replaced == ()
+    again = changed(WORKER_PODS[0], lambda pod: pod["metadata"].update(uid="u-again"))
+    world.show(again)
+    assert (await world.of_group()).replaced == ("demo-0-1",)
+
+
+async def test_pods_beyond_the_size_of_a_group_are_nobodys_loss() -> None:
+    world = World(*EVERYTHING)
+    extra = make_worker_pod(WORKERS[1], 5)
+    world.show(extra)
+    await world.of_group()
+    world.show(changed(extra, lambda pod: pod["metadata"].update(uid="u-again")))
+    assert (await world.of_group()).replaced == ()
+
+
+async def test_how_the_others_stand_is_asked_only_where_a_group_may_have_to_go() -> None:
+    world = World(*EVERYTHING)
+    assert (await world.of_group()).siblings == ()
+    restarted = {"containerStatuses": [{"name": "main", "restartCount": 1}]}
+    world.show(changed(WORKER_PODS[0], lambda pod: pod["status"].update(restarted)))
+    snapshot = await world.of_group()
+    assert [group.index for group in snapshot.siblings] == [0, 1]
+    assert snapshot.wanted_key == KEY
+    assert world.cluster.asked == []
+
+
+async def test_who_is_being_deleted_by_another_pass_is_going() -> None:
+    world = World(*EVERYTHING)
+    world.memory.going.add(PODS[1]["metadata"]["uid"])
+    snapshot = await world.of_set()
+    going = {group.leader["metadata"]["name"]: group.going for group in snapshot.groups}
+    assert going == {"demo-0": True, "demo-1": False}
+
+
+async def test_what_a_set_without_restarts_lost_is_not_held_against_it_later() -> None:
+    calm = make_set(size=3, template={"restartPolicy": "None"})
+    world = World(calm, *EVERYTHING[1:])
+    await world.of_group()
+    world.show(changed(WORKER_PODS[0], lambda pod: pod["metadata"].update(uid="u-again")))
+    await world.of_group()
+    world.show(changed(LWS, lambda lws: lws["metadata"].update(generation=2)))
+    assert (await world.of_group()).replaced == ()
+
+
+async def test_a_lost_revision_is_looked_for_before_it_is_given_up() -> None:
+    world = World(*(obj for obj in EVERYTHING if obj is not REVISION))
+    world.hide(REVISION)
+    snapshot = await world.of_group()
+    assert snapshot.revision is not None and snapshot.revision.key == KEY
+    assert snapshot.unrecorded is None
+    assert world.cluster.asked == ["list controllerrevisions"]
+    assert (await world.of_group()).revision is not None
+    assert len(world.cluster.asked) == 1, "from then on it is known"
+
+
+async def test_of_a_set_that_a_later_release_stored_nothing_is_read() -> None:
+    world = World(*EVERYTHING)
+    world.show(changed(LWS, lambda obj: obj["spec"].update(groupIdentity="Hash")))
+    of_set, of_group = await world.of_set(), await world.of_group()
+    assert of_set.leader is None and of_group.worker_statefulset is None
+    assert world.cluster.asked == []
+
+
+async def test_of_a_namespace_that_the_pod_webhook_does_not_see_nothing_is_read() -> None:
+    world = World(*EVERYTHING)
+
+    async def covers(namespace: str) -> bool:
+        return namespace != "default"
+
+    world.covers = covers
+    of_set, of_group = await world.of_set(), await world.of_group()
+    assert not of_set.is_covered and of_set.leader is None
+    assert not of_group.is_covered and of_group.worker_statefulset is None
+    assert world.cluster.asked == []
+
+
+async def test_of_a_set_that_cannot_be_read_nothing_else_is() -> None:
+    world = World(*EVERYTHING)
+    world.show(changed(make_set(size=3, generation=2), lambda lws: lws["spec"].update(replicas="two")))
+    snapshot = await world.of_set()
+    assert (snapshot.leader, snapshot.fault) == (None, "spec.replicas is 'two', not a whole number")
+    assert await world.of_group() is None
+    assert world.cluster.asked == []

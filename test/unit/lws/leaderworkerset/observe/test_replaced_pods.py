@@ -1,0 +1,131 @@
+"""A pod that was replaced between two looks is noticed by its UID."""
+
+from __future__ import annotations
+
+from lws.leaderworkerset.group.failures import Incident, incident_of
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.observe.replaced_pods import GroupMemory
+from lws.runtime.actions import Object
+from lws_api.leaderworkerset.v1 import RESTART_EXEMPT_CONTAINERS_ANNOTATION
+from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
+
+
+def pod(name: str, uid: str) -> Object:
+    return {"kind": "Pod", "metadata": {"namespace": "default", "name": name, "uid": uid}}
+
+
+LEADER = pod("a-0", "leader")
+
+
+def memory_of(*disrupted: str) -> GroupMemory:
+    """disrupted: UIDs of pods that were evicted, preempted or drained, one after the other, by one name."""
+    return GroupMemory(lambda owner, name: disrupted[-1] if disrupted else "")
+
+
+def test_nothing_is_replaced_while_uids_stay() -> None:
+    memory = memory_of()
+    for _ in range(3):
+        assert memory.replaced(LEADER, [pod("a-0-1", "w1"), pod("a-0-2", "w2")]) == ()
+
+
+def test_a_new_uid_is_a_replacement_until_the_leader_is_another_one() -> None:
+    memory = memory_of()
+    memory.replaced(LEADER, [pod("a-0-1", "w1")])
+    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
+    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
+    assert memory.replaced(pod("a-0", "next leader"), [pod("a-0-1", "w3")]) == ()
+
+
+def test_a_missing_pod_may_come_back() -> None:
+    memory = memory_of()
+    memory.replaced(LEADER, [pod("a-0-1", "w1")])
+    assert memory.replaced(LEADER, []) == ()
+    assert memory.replaced(LEADER, [pod("a-0-1", "w1")]) == ()
+    memory.replaced(LEADER, [])
+    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
+
+
+def test_what_is_accepted_has_no_consequence_and_the_next_one_has() -> None:
+    memory = memory_of()
+    memory.replaced(LEADER, [pod("a-0-1", "w1")])
+    memory.replaced(LEADER, [pod("a-0-1", "w2")])
+    memory.accept(LEADER)
+    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ()
+    assert memory.replaced(LEADER, [pod("a-0-1", "w3")]) == ("a-0-1",)
+
+
+def test_a_group_that_is_gone_is_forgotten() -> None:
+    memory = memory_of()
+    memory.replaced(LEADER, [pod("a-0-1", "w1")])
+    memory.forget("default", "a-0")
+    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ()
+
+
+def losses(*lives: str, disrupted: tuple[str, ...]) -> GroupSnapshot:
+    """What is known when the worker has had these UIDs, one after the other."""
+    memory, lws, leader = memory_of(*disrupted), make_set(), make_leader_pod()
+    workers = make_worker_statefulset(leader)
+    for uid in lives:
+        pods = (make_worker_pod(workers, uid=uid),)
+        found = memory.with_losses(
+            GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, workers=pods), size=2
+        )
+    return found
+
+
+def test_whether_a_worker_was_evicted_is_known_when_it_is_another_one_already() -> None:
+    evicted = losses("w1", "w2", disrupted=("w1",))
+    assert (evicted.replaced, evicted.disrupted) == (("demo-0-1",), {"demo-0-1"})
+    lost = losses("w1", "w2", disrupted=())
+    assert (lost.replaced, lost.disrupted) == (("demo-0-1",), frozenset())
+    both = losses("w1", "w2", "w3", disrupted=("w2",))
+    assert (both.replaced, both.disrupted) == (("demo-0-1",), frozenset()), "the first one was a loss"
+
+
+def test_a_worker_that_was_evicted_before_the_first_look_is_known_too() -> None:
+    """The status may remember that there was another one."""
+    found = losses("w2", disrupted=("w1",))
+    assert (found.replaced, found.disrupted) == ((), {"demo-0-1"})
+
+
+def test_what_is_first_seen_after_the_policy_left_none_was_replaced_before() -> None:
+    """A loss and the edit come as two events, and the first look after both may be one."""
+    memory, leader = memory_of(), make_leader_pod()
+    workers = make_worker_statefulset(leader)
+
+    def replaced(uid: str, policy: str) -> tuple[str, ...]:
+        pods = (make_worker_pod(workers, uid=uid),)
+        lws = make_set(template={"restartPolicy": policy})
+        look = GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, workers=pods)
+        return memory.with_losses(look, size=2).replaced
+
+    assert replaced("w1", "None") == ()
+    assert replaced("w2", "RecreateGroupOnPodRestart") == ()
+    assert replaced("w3", "RecreateGroupOnPodRestart") == ("demo-0-1",)
+
+
+def test_a_crash_at_the_start_stays_one_when_an_exempt_container_restarts_later() -> None:
+    """The engine crashed until the proxy beside it had come. A proxy that restarts twice no longer shows when
+    that was.
+    """
+    memory, lws = memory_of(), make_set(template={"restartPolicy": "RecreateGroupAfterStart"})
+    lws["metadata"]["annotations"] = {RESTART_EXEMPT_CONTAINERS_ANNOTATION: "proxy"}
+
+    def container(name: str, *starts: str) -> Object:
+        last = {"terminated": {"startedAt": starts[-2], "finishedAt": starts[-1]}} if starts[1:] else {}
+        state = {"running": {"startedAt": starts[-1]}}
+        return {"name": name, "restartCount": len(starts) - 1, "state": state, "lastState": last}
+
+    def incident(*containers: Object, seen_by: GroupMemory = memory) -> Incident | None:
+        leader = make_leader_pod()
+        leader["status"] = {"phase": "Running", "containerStatuses": [*containers]}
+        return incident_of(seen_by.with_losses(GroupSnapshot(lws, leader, NOW), size=1), 1)
+
+    engine = container("engine", "12:00:01", "12:00:05")
+    assert incident(engine, container("proxy", "12:01:00")) is None
+    assert incident(engine, container("proxy", "12:01:00", "12:10:00")) is None
+    restarted = container("proxy", "12:01:00", "12:10:00", "12:20:00")
+    assert incident(engine, restarted) is None
+    # Nothing tells who has not seen it; a crash after the start counts in any case.
+    assert incident(engine, restarted, seen_by=memory_of()) is not None
+    assert incident(container("engine", "12:00:05", "12:15:00"), restarted) is not None

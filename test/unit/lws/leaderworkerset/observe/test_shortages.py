@@ -1,0 +1,121 @@
+"""When it is asked why a StatefulSet is short of pods, and what is made of the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any, cast
+
+from lws.leaderworkerset.observe.failed_creates import FailedCreates
+from lws.leaderworkerset.observe.shortages import Shortage, Shortages
+from lws.runtime.client.connection import Cluster
+from test.unit.builders import make_leader_statefulset
+from test.unit.lws.leaderworkerset.observe.told_events import WORDS, Background, Events, at, event
+
+
+def short(name: str = "demo", existing: int = 1, **more: Any) -> dict[str, Any]:
+    made = make_leader_statefulset(replicas=2, status={"replicas": existing}, **more)
+    made["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
+    return made
+
+
+class Bench:
+    """Shortages of one set; what is asked for is read before the next question."""
+
+    def __init__(self, events: Events) -> None:
+        self.background = Background()
+        self.shortages = Shortages(FailedCreates(cast(Cluster, events), self.background.beside))
+
+    async def look(self, seconds: float, *statefulsets: dict[str, Any]) -> Shortage:
+        """As the pass sees it that is woken by what was read, if anything."""
+        of_set = partial(self.shortages.of_set, "default", "demo", statefulsets or (short(),))
+        found = of_set(at(seconds))
+        if not self.background.tasks:
+            return found
+        await self.background.over()
+        return of_set(at(seconds))
+
+
+async def ask(bench: Bench, seconds: float, *statefulsets: dict[str, Any]) -> tuple[list[str], Any]:
+    found = await bench.look(seconds, *statefulsets)
+    return [each.message for each in found.obstructions], found.look_again
+
+
+async def test_nothing_is_read_where_all_pods_are_there() -> None:
+    events = Events(event())
+    assert await ask(Bench(events), 0, short(existing=2)) == ([], None)
+    assert events.asked == []
+
+
+async def test_it_is_read_when_pods_are_missing_for_a_while_and_then_now_and_again() -> None:
+    events = Events(event())
+    bench = Bench(events)
+    said = [f"StatefulSet demo is short of pods: {WORDS}"]
+    assert await ask(bench, 0) == ([], 5)
+    assert await ask(bench, 3) == ([], 2)
+    assert events.asked == []
+    assert await ask(bench, 5) == (said, 30)
+    assert len(events.asked) == 1
+    assert await ask(bench, 25) == (said, 10)
+    assert len(events.asked) == 1
+    assert await ask(bench, 35) == (said, 30)
+    assert len(events.asked) == 2
+    assert await ask(bench, 40, short(existing=2)) == ([], None)
+    assert await ask(bench, 50) == ([], 5), "a new shortage has its own patience"
+
+
+async def test_a_statefulset_that_its_controller_has_not_seen_is_not_short() -> None:
+    events = Events(event())
+    assert await ask(Bench(events), 0, short(generation=2, observed_generation=1)) == ([], None)
+
+
+async def test_only_a_few_of_many_are_asked() -> None:
+    events = Events(*(event(about=f"demo-{index}") for index in range(9)))
+    bench = Bench(events)
+    many = [short(f"demo-{index}") for index in range(9)]
+    await ask(bench, 0, *many)
+    said, _ = await ask(bench, 5, *many)
+    assert (len(events.asked), len(said)) == (1, 3)
+
+
+async def test_it_is_known_of_all_when_they_were_refused() -> None:
+    events = Events(*(event(about=f"demo-{index}", seconds=index - 9) for index in range(8)))
+    bench = Bench(events)
+    many = [short(f"demo-{index}") for index in range(9)]
+    before = await bench.look(0, *many[:8])
+    assert before.refused_at == {}
+    found = await bench.look(5, *many)
+    assert found.refused_at == {f"uid-of-demo-{index}": at(index - 9) for index in range(8)}
+    assert len(events.asked) == 1
+    served = [short(f"demo-{index}", existing=2) for index in range(9)]
+    assert (await bench.look(6, *served)).refused_at == {}
+    again = await bench.look(7, *many)
+    assert again.refused_at == {}, "a new shortage has its own patience"
+
+
+async def test_a_set_that_is_gone_is_forgotten() -> None:
+    bench = Bench(Events(event()))
+    await ask(bench, 0)
+    bench.shortages.forget("default", "demo")
+    bench.shortages.forget("default", "other")
+    assert await ask(bench, 9) == ([], 5)
+
+
+async def test_no_pass_waits_for_a_list_of_events() -> None:
+    """Forty sets of one namespace, whose Events take for ever: no pass of any namespace waits."""
+    events = Events(event())
+    events.answers.clear()
+    bench = Bench(events)
+    for seconds in (0, 5, 6):
+        for namespace, sets in (("crowded", 40), ("other", 1)):
+            for number in range(sets):
+                found = bench.shortages.of_set(namespace, f"demo-{number}", (short(),), at(seconds))
+                assert found.obstructions == ()
+    await asyncio.sleep(0)
+    assert [namespace for namespace, _ in events.asked] == ["crowded", "other"]
+    events.answers.set()
+    await bench.background.over()
+    assert len(bench.background.woken) == 41
+    said = [f"StatefulSet demo is short of pods: {WORDS}"]
+    found = bench.shortages.of_set("crowded", "demo-39", (short(),), at(7))
+    assert [each.message for each in found.obstructions] == said

@@ -1,0 +1,160 @@
+"""Which pods of a group are on their way out, and which nodes are asked for because of it."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from typing import Any, cast
+
+import pytest
+
+from lws.leaderworkerset.observe.terminating_pods import Leaving
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.client.connection import Cluster
+from lws.runtime.errors import ClusterError, Forbidden, NotFound, Throttled
+from lws.runtime.store import Store
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
+
+LWS = make_set(size=3)
+LEADER = make_leader_pod(LWS)
+WORKERS = make_worker_statefulset(LEADER)
+
+
+class FakeCluster:
+    """nodes: by name; an exception is raised."""
+
+    def __init__(self, **nodes: Any) -> None:
+        self.nodes = nodes
+        self.asked: list[str] = []
+
+    async def get(self, kind: str, namespace: str, name: str) -> Any:
+        self.asked.append(f"{kind} {namespace}/{name}")
+        found = self.nodes.get(name, NotFound(404, "NotFound", "gone"))
+        if isinstance(found, ClusterError):
+            raise found
+        return found
+
+
+def leaving(*shown: dict[str, Any], **nodes: Any) -> Leaving:
+    store = Store(lambda before, after: None, TABLES)
+    for obj in shown:
+        store.put(obj)
+    return Leaving(cast(Cluster, FakeCluster(**nodes)), store)
+
+
+def going(pod: dict[str, Any], node: str = "node-1", at: str = "2026-03-01T11:59:00Z") -> dict[str, Any]:
+    pod = copy.deepcopy(pod)
+    pod["metadata"] |= {"deletionTimestamp": at, "deletionGracePeriodSeconds": 30}
+    return {**pod, "spec": {"nodeName": node}}
+
+
+def names(pods: tuple[Any, ...]) -> list[str]:
+    return [pod["metadata"]["name"] for pod in pods]
+
+
+def test_pods_of_the_group_that_wait_for_their_kubelet() -> None:
+    one, two, leader = going(make_worker_pod(WORKERS, 1)), make_worker_pod(WORKERS, 2), going(LEADER)
+    assert names(leaving(WORKERS, one, two).of_group(LEADER)) == ["demo-0-1"]
+    assert names(leaving(WORKERS, leader, one, two).of_group(leader)) == ["demo-0", "demo-0-1"]
+    ended = going(two)
+    ended["metadata"]["deletionGracePeriodSeconds"] = 0
+    assert leaving(WORKERS, ended).of_group(LEADER) == ()
+    assert leaving(one).of_group(LEADER) == (), "nobody knows whose it is"
+
+
+def test_pods_of_the_set_that_wait_for_their_kubelet() -> None:
+    others = make_leader_pod(LWS, 1)
+    strangers = owned(going(others), kind="Job"), owned(going(make_worker_pod(WORKERS, 2)), name="other-0")
+    for index, pod in enumerate(strangers):
+        pod["metadata"] |= {"name": f"stranger-{index}", "uid": f"u-stranger-{index}"}
+    one, leader = going(make_worker_pod(WORKERS, 1)), going(LEADER)
+    found = leaving(LWS, WORKERS, leader, one, others, *strangers).of_set(LWS)
+    assert names(found) == ["demo-0", "demo-0-1"]
+
+
+def owned(pod: dict[str, Any], **owner: str) -> dict[str, Any]:
+    pod = copy.deepcopy(pod)
+    pod["metadata"]["uid"] = "u-former"
+    pod["metadata"]["ownerReferences"][0] |= owner
+    return pod
+
+
+FORMER = owned(going(make_worker_pod(WORKERS, 2)), uid="u-of-a-former-statefulset")
+
+
+@pytest.mark.parametrize(
+    ("pod", "counts"),
+    [
+        pytest.param(FORMER, True, id="of a former StatefulSet of the name"),
+        pytest.param(owned(FORMER, kind="Job"), False, id="of something else"),
+        pytest.param(owned(FORMER, name="other"), False, id="of another StatefulSet"),
+        pytest.param(
+            {**FORMER, "metadata": {**FORMER["metadata"], "labels": {NAME_LABEL: "demo-0"}}},
+            False,
+            id="of another set",
+        ),
+    ],
+)
+def test_a_former_worker_holds_the_name_of_a_new_one(pod: dict[str, Any], counts: bool) -> None:
+    found = leaving(WORKERS, make_worker_pod(WORKERS, 1), pod).of_group(LEADER)
+    assert names(found) == (["demo-0-2"] if counts else [])
+
+
+@pytest.mark.parametrize(
+    ("pod", "counts"),
+    [
+        pytest.param(owned(make_worker_pod(WORKERS, 2)), True, id="the garbage collector is yet to come"),
+        pytest.param(FORMER, True, id="on its way out"),
+        pytest.param(owned(FORMER, kind="Job"), False, id="of something else"),
+        pytest.param(owned(FORMER, name="other"), False, id="of another StatefulSet"),
+        pytest.param(
+            {**FORMER, "metadata": {**FORMER["metadata"], "ownerReferences": []}}, False, id="an orphan"
+        ),
+    ],
+)
+def test_who_has_a_name_that_a_worker_needs(pod: dict[str, Any], counts: bool) -> None:
+    assert names(leaving(pod).former_workers(LEADER, 3)) == (["demo-0-2"] if counts else [])
+    assert leaving(pod).former_workers(LEADER, 2) == (), "beyond the size of the group"
+
+
+async def test_only_nodes_of_overdue_pods_are_read_and_each_once() -> None:
+    node = {"metadata": {"name": "node-1"}}
+    pods = [
+        going(make_worker_pod(WORKERS, 1)),
+        going(make_worker_pod(WORKERS, 2)),
+        going(LEADER, "node-2"),
+        going(LEADER, "node-3", at="2026-03-01T12:00:01Z"),
+        make_worker_pod(WORKERS, 1),
+    ]
+    found = leaving(**{"node-1": node})
+    assert await found.nodes(pods, NOW) == {"node-1": node, "node-2": None}
+    assert cast(Any, found)._cluster.asked == ["Node /node-1", "Node /node-2"]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        pytest.param(Forbidden(403, "Forbidden", "not you"), "not you", id="forbidden"),
+        pytest.param(Throttled(429, "", "too much", 1.0), "too much", id="refused for now"),
+    ],
+)
+async def test_a_node_that_cannot_be_read_is_not_known(
+    error: ClusterError, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        assert await leaving(**{"node-1": error}).nodes([going(LEADER)], NOW) == {}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"cannot tell whether node node-1 is lost: {said}"
+    ]
+
+
+async def test_a_node_that_may_not_be_read_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    found = leaving(**{"node-1": Forbidden(403, "Forbidden", "not you")})
+    for _ in range(2):
+        assert await found.nodes([going(LEADER)], NOW) == {}
+    assert len(caplog.records) == 1
+
+
+def test_any_number_may_be_said_to_be_the_size() -> None:
+    assert names(leaving(FORMER).former_workers(LEADER, 10**10)) == ["demo-0-2"]

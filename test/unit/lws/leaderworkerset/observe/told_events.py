@@ -1,0 +1,71 @@
+"""Events of a StatefulSet controller, and an API server that has them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from lws.kube.conditions import timestamp
+from lws.leaderworkerset.observe.failed_creates import Beside
+from lws.runtime.errors import ClusterError
+from test.unit.builders import NOW
+
+WORDS = 'create Pod demo-0 in StatefulSet demo failed error: pods "demo-0" is forbidden: exceeded quota: few'
+
+
+def at(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def event(words: str = WORDS, seconds: float = 0, about: str = "demo", **how: Any) -> dict[str, Any]:
+    """about: name of the StatefulSet. how: the fields that say when, else it was `seconds` after `NOW`."""
+    moment = how or {"deprecatedLastTimestamp": timestamp(at(seconds))}
+    metadata = {"name": "e", "creationTimestamp": timestamp(at(-9000))}
+    return {"metadata": metadata, "regarding": {"uid": f"uid-of-{about}"}, "note": words, **moment}
+
+
+class Background:
+    """What goes on beside the passes. woken: namespace and name of each set."""
+
+    def __init__(self) -> None:
+        self.woken: list[tuple[str, str]] = []
+        self.tasks: list[asyncio.Future[None]] = []
+        self.beside = Beside(self._start, lambda namespace, name: self.woken.append((namespace, name)))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self.tasks.append(asyncio.ensure_future(work))
+
+    async def over(self) -> None:
+        """Until all of it has come to its end."""
+        while self.tasks:
+            await self.tasks.pop()
+
+
+class Events:
+    """An API server with Events, one on each page. asked: namespace and query of each question. answers: it
+    waits before it answers, in every namespace but those that are served.
+    """
+
+    def __init__(self, *items: dict[str, Any]) -> None:
+        self.items = list(items)
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.served: set[str] = set()
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.error: ClusterError | None = None
+
+    async def list_page(
+        self, resource: Any, query: Mapping[str, str], metadata_only: bool, namespace: str
+    ) -> dict[str, Any]:
+        assert (resource.plural, metadata_only) == ("events", False)
+        place = int(query.get("continue", "0"))
+        if place == 0:
+            self.asked.append((namespace, dict(query)))
+        if namespace not in self.served:
+            await self.answers.wait()
+        if self.error is not None:
+            raise self.error
+        following = {"continue": str(place + 1)} if place + 1 < len(self.items) else {}
+        return {"metadata": following, "items": self.items[place : place + 1]}

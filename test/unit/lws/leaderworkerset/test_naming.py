@@ -1,0 +1,50 @@
+"""What the debug log says of a pass."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.assessment.assessment import assess
+from lws.leaderworkerset.registration import of_group, of_set
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.unit.builders import make_set
+from test.unit.lws.cli.histories import revision_of, snapshot_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_set_has_the_revision_that_its_groups_are_to_have() -> None:
+    demo = make_set(namespace="team")
+    snapshot = snapshot_of(demo, [revision_of(demo, 1)])
+    key = assess(snapshot).target.key
+    assert key
+    assert of_set(snapshot) == {"set": "demo", "revision": key}
+
+
+@pytest.mark.parametrize("state", ["unreadable", "not covered", "unsupported", "going"])
+def test_a_set_about_which_nothing_is_decided_has_no_revision(state: str) -> None:
+    demo = make_set()
+    snapshot = SetSnapshot(demo, NOW)
+    if state == "unreadable":
+        demo["spec"] = {"leaderWorkerTemplate": "none"}
+        snapshot = SetSnapshot(demo, NOW, fault="spec.leaderWorkerTemplate: not an object")
+    elif state == "not covered":
+        snapshot = SetSnapshot(demo, NOW, is_covered=False)
+    elif state == "unsupported":
+        demo["spec"]["groupIdentity"] = "Hash"
+    else:
+        demo["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert of_set(snapshot) == {"set": "demo", "revision": ""}
+
+
+def test_a_group_has_the_revision_of_its_leader() -> None:
+    metadata = {"name": "demo-12", "labels": {REVISION_LABEL: "abc"}}
+    snapshot: Any = SimpleNamespace(lws=make_set(), leader={"metadata": metadata})
+    assert of_group(snapshot) == {"set": "demo", "group": 12, "revision": "abc"}
+    snapshot.leader = {"metadata": {"name": "demo-12"}}
+    assert of_group(snapshot)["revision"] == ""

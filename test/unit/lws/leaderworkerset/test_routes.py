@@ -1,0 +1,222 @@
+"""Whom a change concerns: every kind, with every sort of owner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.routing import ROUTED, keys_of
+from lws.leaderworkerset.tables import table_of
+from lws.runtime.keys import Key
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+
+SET = Key("set", "ns", "demo")
+LEADER = Key("group", "ns", "demo-3")
+
+
+def _object(
+    kind: str,
+    name: str,
+    owner: tuple[str, str] | None = None,
+    set_name: str | None = "demo",
+    is_controller: bool = True,
+    **metadata: Any,
+) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": name, "namespace": "ns", "uid": f"u-{name}", **metadata}
+    if set_name is not None:
+        made["labels"] = {NAME_LABEL: set_name}
+    if owner is not None:
+        reference: dict[str, Any] = {"kind": owner[0], "name": owner[1], "uid": f"u-{owner[1]}"}
+        made["ownerReferences"] = [reference | ({"controller": True} if is_controller else {})]
+    return {"kind": kind, "metadata": made}
+
+
+GOING = {"deletionTimestamp": "now"}
+CASES = [
+    pytest.param(_object("LeaderWorkerSet", "demo", set_name=None), {SET}, id="set"),
+    pytest.param(_object("Pod", "demo-3", ("StatefulSet", "demo")), {SET, LEADER}, id="leader-pod"),
+    pytest.param(_object("Pod", "demo-3-2", ("StatefulSet", "demo-3")), {LEADER}, id="worker-pod"),
+    pytest.param(
+        _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), set_name=None),
+        {LEADER},
+        id="worker-pod-without-label",
+    ),
+    pytest.param(
+        _object("Pod", "demo-3", ("StatefulSet", "demo"), set_name="edited"),
+        {SET, LEADER, Key("group", "ns", "demo")},
+        id="leader-pod-whose-label-was-edited",
+    ),
+    pytest.param(
+        _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), **GOING, deletionGracePeriodSeconds=30),
+        {LEADER, SET},
+        id="worker-pod-that-a-lost-node-may-hold",
+    ),
+    pytest.param(
+        _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), **GOING, deletionGracePeriodSeconds=0),
+        {LEADER},
+        id="worker-pod-that-no-node-holds",
+    ),
+    pytest.param(_object("Pod", "demo-3"), set(), id="orphaned-pod"),
+    pytest.param(_object("Pod", "demo-3", ("Job", "demo")), set(), id="pod-of-a-job"),
+    pytest.param(
+        _object("Pod", "demo-3", ("StatefulSet", "demo"), is_controller=False),
+        set(),
+        id="pod-that-nobody-controls",
+    ),
+    pytest.param(_object("StatefulSet", "demo", ("LeaderWorkerSet", "demo")), {SET}, id="leader-StatefulSet"),
+    pytest.param(_object("StatefulSet", "demo-3", ("Pod", "demo-3")), {SET, LEADER}, id="worker-StatefulSet"),
+    pytest.param(
+        _object("StatefulSet", "demo-3", ("Pod", "demo-3"), set_name=None),
+        {LEADER},
+        id="worker-StatefulSet-without-label",
+    ),
+    pytest.param(
+        _object("StatefulSet", "demo-3"),
+        {SET, LEADER, Key("set", "ns", "demo-3")},
+        id="orphaned-StatefulSet-could-be-of-a-set-or-of-a-group",
+    ),
+    pytest.param(
+        _object("StatefulSet", "demo", ("Rollout", "x")),
+        {SET, Key("group", "ns", "demo")},
+        id="StatefulSet-of-a-stranger",
+    ),
+    pytest.param(_object("Service", "demo", ("LeaderWorkerSet", "demo")), {SET}, id="shared-Service"),
+    pytest.param(_object("Service", "demo-3", ("Pod", "demo-3")), {LEADER}, id="Service-of-a-group"),
+    pytest.param(
+        _object("PodDisruptionBudget", "demo", ("LeaderWorkerSet", "demo")), {SET}, id="disruption-budget"
+    ),
+    pytest.param(
+        _object("PodDisruptionBudget", "demo", set_name=None),
+        {SET, Key("group", "ns", "demo")},
+        id="disruption-budget-of-a-stranger",
+    ),
+    pytest.param(
+        _object("Service", "demo", set_name=None),
+        {SET, Key("group", "ns", "demo")},
+        id="orphaned-Service-without-label",
+    ),
+    pytest.param(
+        _object("Service", "demo-3", ("Ingress", "x")),
+        {LEADER, Key("set", "ns", "demo-3"), SET},
+        id="Service-of-a-stranger",
+    ),
+    pytest.param(
+        _object("ControllerRevision", "demo-abc-1", ("LeaderWorkerSet", "demo")), {SET}, id="revision"
+    ),
+    pytest.param(
+        _object("ControllerRevision", "demo-abc", ("StatefulSet", "demo")),
+        set(),
+        id="revision-of-a-StatefulSet",
+    ),
+    pytest.param(_object("PersistentVolumeClaim", "data-demo-3-2"), {SET}, id="claim"),
+    pytest.param(_object("PodGroup", "demo-3-abc", ("Pod", "demo-3")), {LEADER}, id="PodGroup"),
+    pytest.param(_object("PodGroup", "demo-3-abc"), set(), id="orphaned-PodGroup"),
+    pytest.param(
+        _object("PersistentVolumeClaim", "data-demo-3-2", ("StatefulSet", "demo-3")),
+        {SET},
+        id="claim-of-a-StatefulSet",
+    ),
+    pytest.param(_object("PersistentVolumeClaim", "data", set_name=None), set(), id="claim-without-label"),
+    pytest.param(
+        _object("ControllerRevision", "demo-abc-1"),
+        {SET, Key("set", "ns", "demo-abc-1"), Key("group", "ns", "demo-abc-1")},
+        id="orphaned-revision",
+    ),
+]
+
+
+@pytest.mark.parametrize(("obj", "keys"), CASES)
+def test_whom_it_concerns(obj: dict[str, Any], keys: set[Key]) -> None:
+    before = {**obj, "metadata": obj["metadata"] | {"generation": 1}}
+    assert keys_of(None, obj) == keys, "added"
+    assert keys_of(before, obj) == keys, "changed"
+    assert keys_of(obj, None) == keys, "deleted"
+
+
+def test_of_every_kind_that_is_routed_it_is_known_what_is_read() -> None:
+    assert all(table_of({"kind": kind, "metadata": {}}) is not None for kind in ROUTED)
+
+
+def test_a_change_of_owner_concerns_both() -> None:
+    before = _object("StatefulSet", "demo", ("LeaderWorkerSet", "demo"))
+    after = _object("StatefulSet", "demo", ("LeaderWorkerSet", "other"))
+    assert keys_of(before, after) == {SET, Key("set", "ns", "other")}
+
+
+@pytest.mark.parametrize("kind", sorted(ROUTED - {"LeaderWorkerSet"}))
+@pytest.mark.parametrize("change", ["label", "owner", "deletion"])
+def test_whatever_leads_elsewhere_concerns_whom_it_concerned_before(kind: str, change: str) -> None:
+    """Where a change is not news for all, only the object after it is routed."""
+    before = _object(kind, "demo-3-2", ("StatefulSet", "demo-3"))
+    after = {
+        "label": _object(kind, "demo-3-2", ("StatefulSet", "demo-3"), set_name="other"),
+        "owner": _object(kind, "demo-3-2", ("StatefulSet", "other-3")),
+        "deletion": _object(
+            kind, "demo-3-2", ("StatefulSet", "demo-3"), **GOING, deletionGracePeriodSeconds=3
+        ),
+    }[change]
+    assert keys_of(before, after) == keys_of(before, None) | keys_of(None, after)
+
+
+def test_a_released_object_concerns_its_former_owner() -> None:
+    assert LEADER in keys_of(_object("Pod", "demo-3", ("StatefulSet", "demo")), _object("Pod", "demo-3"))
+
+
+def _set(**metadata: Any) -> dict[str, Any]:
+    made = _object("LeaderWorkerSet", "demo", set_name=None, generation=3, resourceVersion="7")
+    made["metadata"] |= metadata
+    return made
+
+
+@pytest.mark.parametrize(
+    ("after", "concerns"),
+    [
+        pytest.param(_set(resourceVersion="8"), False, id="version"),
+        pytest.param(_set() | {"status": {"replicas": 3}}, True, id="status"),
+        pytest.param(_set() | {"status": {"restarts": {"0": "1.1.7.k"}}}, True, id="restarts-of-a-group"),
+        pytest.param(_set(managedFields=[{"manager": "x"}]), False, id="managed-fields"),
+        pytest.param(_set(generation=4), True, id="spec"),
+        pytest.param(_set(labels={"a": "b"}), True, id="labels"),
+        pytest.param(_set(annotations={"a": "b"}), True, id="annotations"),
+        pytest.param(_set(deletionTimestamp="2026-01-01T00:00:00Z"), True, id="deletion"),
+        pytest.param(_set(uid="another"), True, id="another-set-of-the-name"),
+    ],
+)
+def test_of_a_set_versions_and_who_writes_count_for_nothing(after: dict[str, Any], concerns: bool) -> None:
+    """Whether a status is ours is not told here."""
+    assert bool(keys_of(_set(), after)) is concerns
+
+
+def test_a_pod_that_comes_up_concerns_no_group() -> None:
+    before = _object("Pod", "demo-3", ("StatefulSet", "demo"))
+    assert keys_of(before, before | {"status": {"phase": "Running"}}) == {SET}
+
+
+def _workers(replicas: int, available: int, observed: int = 1, owner: str = "Pod") -> dict[str, Any]:
+    made = _object("StatefulSet", "demo-3", (owner, "demo-3"), generation=1)
+    status = {"observedGeneration": observed, "replicas": replicas, "availableReplicas": available}
+    return {**made, "spec": {"replicas": 3}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "concerned"),
+    [
+        pytest.param(_workers(1, 0), _workers(2, 1), set(), id="it-counts"),
+        pytest.param(_workers(3, 1), _workers(3, 2), set(), id="it-counts-those-that-are-ready"),
+        pytest.param(_workers(2, 2), _workers(3, 2), {SET}, id="all-pods-are-made"),
+        pytest.param(_workers(3, 2), _workers(3, 3), {SET}, id="it-settles"),
+        pytest.param(_workers(3, 3), _workers(3, 2), {SET}, id="it-does-not-any-more"),
+        pytest.param(_workers(0, 0, observed=0), _workers(0, 0), {SET}, id="its-first-report"),
+        pytest.param(
+            _workers(1, 0, owner="LeaderWorkerSet"),
+            _workers(2, 1, owner="LeaderWorkerSet"),
+            {Key("set", "ns", "demo-3")},
+            id="leaders-are-told-by-their-number",
+        ),
+    ],
+)
+def test_workers_that_are_counted_concern_their_set_at_the_turns(
+    before: dict[str, Any], after: dict[str, Any], concerned: set[Key]
+) -> None:
+    assert keys_of(before, after) == concerned

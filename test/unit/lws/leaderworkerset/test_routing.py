@@ -1,0 +1,165 @@
+"""From changes of the store to passes over sets and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.routing import Routing
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.keys import Key, Wake
+from lws.runtime.leadership.election import everywhere
+from lws.runtime.store import Store
+from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_pod
+
+
+class _Bench:
+    """Routing over a store, with leader pods by the test's word."""
+
+    def __init__(
+        self, leader_pods_of: Callable[[Any], Iterable[Any]] = lambda lws: (), is_ours: bool = False
+    ) -> None:
+        self.store = Store(lambda before, after: None, TABLES)
+        self.routing = Routing(self.store, leader_pods_of, lambda lws: is_ours)
+
+    def woken(self, before: Any, after: Any) -> list[Key]:
+        """Sorted."""
+        return sorted(key for key, _ in self.wakes(before, after))
+
+    def wakes(self, before: Any, after: Any) -> list[Wake]:
+        """By the route of the kind."""
+        return [*self.routing.routes[(after or before)["kind"]](before, after)]
+
+
+def _names(*names: str, namespace: str = "default") -> list[dict[str, Any]]:
+    return [{"metadata": {"name": name, "namespace": namespace}} for name in names]
+
+
+SET, FIRST, SECOND = (
+    Key("set", "default", "demo"),
+    Key("group", "default", "demo-0"),
+    Key("group", "default", "demo-1"),
+)
+
+
+def test_a_change_wakes_whom_it_concerns() -> None:
+    bench = _Bench()
+    lws = make_set()
+    assert bench.woken(None, make_leader_statefulset(lws)) == [SET]
+    assert bench.woken(make_worker_pod(), None) == [FIRST]
+
+
+def test_what_a_group_loses_on_its_way_out_can_wait() -> None:
+    bench = _Bench()
+    leader = make_leader_pod(terminating=True)
+    bench.store.put(leader)
+    [(key, within)] = bench.wakes(make_worker_pod(), None)
+    assert key == FIRST and within > 1.0
+    bench.store.drop(leader)
+    assert bench.wakes(make_worker_pod(), None) == [(FIRST, 0.0)]
+
+
+def test_a_set_wakes_its_groups_too() -> None:
+    """Restart and startup policy are read from the set."""
+    asked: list[Any] = []
+
+    def leader_pods_of(lws: Any) -> list[dict[str, Any]]:
+        asked.append(lws)
+        return _names("demo-0", "demo-1")
+
+    bench = _Bench(leader_pods_of)
+    before, after = make_set(generation=1), make_set(generation=2)
+    assert bench.woken(before, after) == [FIRST, SECOND, SET] and asked == [after]
+    assert bench.woken(after, None) == [FIRST, SECOND, SET] and asked[-1] is after
+
+
+def test_an_adopted_statefulset_wakes_the_groups_that_were_nobodys() -> None:
+    asked: list[Any] = []
+
+    def leader_pods_of(lws: Any) -> list[dict[str, Any]]:
+        asked.append(lws["metadata"])
+        return _names("demo-0", "demo-1")
+
+    bench = _Bench(leader_pods_of)
+    adopted, orphan = make_leader_statefulset(), make_leader_statefulset()
+    del orphan["metadata"]["ownerReferences"]
+    assert {FIRST, SECOND, SET} <= set(bench.woken(orphan, adopted))
+    (metadata,) = asked
+    assert (metadata["namespace"], metadata["name"], metadata["uid"]) == (
+        "default",
+        "demo",
+        "uid-of-set-demo",
+    )
+    woken = [*bench.woken(adopted, adopted), *bench.woken(adopted, orphan)]
+    assert not {FIRST, SECOND} & set(woken)
+
+
+def test_a_statefulset_that_is_seen_after_its_pods_wakes_their_groups() -> None:
+    """Streams do not wait for each other."""
+    lws = make_set(size=3)
+    leaders = make_leader_statefulset(lws)
+    bench = _Bench(lambda lws: bench.store.controlled_by(leaders["metadata"]["uid"], "Pod"))
+    bench.store.put(make_leader_pod(lws, 0))
+    bench.store.put(make_leader_pod(lws, 1))
+    bench.store.put(leaders)
+    assert bench.woken(None, leaders) == [FIRST, SECOND, SET]
+
+
+@pytest.mark.parametrize(
+    ("status", "is_ours", "woken"),
+    [
+        pytest.param({"replicas": 2}, True, [], id="ours"),
+        pytest.param({"replicas": 2}, False, [SET], id="somebody else's"),
+        pytest.param({}, False, [SET], id="emptied"),
+        pytest.param({"replicas": 1, "restarts": {"0": "1.1.7.k"}}, True, [SET], id="a restart is counted"),
+    ],
+)
+def test_a_status_wakes_its_set_unless_its_own_pass_has_left_it_so(
+    status: dict[str, Any], is_ours: bool, woken: list[Key]
+) -> None:
+    bench = _Bench(lambda lws: _names("demo-0"), is_ours)
+    assert bench.woken(make_set(status={"replicas": 1}), make_set(status=status)) == woken
+
+
+def test_a_new_generation_beside_a_status_of_ours_wakes_all() -> None:
+    bench = _Bench(lambda lws: _names("demo-0"), is_ours=True)
+    assert bench.woken(make_set(), make_set(generation=2, status={"replicas": 1})) == [FIRST, SET]
+
+
+def test_other_kinds_do_not_wake_all_groups() -> None:
+    bench = _Bench(lambda lws: _names("demo-0", "demo-1"))
+    assert bench.woken(None, make_leader_pod(make_set())) == [FIRST, SET]
+
+
+def test_all_keys() -> None:
+    pods = {"one": _names("one-0", "one-1"), "two": _names("two-0", namespace="elsewhere")}
+    bench = _Bench(lambda lws: pods[lws["metadata"]["name"]])
+    for lws in (make_set("one"), make_set("two", namespace="elsewhere")):
+        bench.store.put(lws)
+    assert sorted(bench.routing.keys(everywhere)) == [
+        Key("group", "default", "one-0"),
+        Key("group", "default", "one-1"),
+        Key("group", "elsewhere", "two-0"),
+        Key("set", "default", "one"),
+        Key("set", "elsewhere", "two"),
+    ]
+    assert sorted(bench.routing.keys(lambda namespace: namespace == "elsewhere")) == [
+        Key("group", "elsewhere", "two-0"),
+        Key("set", "elsewhere", "two"),
+    ]
+
+
+def test_what_is_of_strangers_wakes_only_what_is_there() -> None:
+    """The Services and revisions of DisaggregatedSets come down the same streams."""
+    bench = _Bench()
+    owner = {"kind": "DisaggregatedSet", "name": "x", "uid": "u-x", "controller": True}
+    metadata = {"name": "demo", "namespace": "default", "uid": "u-s", "ownerReferences": [owner]}
+    service = {"kind": "Service", "metadata": metadata}
+    assert bench.woken(None, service) == []
+    bench.store.put(make_set())
+    assert bench.woken(None, service) == [SET]
+    # The set gets back what is its own.
+    ours = {**service, "metadata": {**metadata, "ownerReferences": [{**owner, "kind": "LeaderWorkerSet"}]}}
+    assert Key("set", "default", "x") in bench.woken(ours, service)

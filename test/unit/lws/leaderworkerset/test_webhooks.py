@@ -1,0 +1,405 @@
+"""The handlers through kopf's own admission function; patches are applied by other code than makes them."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import kopf
+import pytest
+
+from lws.leaderworkerset.admission import pod
+from lws.leaderworkerset.admission import validation as leaderworkerset
+from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws.leaderworkerset.webhooks import (
+    ENDPOINTS,
+    MUTATE_POD,
+    MUTATE_SET,
+    VALIDATE_POD,
+    VALIDATE_SET,
+    handlers_with,
+)
+from lws.runtime.client.resources import LEADERWORKERSETS, PODS
+from lws.runtime.webhooks.handlers import register
+from lws.runtime.webhooks.server import reviewed
+
+Review = Callable[..., Any]
+PREFIX = "leaderworkerset.sigs.k8s.io"
+
+
+@pytest.fixture
+def review(wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]]) -> Review:
+    """webhook, object, old object → the `response` of the answer."""
+    registry = kopf.OperatorRegistry()
+    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None))
+    serve, _ = wire_kopf(registry)
+
+    async def call(webhook: str, new: Any, old: Any = None, operation: str = "") -> dict[str, Any]:
+        resource = ENDPOINTS[webhook]
+        request = {
+            "uid": "review-1",
+            "resource": {"group": resource.group, "version": "v1", "resource": resource.plural},
+            "operation": operation or ("UPDATE" if old else "CREATE"),
+            "namespace": "default",
+            "object": new,
+            "oldObject": old,
+        }
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        answer = json.loads((await reviewed(serve, webhook, resource, json.dumps(body).encode())).body)
+        assert answer["apiVersion"] == "admission.k8s.io/v1"
+        assert answer["kind"] == "AdmissionReview"
+        assert answer["response"].pop("uid") == "review-1"
+        response: dict[str, Any] = answer["response"]
+        return response
+
+    return call
+
+
+def operations_in(response: dict[str, Any]) -> list[dict[str, Any]]:
+    assert response["allowed"] is True
+    if "patch" not in response:
+        return []
+    assert response["patchType"] == "JSONPatch"
+    operations: list[dict[str, Any]] = json.loads(base64.b64decode(response["patch"]))
+    return operations
+
+
+def patched(obj: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
+    """RFC 6902, as strict about what must exist as the API server is."""
+    # As on the wire: no two places share an object.
+    result = json.loads(json.dumps(obj))
+
+    def target(pointer: str) -> tuple[Any, Any]:
+        parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+        parent: Any = result
+        for part in parts[:-1]:
+            parent = parent[int(part)] if isinstance(parent, list) else parent[part]
+        assert isinstance(parent, list | dict)
+        if isinstance(parent, dict):
+            return parent, parts[-1]
+        index = len(parent) if parts[-1] == "-" else int(parts[-1])
+        assert 0 <= index <= len(parent)
+        return parent, index
+
+    def take(pointer: str) -> Any:
+        parent, key = target(pointer)
+        return parent.pop(key)
+
+    def put(pointer: str, value: Any) -> None:
+        parent, key = target(pointer)
+        if isinstance(parent, list):
+            parent.insert(key, value)
+        else:
+            parent[key] = value
+
+    for operation in operations:
+        match operation["op"]:
+            case "add":
+                put(operation["path"], operation["value"])
+            case "remove":
+                take(operation["path"])
+            case "replace":
+                take(operation["path"])
+                put(operation["path"], operation["value"])
+            case "move":
+                put(operation["path"], take(operation["from"]))
+            case other:
+                raise AssertionError(other)
+    return result
+
+
+def make_set(**spec: Any) -> dict[str, Any]:
+    template = {
+        "spec": {"containers": [{"name": "worker", "image": "nginx", "args": ["$(LWS_LEADER_ADDRESS)"]}]}
+    }
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {
+            "name": "vllm",
+            "namespace": "default",
+            "uid": "1",
+            "managedFields": [{"manager": "kubectl"}],
+        },
+        "spec": {"replicas": 2, "leaderWorkerTemplate": {"size": 4, "workerTemplate": template}, **spec},
+    }
+
+
+def container(name: str = "worker", **more: Any) -> dict[str, Any]:
+    return {"name": name, "image": "vllm/vllm-openai", **more}
+
+
+def make_pod(name: str, *containers: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """A pod as the StatefulSet controller makes it; one number in the name makes a leader, two a worker."""
+    index = {"worker-index": "0"} if name.count("-") == 1 else {"group-index": "0", "group-key": "key"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {
+                f"{PREFIX}/name": "vllm",
+                **{f"{PREFIX}/{key}": value for key, value in index.items()},
+            },
+            "annotations": {f"{PREFIX}/size": "4"},
+            **metadata,
+        },
+        "spec": {"subdomain": "vllm", "containers": list(containers or (container(),))},
+    }
+
+
+SECRET = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}
+PORT = {"name": "PORT", "value": "8080"}
+
+
+PODS_TO_MUTATE = {
+    "leader": make_pod("vllm-3"),
+    "worker": make_pod("vllm-0-2"),
+    "own env": make_pod("vllm-0-2", container(env=[SECRET, PORT, {"name": "EMPTY"}])),
+    "null env": make_pod("vllm-0-2", container(env=None)),
+    "empty env": make_pod("vllm-0-2", container(env=[])),
+    "equal entries": make_pod("vllm-0-2", container(env=[PORT, SECRET, PORT, SECRET])),
+    "own variable of ours": make_pod(
+        "vllm-0-2", container(env=[PORT, {"name": "LWS_GROUP_SIZE", "value": "9"}, SECRET])
+    ),
+    "many containers": make_pod(
+        "vllm-0-2", container("a", env=[PORT]), container("b"), container("c", env=[SECRET])
+    ),
+    "null annotations beside": make_pod("vllm-3", finalizers=None, ownerReferences=[{"uid": "x"}]),
+    "unique subdomain": make_pod(
+        "vllm-3", annotations={f"{PREFIX}/size": "4", f"{PREFIX}/subdomainPolicy": "UniquePerReplica"}
+    ),
+    "odd characters": make_pod(
+        "vllm-3",
+        container(env=[{"name": "A~B/C", "value": "“~0~1/”"}]),
+        annotations={f"{PREFIX}/size": "4", "a~/b": "é"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PODS_TO_MUTATE)
+async def test_patches_of_pods_do_what_admission_decided(review: Review, name: str) -> None:
+    obj = PODS_TO_MUTATE[name]
+    wanted = copy.deepcopy(obj)
+    pod.admit(wanted, "default")
+    operations = operations_in(await review(MUTATE_POD, obj))
+    assert operations
+    assert patched(obj, operations) == wanted
+
+
+async def test_patch_of_a_pod_is_minimal(review: Review) -> None:
+    obj = make_pod("vllm-0-2", container(env=[SECRET, PORT], args=["serve"]), container("sidecar"))
+    operations = operations_in(await review(MUTATE_POD, obj))
+    env = [
+        {"name": "LWS_LEADER_ADDRESS", "value": "vllm-0.vllm.default"},
+        {"name": "LWS_GROUP_SIZE", "value": "4"},
+        {"name": "LWS_WORKER_INDEX", "value": "2"},
+    ]
+    path = "/spec/containers/0/env"
+    expected = [
+        {"op": "add", "path": f"/metadata/labels/{PREFIX}~1worker-index", "value": "2"},
+        *({"op": "add", "path": f"{path}/{index}", "value": entry} for index, entry in enumerate(env)),
+        {"op": "add", "path": "/spec/containers/1/env", "value": env},
+    ]
+    assert sorted(operations, key=json.dumps) == sorted(expected, key=json.dumps)
+
+
+async def test_an_admitted_pod_needs_no_patch(review: Review) -> None:
+    obj = make_pod("vllm-3")
+    pod.admit(obj, "default")
+    assert await review(MUTATE_POD, obj) == {"allowed": True}
+
+
+async def test_pods_of_others_are_not_touched(review: Review) -> None:
+    obj = make_pod("web-0")
+    del obj["metadata"]["labels"]
+    assert await review(MUTATE_POD, obj) == {"allowed": True}
+
+
+async def test_namespace_of_the_request_counts_where_the_pod_has_none(review: Review) -> None:
+    operations = operations_in(await review(MUTATE_POD, make_pod("vllm-3")))
+    assert {"name": "LWS_LEADER_ADDRESS", "value": "vllm-3.vllm.default"} in operations[-1]["value"]
+
+
+async def test_refused_pods_are_forbidden(review: Review) -> None:
+    assert await review(MUTATE_POD, make_pod("vllm-3", annotations={})) == {
+        "allowed": False,
+        "status": {
+            "code": 403,
+            "reason": "Forbidden",
+            "message": "size annotation is unexpectedly missing for pod vllm-3",
+        },
+    }
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
+async def test_validation_allows_every_pod(review: Review, operation: str) -> None:
+    obj = make_pod("vllm-3", annotations={})
+    new, old = (None, obj) if operation == "DELETE" else (obj, obj)
+    assert await review(VALIDATE_POD, new, old, operation) == {"allowed": True}
+
+
+SETS_TO_MUTATE = {
+    "nothing said": make_set(),
+    "nulls": make_set(rolloutStrategy=None, networkConfig=None),
+    "parts": make_set(rolloutStrategy={"type": "RollingUpdate"}, networkConfig={"subdomainPolicy": None}),
+    "deprecated policy": make_set(leaderWorkerTemplate={"size": 1, "restartPolicy": "Default"}),
+}
+
+
+@pytest.mark.parametrize("name", SETS_TO_MUTATE)
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+async def test_patches_of_sets_do_what_defaulting_decided(review: Review, name: str, operation: str) -> None:
+    obj = SETS_TO_MUTATE[name]
+    wanted = copy.deepcopy(obj)
+    leaderworkerset.default(wanted)
+    operations = operations_in(await review(MUTATE_SET, obj, obj if operation == "UPDATE" else None))
+    assert operations
+    assert all(operation["path"].startswith("/spec/") for operation in operations)
+    assert patched(obj, operations) == wanted
+
+
+async def test_a_set_with_everything_said_needs_no_patch(review: Review) -> None:
+    obj = make_set()
+    leaderworkerset.default(obj)
+    assert await review(MUTATE_SET, obj) == {"allowed": True}
+
+
+async def test_a_good_set_is_allowed(review: Review) -> None:
+    obj = make_set()
+    leaderworkerset.default(obj)
+    assert await review(VALIDATE_SET, obj) == {"allowed": True}
+    changed = copy.deepcopy(obj)
+    changed["spec"]["replicas"] = 3
+    assert await review(VALIDATE_SET, changed, obj) == {"allowed": True}
+
+
+async def test_one_error_is_the_message_of_the_refusal(review: Review) -> None:
+    obj = make_set(replicas=-1)
+    assert await review(VALIDATE_SET, obj) == {
+        "allowed": False,
+        "status": {
+            "code": 403,
+            "reason": "Forbidden",
+            "message": "spec.replicas: Invalid value: -1: replicas must be equal or greater than 0",
+        },
+    }
+
+
+async def test_several_errors_are_one_list(review: Review) -> None:
+    obj = make_set(replicas=-1)
+    obj["spec"]["leaderWorkerTemplate"]["size"] = 0
+    response = await review(VALIDATE_SET, obj)
+    assert response["status"]["message"] == (
+        "[spec.replicas: Invalid value: -1: replicas must be equal or greater than 0, "
+        "spec.leaderWorkerTemplate.size: Invalid value: 0: size must be equal or greater than 1]"
+    )
+
+
+async def test_warnings_go_with_the_permission(review: Review) -> None:
+    budget = {"partition": 0, "maxUnavailable": 0, "maxSurge": 0}
+    old = make_set(rolloutStrategy={"type": "RollingUpdate", "rollingUpdateConfiguration": budget})
+    leaderworkerset.default(old)
+    new = copy.deepcopy(old)
+    new["spec"]["replicas"] = 3
+    response = await review(VALIDATE_SET, new, old)
+    assert response["allowed"] is True
+    assert response["warnings"] == leaderworkerset.warnings_in(new, old)
+    assert len(response["warnings"]) == 1
+
+
+async def test_warnings_know_the_status(review: Review) -> None:
+    down = {"groups": {"unsettled": [{"name": "vllm-0", "state": "NotReady"}]}}
+    old = {**make_set(replicas=3), "status": down}
+    response = await review(VALIDATE_SET, {**make_set(replicas=2), "status": down}, old)
+    assert response["allowed"] is True
+    assert [warning for warning in response["warnings"] if "vllm-0, which stay" in warning]
+
+
+async def test_deleting_a_set_is_allowed(review: Review) -> None:
+    assert await review(VALIDATE_SET, None, make_set(replicas=-1), "DELETE") == {"allowed": True}
+    assert await review(MUTATE_SET, None, make_set(), "DELETE") == {"allowed": True}
+
+
+@pytest.mark.parametrize("field", ["spec", "labels", "annotations"])
+async def test_odd_objects_are_answered(review: Review, field: str) -> None:
+    obj = make_pod("vllm-3")
+    (obj if field == "spec" else obj["metadata"])[field] = ["odd"]
+    response = await review(MUTATE_POD, obj)
+    assert response["allowed"] in (True, False)
+    assert response.get("status", {}).get("code") in (None, 403)
+
+
+def test_paths_are_those_that_configurations_call() -> None:
+    assert {
+        "mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset": LEADERWORKERSETS,
+        "validate-leaderworkerset-x-k8s-io-v1-leaderworkerset": LEADERWORKERSETS,
+        "mutate--v1-pod": PODS,
+        "validate--v1-pod": PODS,
+    } == ENDPOINTS
+
+
+async def test_no_two_leaders_are_given_the_same_pod_group(
+    wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
+) -> None:
+    """One that takes the place of a former leader would be placed by that leader's."""
+    registry = kopf.OperatorRegistry()
+    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), PROVIDERS["kubernetes"]))
+    serve, _ = wire_kopf(registry)
+    leader = make_pod("vllm-0", container())
+    request = {
+        "uid": "review-1",
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "operation": "CREATE",
+        "namespace": "default",
+        "object": leader,
+    }
+    body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+    names = set()
+    for _round in range(3):
+        answer = json.loads((await reviewed(serve, MUTATE_POD, ENDPOINTS[MUTATE_POD], body.encode())).body)
+        made = patched(leader, operations_in(answer["response"]))
+        names.add(made["spec"]["schedulingGroup"]["podGroupName"])
+    assert len(names) == 3
+    assert all(name.startswith("vllm-0-") for name in names)
+
+
+async def test_the_rules_know_the_other_sets_and_the_scheduler_of_groups(
+    wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
+) -> None:
+    asked: list[str] = []
+
+    def siblings(namespace: str) -> list[dict[str, Any]]:
+        asked.append(namespace)
+        return [{**make_set(), "metadata": {"name": "vllm-1", "namespace": "default"}}]
+
+    registry = kopf.OperatorRegistry()
+    register(registry, ENDPOINTS, handlers_with(siblings, PROVIDERS["volcano"]))
+    serve, _ = wire_kopf(registry)
+
+    async def ask(webhook: str, new: dict[str, Any]) -> dict[str, Any]:
+        resource = ENDPOINTS[webhook]
+        request = {
+            "uid": "review-1",
+            "resource": {"group": resource.group, "version": "v1", "resource": resource.plural},
+            "operation": "CREATE",
+            "namespace": "default",
+            "object": new,
+        }
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        answer = await reviewed(serve, webhook, resource, json.dumps(body).encode())
+        response: dict[str, Any] = json.loads(answer.body)["response"]
+        return response
+
+    refused = await ask(VALIDATE_SET, make_set(startupPolicy="LeaderReady"))
+    assert asked == ["default"]
+    assert refused["allowed"] is False
+    assert "its group 1 would need a StatefulSet or Service vllm-1" in refused["status"]["message"]
+    assert refused["warnings"][0].startswith("spec.startupPolicy: LeaderReady: ")
+
+    pod_of_gang = make_pod("vllm-0", container())
+    made = patched(pod_of_gang, operations_in(await ask(MUTATE_POD, pod_of_gang)))
+    assert made["metadata"]["annotations"]["scheduling.k8s.io/group-name"].startswith("vllm-0-")

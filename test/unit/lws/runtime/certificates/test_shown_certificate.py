@@ -1,0 +1,43 @@
+"""lws.cli.facts.doctor.checks: what somebody sees who trusts a CA and has no key."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from lws.cli.facts.doctor.checks import shown_flaw
+from test.unit.lws.runtime.certificates.chains import NOW, another_authority, issue
+
+ROOT = issue("root")
+MIDDLE = issue("middle", ROOT)
+SERVER = issue("lws.svc", MIDDLE)
+NAMES = ("lws.svc",)
+
+
+def test_a_ca_that_signed_it() -> None:
+    assert shown_flaw(SERVER.pem, (MIDDLE.pem,), NAMES, NOW) == ""
+    assert shown_flaw(SERVER.pem, (another_authority() + MIDDLE.pem,), NAMES, NOW) == ""
+
+
+def test_what_is_shown_with_it_leads_to_the_ca() -> None:
+    assert shown_flaw(SERVER.pem + MIDDLE.pem, (ROOT.pem,), NAMES, NOW) == ""
+    assert shown_flaw(SERVER.pem, (ROOT.pem,), NAMES, NOW) == "of another CA"
+
+
+def test_a_chain_that_is_torn_leads_nowhere() -> None:
+    assert shown_flaw(SERVER.pem + issue("else", ROOT).pem, (ROOT.pem,), NAMES, NOW) == "of another CA"
+
+
+def test_another_ca() -> None:
+    assert shown_flaw(SERVER.pem, (another_authority(),), NAMES, NOW) == "of another CA"
+    assert shown_flaw(SERVER.pem, (), NAMES, NOW) == ""
+
+
+def test_names_and_times() -> None:
+    assert shown_flaw(SERVER.pem, (MIDDLE.pem,), ("b.svc", "a.svc"), NOW) == "not for a.svc, b.svc"
+    late = NOW + timedelta(days=31)
+    assert shown_flaw(SERVER.pem, (MIDDLE.pem,), NAMES, late) == "valid only until 2026-03-31 12:00 UTC"
+
+
+def test_what_is_no_certificate() -> None:
+    assert shown_flaw(b"?", (MIDDLE.pem,), NAMES, NOW).startswith("unreadable")
+    assert shown_flaw(SERVER.pem, (b"?",), NAMES, NOW).startswith("unreadable")

@@ -1,0 +1,239 @@
+"""Who may read the metrics: what the API server is asked, and for how long its answers are remembered."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from lws.runtime.actions import Object
+from lws.runtime.client.authorization import Authorizer
+from lws.runtime.client.connection import Cluster
+from lws.runtime.client.rate_limit import RateLimit
+from lws.runtime.errors import Forbidden, Unreachable
+
+USER = {
+    "username": "system:serviceaccount:monitoring:prometheus",
+    "uid": "u-1",
+    "groups": ["system:serviceaccounts", "system:authenticated"],
+    "extra": {"authentication.kubernetes.io/pod-name": ["prometheus-0"]},
+}
+PATH = "/metrics"
+
+
+@dataclass
+class FakeReviews:
+    """An API server that reviews. users: by token. allowed: names of users."""
+
+    users: dict[str, dict[str, Any]] = field(default_factory=lambda: {"good": USER})
+    allowed: set[str] = field(default_factory=lambda: {USER["username"]})
+    asked: list[Object] = field(default_factory=list)
+    error: Exception | None = None
+    is_paced: bool = True
+
+    def paced(self, rate: RateLimit | None) -> FakeReviews:
+        self.is_paced = rate is not None
+        return self
+
+    async def create(self, review: Object) -> Any:
+        self.asked.append(review)
+        if self.error is not None:
+            raise self.error
+        spec = review["spec"]
+        if review["kind"] == "TokenReview":
+            user = self.users.get(spec["token"])
+            return {
+                "status": {"authenticated": True, "user": user} if user is not None else {"error": "unknown"}
+            }
+        return {"status": {"allowed": spec["user"] in self.allowed}}
+
+    @property
+    def kinds(self) -> list[str]:
+        return [review["kind"] for review in self.asked]
+
+
+class Clock:
+    """Seconds that the test says."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def made(reviews: FakeReviews, clock: Clock | None = None) -> Authorizer:
+    return Authorizer(cast(Cluster, reviews), clock or Clock())
+
+
+async def test_reviews_and_writes_do_not_wait_for_each_other() -> None:
+    reviews = FakeReviews()
+    assert await made(reviews).status("good", PATH) == 200
+    assert not reviews.is_paced
+
+
+@pytest.mark.parametrize(
+    ("token", "allowed", "status", "asked"),
+    [
+        pytest.param("", True, 401, [], id="no token"),
+        pytest.param("gööd", True, 401, [], id="no bearer token, not even JSON perhaps"),
+        pytest.param("\udcff", True, 401, [], id="bytes that are no text"),
+        pytest.param("bad", True, 401, ["TokenReview"], id="nobody"),
+        pytest.param("good", False, 403, ["TokenReview", "SubjectAccessReview"], id="may not"),
+        pytest.param("good", True, 200, ["TokenReview", "SubjectAccessReview"], id="may"),
+    ],
+)
+async def test_verdicts(token: str, allowed: bool, status: int, asked: list[str]) -> None:
+    reviews = FakeReviews(allowed={USER["username"]} if allowed else set())
+    assert await made(reviews).status(token, PATH) == status
+    assert reviews.kinds == asked
+
+
+async def test_what_is_asked() -> None:
+    reviews = FakeReviews()
+    await made(reviews).status("good", PATH)
+    token, access = reviews.asked
+    assert token == {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "metadata": {},
+        "spec": {"token": "good"},
+    }
+    assert access == {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "metadata": {},
+        "spec": {
+            "user": USER["username"],
+            "uid": "u-1",
+            "groups": USER["groups"],
+            "extra": USER["extra"],
+            "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+        },
+    }
+
+
+@pytest.mark.parametrize("error", [Unreachable("no answer"), Forbidden(403, "Forbidden", "may not review")])
+async def test_an_api_server_that_cannot_say(error: Exception) -> None:
+    reviews = FakeReviews(error=error)
+    authorizer = made(reviews)
+    assert await authorizer.status("good", PATH) == 500
+    reviews.error = None
+    assert await authorizer.status("good", PATH) == 200, "an error is not remembered"
+
+
+@pytest.mark.parametrize(
+    ("token", "allowed", "seconds", "asked_again"),
+    [
+        pytest.param("good", True, 59.0, [], id="known and allowed"),
+        pytest.param("good", True, 60.0, ["TokenReview"], id="known no more, allowed still"),
+        pytest.param("good", True, 300.0, ["TokenReview", "SubjectAccessReview"], id="allowed no more"),
+        pytest.param("good", False, 29.0, [], id="refused"),
+        pytest.param("good", False, 30.0, ["SubjectAccessReview"], id="refused a while ago"),
+        pytest.param("bad", True, 59.0, [], id="nobody"),
+        pytest.param("bad", True, 60.0, ["TokenReview"], id="nobody a while ago"),
+    ],
+)
+async def test_answers_are_remembered_for_a_while(
+    token: str, allowed: bool, seconds: float, asked_again: list[str]
+) -> None:
+    reviews, clock = FakeReviews(allowed={USER["username"]} if allowed else set()), Clock()
+    authorizer = made(reviews, clock)
+    first = await authorizer.status(token, PATH)
+    reviews.asked.clear()
+    clock.now += seconds
+    assert await authorizer.status(token, PATH) == first
+    assert reviews.kinds == asked_again
+
+
+async def test_a_verdict_is_about_one_user_and_one_path() -> None:
+    # Joined without care, both would be "a b c".
+    users = {"one": {"uid": "a b", "username": "c"}, "two": {"uid": "a", "username": "b c"}}
+    reviews = FakeReviews(users=users, allowed={"c"})
+    authorizer = made(reviews)
+    assert [await authorizer.status(token, PATH) for token in ("one", "two")] == [200, 403]
+
+    grouped = {"one": {**USER, "groups": ["scrapers"]}, "two": {**USER, "groups": []}}
+    reviews = FakeReviews(users=grouped)
+    authorizer = made(reviews)
+    for token in grouped:
+        await authorizer.status(token, PATH)
+    await authorizer.status("one", "/other")
+    assert reviews.kinds.count("SubjectAccessReview") == 3
+
+
+@dataclass
+class SlowReviews(FakeReviews):
+    """Answers once the test lets it."""
+
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def create(self, review: Object) -> Any:
+        answer = await super().create(review)
+        await self.gate.wait()
+        return answer
+
+
+async def test_equal_tokens_at_the_same_moment_share_one_review() -> None:
+    reviews = SlowReviews()
+    authorizer = made(reviews)
+    asked = [asyncio.create_task(authorizer.status("good", PATH)) for _ in range(100)]
+    await asyncio.sleep(0)
+    asked.pop(0).cancel()
+    reviews.gate.set()
+    assert set(await asyncio.gather(*asked)) == {200}, "one that hangs up does not take it from the others"
+    assert reviews.kinds == ["TokenReview", "SubjectAccessReview"]
+
+
+async def test_a_flood_of_unknown_tokens_gets_a_few_reviews_and_no_memory() -> None:
+    reviews, clock = FakeReviews(), Clock()
+    authorizer = made(reviews, clock)
+    assert await authorizer.status("good", PATH) == 200
+    reviews.asked.clear()
+    statuses = []
+    for number in range(10_000):
+        clock.now += 0.001
+        statuses.append(await authorizer.status(f"bad-{number}", PATH))
+    assert set(statuses) == {401, 429}
+    assert 50 <= len(reviews.asked) <= 60, "10 s at 5 a second, and what was saved up"
+    assert all(len(each._entries) <= 256 for each in (authorizer._users, authorizer._strangers))
+    assert authorizer._running == {}
+    reviews.asked.clear()
+    assert await authorizer.status("good", PATH) == 200
+    assert reviews.kinds == [], "strangers do not push out what is known"
+
+
+async def test_a_scraper_is_reviewed_again_in_the_middle_of_a_flood() -> None:
+    reviews, clock = FakeReviews(), Clock()
+    authorizer = made(reviews, clock)
+    await authorizer.status("good", PATH)
+    clock.now += 61.0
+    flood = [await authorizer.status(f"bad-{number}", PATH) for number in range(100)]
+    assert flood[-1] == 429
+    reviews.asked.clear()
+    assert await authorizer.status("good", PATH) == 200
+    assert reviews.kinds == ["TokenReview"]
+
+
+async def test_reviews_of_strangers_that_hang_are_few() -> None:
+    reviews, clock = SlowReviews(), Clock()
+    authorizer = made(reviews, clock)
+    asked = []
+    for number in range(100):
+        clock.now += 1.0
+        asked.append(asyncio.create_task(authorizer.status(f"bad-{number}", PATH)))
+        await asyncio.sleep(0)
+    reviews.gate.set()
+    statuses = await asyncio.gather(*asked)
+    assert (statuses.count(401), statuses.count(429)) == (10, 90)
+
+
+async def test_a_token_that_is_good_no_more_is_a_stranger() -> None:
+    reviews, clock = FakeReviews(), Clock()
+    authorizer = made(reviews, clock)
+    await authorizer.status("good", PATH)
+    reviews.users.clear()
+    clock.now += 61.0
+    assert await authorizer.status("good", PATH) == 401
+    assert not authorizer._users.has_seen(next(iter(authorizer._strangers._entries)))

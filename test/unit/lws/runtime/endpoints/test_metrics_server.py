@@ -1,0 +1,178 @@
+"""Metrics over TLS, for those whom the API server lets."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+import aiohttp
+import pytest
+
+from lws import timing
+from lws.runtime.certificates.serving_certificate import Certificates
+from lws.runtime.client.authorization import Authorizer
+from lws.runtime.endpoints import metrics_server
+from lws.runtime.endpoints.metrics import CONTENT_TYPE, Metrics
+from lws.runtime.endpoints.metrics_server import MetricsServer
+from lws.runtime.endpoints.tls import TlsPolicy
+
+
+@dataclass
+class FakeAuthorizer:
+    """Says what it is told, and remembers what it was asked."""
+
+    verdict: int = 200
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    async def status(self, token: str, path: str) -> int:
+        self.asked.append((token, path))
+        return self.verdict
+
+
+@dataclass
+class Scraper:
+    """One that trusts one CA."""
+
+    authority: bytes
+    port: int
+
+    async def get(self, path: str = "/metrics", **headers: str) -> tuple[int, str, str]:
+        """Status, content type and text."""
+        context = ssl.create_default_context(cadata=self.authority.decode())
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session,
+            session.get(
+                f"https://127.0.0.1:{self.port}{path}", headers=headers, server_hostname="webhook.test"
+            ) as response,
+        ):
+            return response.status, response.headers["Content-Type"], await response.text()
+
+
+@pytest.fixture
+def directory(tmp_path: Path, certificates: Certificates) -> Path:
+    """As a volume with a certificate of cert-manager's."""
+    (tmp_path / "tls.crt").write_bytes(certificates.server.certificate)
+    (tmp_path / "tls.key").write_bytes(certificates.server.key)
+    return tmp_path
+
+
+def made(authorizer: FakeAuthorizer, address: str = "127.0.0.1:0") -> MetricsServer:
+    metrics = Metrics()
+    metrics.process.leading("lease-of-ours", True)
+    return MetricsServer(address, TlsPolicy(), metrics, cast(Authorizer, authorizer))
+
+
+@asynccontextmanager
+async def running(server: MetricsServer, directory: Path) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(server.run(directory))
+    bound = asyncio.create_task(server.bound.wait())
+    try:
+        await asyncio.wait({task, bound}, return_when=asyncio.FIRST_COMPLETED)
+        yield task
+    finally:
+        task.cancel()
+        bound.cancel()
+        await asyncio.gather(task, bound, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [(200, 'leader_election_master_status{name="lease-of-ours"} 1.0'), (401, "Unauthorized")],
+)
+async def test_what_a_scraper_gets(
+    verdict: int, said: str, directory: Path, certificates: Certificates
+) -> None:
+    server = made(FakeAuthorizer(verdict))
+    async with running(server, directory):
+        scraper = Scraper(certificates.authority.certificate, server.port)
+        status, content_type, text = await scraper.get(Authorization="Bearer secret")
+    assert status == verdict and said in text
+    assert ("leader_election" in text) is (verdict == 200), "nothing leaks to those who may not"
+    assert content_type == (CONTENT_TYPE if verdict == 200 else "text/plain; charset=utf-8")
+
+
+async def test_every_verdict_reaches_the_scraper(directory: Path, certificates: Certificates) -> None:
+    authorizer = FakeAuthorizer()
+    server = made(authorizer)
+    async with running(server, directory):
+        scraper = Scraper(certificates.authority.certificate, server.port)
+        for verdict, text in ((403, "Forbidden"), (429, "Too Many Requests"), (500, "Error")):
+            authorizer.verdict = verdict
+            assert (await scraper.get())[::2] == (verdict, text)
+        assert (await scraper.get("/other"))[0] == 404
+    assert authorizer.asked == [("", "/metrics")] * 3
+
+
+async def test_the_token_is_read_as_rfc_6750_has_it(directory: Path, certificates: Certificates) -> None:
+    authorizer = FakeAuthorizer(401)
+    server = made(authorizer)
+    headers = ["Bearer one", "bearer  two ", "Basic dXNlcjpw", "three", "", "Bearer"]
+    async with running(server, directory):
+        scraper = Scraper(certificates.authority.certificate, server.port)
+        for header in headers:
+            await scraper.get(Authorization=header)
+    assert [token for token, _ in authorizer.asked] == ["one", "two", "", "", "", ""]
+
+
+async def test_nobody_is_served_without_tls(directory: Path) -> None:
+    server = made(FakeAuthorizer())
+    async with running(server, directory), aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.ClientError):
+            await session.get(f"http://127.0.0.1:{server.port}/metrics")
+
+
+async def test_a_port_that_is_taken_is_an_error(directory: Path) -> None:
+    first = made(FakeAuthorizer())
+    async with running(first, directory):
+        second = made(FakeAuthorizer(), f"127.0.0.1:{first.port}")
+        async with running(second, directory) as task:
+            assert isinstance(task.exception(), OSError)
+
+
+async def test_the_port_is_closed_in_the_end(directory: Path) -> None:
+    server = made(FakeAuthorizer())
+    async with running(server, directory):
+        pass
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", server.port)
+
+
+async def test_without_a_certificate_one_is_made_and_renewed(
+    tmp_path: Path,
+    certificates: Certificates,
+    other_certificates: Certificates,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    next_ones = [(certificates, "none"), None, (other_certificates, "ends soon")]
+    asked: list[Certificates] = []
+    done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def renewed(stored: Certificates, names: tuple[str, ...], now: datetime) -> Any:
+        assert names == ("localhost",) and now.tzinfo is not None
+        asked.append(stored)
+        if not next_ones:
+            loop.call_soon_threadsafe(done.set)
+            return None
+        return next_ones.pop(0)
+
+    monkeypatch.setattr(metrics_server, "renewed", renewed)
+    monkeypatch.setattr(timing, "METRICS_CERTIFICATE_SECONDS", 0.0)
+    server = made(FakeAuthorizer())
+    async with running(server, tmp_path):
+        await done.wait()
+        scraper = Scraper(other_certificates.authority.certificate, server.port)
+        assert (await scraper.get(Authorization="Bearer x"))[0] == 200
+    assert asked[:4] == [Certificates(), certificates, certificates, other_certificates]
+
+
+@pytest.mark.parametrize("address", ["", "8443", "host:", "host:x", "host:99999"])
+def test_a_bad_address_is_refused_at_once(address: str) -> None:
+    with pytest.raises(ValueError, match="is not an address of the form host:port"):
+        made(FakeAuthorizer(), address)

@@ -1,0 +1,58 @@
+"""Is a port that cannot be opened found before anything is done, and named as the user has named it?"""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+from pathlib import Path
+
+import pytest
+
+from lws.config import Settings, load
+from lws.runtime.endpoints.ports import check_ports
+
+LOOPBACK = "127.0.0.1"
+
+
+def settings(webhook: int = 0, health: str | None = None, metrics: str | None = None) -> Settings:
+    loaded = load(None, {}, {}, Path("nowhere"))
+    place = dataclasses.replace(loaded.webhook, host=LOOPBACK, port=webhook)
+    return dataclasses.replace(
+        loaded, webhook=place, health_bind_address=health, metrics_bind_address=metrics
+    )
+
+
+async def test_free_ports_are_free_afterwards() -> None:
+    with socket.create_server((LOOPBACK, 0)) as server:
+        port = server.getsockname()[1]
+    await check_ports(settings(port, f"{LOOPBACK}:0", f"{LOOPBACK}:0"))
+    socket.create_server((LOOPBACK, port)).close()
+
+
+@pytest.mark.parametrize("setting", ["webhook.port", "health.healthProbeBindAddress", "metrics.bindAddress"])
+async def test_a_port_that_is_taken(setting: str) -> None:
+    with socket.create_server((LOOPBACK, 0)) as server:
+        port = server.getsockname()[1]
+        given = {
+            "webhook.port": settings(webhook=port),
+            "health.healthProbeBindAddress": settings(health=f"{LOOPBACK}:{port}"),
+            "metrics.bindAddress": settings(metrics=f"{LOOPBACK}:{port}"),
+        }
+        with pytest.raises(OSError) as refusal:
+            await check_ports(given[setting])
+    assert str(refusal.value) == (
+        f"{setting}: cannot listen on {LOOPBACK} port {port}: address already in use; "
+        "set another address, or stop what uses this one"
+    )
+
+
+async def test_an_address_that_is_not_ours() -> None:
+    with pytest.raises(OSError, match=r"^metrics\.bindAddress: cannot listen on 192\.0\.2\.1 port 1: "):
+        await check_ports(settings(metrics="192.0.2.1:1"))
+
+
+async def test_webhooks_that_are_off_need_no_port() -> None:
+    with socket.create_server((LOOPBACK, 0)) as server:
+        taken = settings(webhook=server.getsockname()[1])
+        off = dataclasses.replace(taken.webhook, enabled=False)
+        await check_ports(dataclasses.replace(taken, webhook=off))

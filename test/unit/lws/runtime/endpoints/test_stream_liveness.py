@@ -1,0 +1,48 @@
+"""When does the liveness probe call a stream dead?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from lws.runtime.endpoints.stream_liveness import Silence
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Stream:
+    silent_for: float
+
+
+@pytest.mark.parametrize(
+    ("silent_for", "running_for", "said"),
+    [
+        pytest.param(0.0, 1000.0, None, id="speaks"),
+        pytest.param(240.0, 1000.0, None, id="misses bookmarks"),
+        pytest.param(241.0, 1000.0, "nothing heard for 241 s", id="is dead"),
+        pytest.param(1000.0, 10.0, None, id="has just begun"),
+        pytest.param(1000.0, 300.0, "nothing heard for 300 s", id="has never spoken"),
+    ],
+)
+def test_a_stream(silent_for: float, running_for: float, said: str | None) -> None:
+    clock = Clock()
+    silence = Silence(clock)
+    check = silence.check(Stream(silent_for))
+    silence.begin()
+    clock.now += running_for
+    assert check() == said
+
+
+def test_streams_that_wait_for_their_kind_to_be_installed_are_not_dead() -> None:
+    clock = Clock()
+    check = Silence(clock).check(Stream(10_000.0))
+    clock.now += 10_000.0
+    assert check() is None

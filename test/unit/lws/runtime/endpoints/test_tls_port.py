@@ -1,0 +1,225 @@
+"""The port on loopback, with room for two, and callers that are silent, slow, or too many."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from lws import timing
+from lws.runtime.certificates.serving_certificate import Certificates
+from lws.runtime.endpoints import tls_port
+from lws.runtime.endpoints.tls import ServerTls, TlsPolicy
+from lws.runtime.endpoints.tls_port import TlsPort
+
+MOST = 2
+
+
+class Echo(asyncio.Protocol):
+    """Says what it is told."""
+
+    def __init__(self, made: list[asyncio.BaseTransport]) -> None:
+        self._made = made
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._made.append(transport)
+
+    def data_received(self, data: bytes) -> None:
+        transport = self._made[-1]
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.write(data)
+
+
+def gone(writer: asyncio.StreamWriter) -> None:
+    """Without a word."""
+    writer.close()
+    writer.transport.abort()
+
+
+class Callers:
+    """The port, and whoever calls it."""
+
+    def __init__(self, port: TlsPort, authority: bytes, served: list[asyncio.BaseTransport]) -> None:
+        self.port, self.served = port, served
+        self.stack = AsyncExitStack()
+        self._tls = ssl.create_default_context(cadata=authority.decode())
+
+    async def silent(self) -> asyncio.StreamReader:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port.port)
+        self.stack.callback(writer.close)
+        return reader
+
+    async def speaking(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        async with asyncio.timeout(10):
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port.port, ssl=self._tls)
+        self.stack.callback(gone, writer)
+        return reader, writer
+
+    async def known(self, index: int) -> asyncio.BaseTransport:
+        """That of a caller. The port knows it a moment after it is served."""
+        await until(lambda: len(self.served) > index)
+        transport = self.served[index]
+        await until(lambda: any(each.transport is transport for each in self.port._talks))
+        return transport
+
+    async def is_answered(self) -> bool:
+        """By a new caller, who goes again."""
+        async with asyncio.timeout(10):
+            reader, writer = await self.speaking()
+            writer.write(b"hello")
+            answer = await reader.readexactly(5)
+            gone(writer)
+            return answer == b"hello"
+
+
+@pytest.fixture
+async def callers(certificates: Certificates) -> AsyncIterator[Callers]:
+    tls = ServerTls(TlsPolicy())
+    tls.install(certificates.server.certificate, certificates.server.key)
+    served: list[asyncio.BaseTransport] = []
+    port = TlsPort(lambda: Echo(served), tls.context, MOST)
+    port.open("127.0.0.1", 0)
+    found = Callers(port, certificates.authority.certificate, served)
+    try:
+        async with found.stack:
+            yield found
+    finally:
+        port.close()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is slow makes room at once."""
+    monkeypatch.setattr(timing, "CALLER_SECONDS", 1e-6)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody makes room."""
+    monkeypatch.setattr(timing, "CALLER_SECONDS", 3600.0)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.usefixtures("patient")
+async def test_callers_that_say_nothing_take_no_room(callers: Callers) -> None:
+    for _ in range(5 * MOST):
+        await callers.silent()
+    assert await callers.is_answered()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_who_is_slow_makes_room(callers: Callers) -> None:
+    slow = [await callers.speaking() for _ in range(MOST)]
+    assert await callers.is_answered()
+    async with asyncio.timeout(10):
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await slow[0][0].readexactly(1)
+
+
+@pytest.mark.usefixtures("patient")
+async def test_whoever_comes_waits_until_somebody_goes(callers: Callers) -> None:
+    others = [await callers.speaking() for _ in range(MOST)]
+    waiting = asyncio.create_task(callers.is_answered())
+    await asyncio.wait([waiting], timeout=3 * timing.CALLER_LOOK_SECONDS)
+    assert not waiting.done()
+    gone(others[0][1])
+    assert await waiting
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_nobody_goes_who_is_being_answered(callers: Callers) -> None:
+    kept = await callers.speaking()
+    with callers.port.answering(await callers.known(0)):
+        for _ in range(3 * MOST):
+            assert await callers.is_answered()
+    # Whoever was answered once goes after those who never were.
+    for _ in range(3 * MOST):
+        await callers.speaking()
+    assert not callers.served[0].is_closing()
+    kept[1].close()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_whoever_was_answered_makes_room_in_the_end(callers: Callers) -> None:
+    for index in range(MOST):
+        await callers.speaking()
+        with callers.port.answering(await callers.known(index)):
+            pass
+    assert await callers.is_answered()
+
+
+@pytest.mark.usefixtures("patient")
+async def test_of_too_many_that_wait_the_oldest_goes(
+    callers: Callers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls_port, "MOST_WAITING", 3)
+    waiting = [await callers.silent() for _ in range(4)]
+    async with asyncio.timeout(10):
+        assert await waiting[0].read() == b""
+    assert not any(each.at_eof() for each in waiting[1:])
+
+
+@pytest.mark.usefixtures("patient")
+async def test_who_goes_without_a_word_is_forgotten(callers: Callers) -> None:
+    for _ in range(3 * MOST):
+        _, writer = await asyncio.open_connection("127.0.0.1", callers.port.port)
+        writer.close()
+    assert await callers.is_answered()
+    assert len(callers.served) == 1
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_handshake_that_fails_takes_no_room(callers: Callers) -> None:
+    for _ in range(3 * MOST):
+        reader, writer = await asyncio.open_connection("127.0.0.1", callers.port.port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        async with asyncio.timeout(10):
+            await reader.read()
+        writer.close()
+    assert await callers.is_answered()
+
+
+async def test_a_closed_port_forgets_who_waits(callers: Callers) -> None:
+    waiting = await callers.silent()
+    await until(lambda: bool(callers.port._silent))
+    callers.port.close()
+    async with asyncio.timeout(10):
+        assert await waiting.read() == b""
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_full_table_of_files_is_over_some_time(
+    callers: Callers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    left = [OSError(errno.EMFILE, "Too many open files")]
+    accept = socket.socket.accept
+
+    def full_at_first(listening: socket.socket) -> tuple[socket.socket, object]:
+        if left:
+            raise left.pop()
+        return accept(listening)
+
+    monkeypatch.setattr(socket.socket, "accept", full_at_first)
+    assert await callers.is_answered()
+    assert "Too many open files" in caplog.text
+
+
+@pytest.mark.parametrize("host", [None, "127.0.0.1", "localhost"])
+async def test_hosts(certificates: Certificates, host: str | None) -> None:
+    tls = ServerTls(TlsPolicy())
+    tls.install(certificates.server.certificate, certificates.server.key)
+    port = TlsPort(asyncio.Protocol, tls.context, MOST)
+    port.open(host, 0)
+    _, writer = await asyncio.open_connection("127.0.0.1", port.port)
+    writer.close()
+    port.close()

@@ -1,0 +1,274 @@
+"""Series of workloads: shown as passes find them, counted as writes are done, gone with what they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from lws.runtime.endpoints.workloads import (
+    LAST_START,
+    ROLLOUT_START,
+    Workloads,
+    WorkloadSeries,
+    series_of_rollouts,
+)
+from lws.runtime.figures import ROLLING, Figures, Tally
+from lws.runtime.keys import Key
+
+SERIES = (
+    WorkloadSeries("Fleet", "ready", "fleet_ready", "Ships."),
+    WorkloadSeries("Fleet", "state", "fleet_ships", "Ships.", "state", ("Afloat", "Sunk")),
+    WorkloadSeries("Fleet", "crew", "fleet_crew", "Crew.", "ship"),
+    WorkloadSeries("Fleet", "late", "fleet_late", "Late."),
+    WorkloadSeries("Fleet", "late", "fleet_late_total", "Late.", is_counter=True),
+    WorkloadSeries("Fleet", "lost", "fleet_lost_total", "Lost.", "reason", ("Storm", "Reef"), True),
+    WorkloadSeries("Fleet", LAST_START, "fleet_last_start", "Seconds."),
+    *series_of_rollouts("Fleet"),
+)
+ONE, TWO, PART = Key("fleet", "ns", "one"), Key("fleet", "ns", "two"), Key("ship", "ns", "one-0")
+EPOCH = 1_767_225_600.0
+CREATED = "2026-01-01T00:00:00Z"
+
+
+class Bench:
+    """Series of fleets, and the time: seconds since `CREATED`."""
+
+    def __init__(self, is_each_shown: bool = True) -> None:
+        self.now = 0.0
+        self.registry = CollectorRegistry()
+        self.workloads = Workloads(self.registry, is_each_shown, lambda: EPOCH + self.now)
+        self.workloads.serve(SERIES)
+
+    def find(self, key: Key = ONE, /, **more: Any) -> None:
+        """A pass over a fleet."""
+        numbers: Mapping[tuple[str, str], float] = more.pop("numbers", {})
+        self.workloads.observe(key, Figures("Fleet", key.name, numbers, **more))
+
+    def roll(self, **more: Any) -> None:
+        """A pass over a fleet in a rollout."""
+        self.find(numbers={(ROLLING, ""): 1}, **more)
+
+    def value(self, name: str, fleet: str = "one", **labels: str) -> float | None:
+        found = self.registry.get_sample_value(name, {"namespace": "ns", "fleet": fleet, **labels})
+        return found
+
+    def total(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+    def names(self) -> list[tuple[str, dict[str, str]]]:
+        """Everything that is shown of single workloads."""
+        samples = [sample for family in self.registry.collect() for sample in family.samples]
+        return [(each.name, each.labels) for each in samples if "fleet" in each.labels]
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_what_a_pass_finds_is_shown_until_the_next(bench: Bench) -> None:
+    bench.find(numbers={("ready", ""): 3})
+    assert bench.value("fleet_ready") == 3
+    bench.find(numbers={("ready", ""): 2})
+    assert bench.value("fleet_ready") == 2
+    assert bench.value("fleet_ready", "two") is None
+
+
+def test_what_a_label_may_be_is_there_from_the_beginning(bench: Bench) -> None:
+    bench.find(numbers={("state", "Sunk"): 1, ("crew", "mary"): 7})
+    assert [bench.value("fleet_ships", state=state) for state in ("Afloat", "Sunk")] == [0, 1]
+    assert [bench.value("fleet_lost_total", reason=reason) for reason in ("Storm", "Reef")] == [0, 0]
+    assert (bench.value("fleet_crew", ship="mary"), bench.value("fleet_ready")) == (7, 0)
+
+
+def test_writes_are_counted_of_the_workload_they_are_about(bench: Bench) -> None:
+    bench.find()
+    bench.find(TWO)
+    bench.workloads.count("ns", [Tally("Fleet", "one", "lost", "Reef")] * 2)
+    assert bench.value("fleet_lost_total", reason="Reef") == 2
+    assert bench.value("fleet_lost_total", "two", reason="Reef") == 0
+
+
+def test_a_write_before_the_first_look_is_not_lost(bench: Bench) -> None:
+    bench.workloads.count("ns", [Tally("Fleet", "one", "lost", "Reef")])
+    assert bench.names() == []
+    bench.find()
+    assert bench.value("fleet_lost_total", reason="Reef") == 1
+
+
+def test_parts_are_added_up_and_counted_when_they_begin(bench: Bench) -> None:
+    bench.find()
+    late = Figures("Fleet", "one", {("late", ""): 1})
+    for key in (PART, PART, Key("ship", "ns", "one-1")):
+        bench.workloads.observe(key, late)
+    assert (bench.value("fleet_late"), bench.value("fleet_late_total")) == (2, 2)
+    bench.workloads.observe(PART, None)
+    assert (bench.value("fleet_late"), bench.value("fleet_late_total")) == (1, 2)
+    bench.workloads.observe(PART, late)
+    bench.workloads.gone(PART)
+    assert (bench.value("fleet_late"), bench.value("fleet_late_total")) == (1, 3)
+
+
+def test_series_of_what_is_gone_go_away(bench: Bench) -> None:
+    for key in (ONE, TWO):
+        bench.find(key, numbers={("ready", ""): 3, ("crew", "mary"): 7})
+    bench.workloads.observe(PART, Figures("Fleet", "one", {("late", ""): 1}))
+    bench.workloads.count("ns", [Tally("Fleet", "one", "lost", "Reef")])
+    bench.workloads.gone(ONE)
+    assert {labels["fleet"] for _, labels in bench.names()} == {"two"}
+    bench.workloads.gone(PART)
+    bench.workloads.gone(TWO)
+    assert bench.names() == [] and not bench.workloads._records and not bench.workloads._owner_of
+
+
+def test_series_of_what_another_process_leads_go_away(bench: Bench) -> None:
+    bench.find()
+    bench.workloads.observe(PART, Figures("Fleet", "one", {("late", ""): 1}))
+    bench.workloads.forget(lambda namespace: namespace == "elsewhere")
+    assert bench.value("fleet_late") == 1
+    bench.workloads.forget(lambda namespace: namespace == "ns")
+    assert bench.names() == []
+    bench.workloads.observe(PART, None)
+    bench.workloads.gone(PART)
+
+
+LOST = Tally("Fleet", "one", "lost", "Storm")
+LATE = Figures("Fleet", "one", {("late", ""): 1})
+
+
+def test_what_is_told_late_of_what_is_gone_leaves_nothing_behind(bench: Bench) -> None:
+    bench.find()
+    bench.workloads.gone(ONE)
+    bench.workloads.count("ns", [LOST])
+    bench.workloads.observe(PART, LATE)
+    assert bench.names() == []
+    assert not bench.workloads._records and not bench.workloads._owner_of
+    # The next of that name begins at 0.
+    bench.find()
+    assert (bench.value("fleet_lost_total", reason="Storm"), bench.value("fleet_late_total")) == (0, 0)
+    bench.workloads.observe(PART, LATE)
+    bench.workloads.count("ns", [LOST])
+    assert (bench.value("fleet_lost_total", reason="Storm"), bench.value("fleet_late_total")) == (1, 1)
+
+
+def test_few_that_are_gone_are_remembered(bench: Bench) -> None:
+    for number in range(3_000):
+        key = Key("fleet", "ns", f"fleet-{number}")
+        bench.find(key)
+        bench.workloads.gone(key)
+    assert len(bench.workloads._lately_gone) == 1_000
+
+
+def test_what_is_told_late_is_in_the_sums(summed: Bench) -> None:
+    summed.find()
+    summed.workloads.gone(ONE)
+    summed.workloads.count("ns", [LOST])
+    summed.workloads.count_for_others([LOST])
+    assert summed.total("fleet_lost_total", namespace="", fleet="", reason="Storm") == 2
+
+
+def test_a_part_that_another_engine_finds_again_is_not_counted_again(summed: Bench) -> None:
+    late = {"namespace": "", "fleet": ""}
+    summed.find()
+    summed.workloads.observe(PART, LATE)
+    for _ in range(2):
+        summed.workloads.forget(lambda namespace: True)
+        summed.find()
+        summed.workloads.observe(PART, LATE)
+        assert summed.total("fleet_late_total", **late) == 1
+    summed.workloads.observe(PART, None)
+    summed.workloads.observe(PART, LATE)
+    assert summed.total("fleet_late_total", **late) == 2
+
+
+def test_a_pass_that_has_nothing_new_to_say_leaves_what_is_shown(bench: Bench) -> None:
+    bench.find(numbers={("ready", ""): 3})
+    bench.workloads.observe(ONE, None)
+    assert bench.value("fleet_ready") == 3
+
+
+def test_changes_of_the_revision_are_counted(bench: Bench) -> None:
+    for revision in ("", "a", "a", "b", "", "a"):
+        bench.find(revision=revision)
+    assert bench.value("lws_fleet_revision_changes_total") == 2, "a to b, and b to a; nothing is no revision"
+
+
+def test_a_rollout_is_measured_from_when_it_began(bench: Bench) -> None:
+    bench.now = 400.0
+    bench.roll(rolling_since=CREATED)
+    assert bench.value("lws_fleet_rollout_start_timestamp_seconds") == EPOCH
+    assert bench.value("lws_fleet_rollout_in_progress") == 1
+    bench.now = 500.0
+    bench.find(numbers={(ROLLING, ""): 0})
+    assert bench.value("lws_fleet_rollout_start_timestamp_seconds") is None
+    assert bench.total("lws_rollout_duration_seconds_sum", kind="Fleet") == 500
+    bench.find(numbers={(ROLLING, ""): 0})
+    assert bench.total("lws_rollout_duration_seconds_count", kind="Fleet") == 1
+
+
+def test_where_nothing_says_when_it_began_it_is_measured_from_the_first_look(bench: Bench) -> None:
+    for bench.now in (100.0, 200.0):
+        bench.roll()
+    assert bench.value("lws_fleet_rollout_start_timestamp_seconds") == EPOCH + 100
+    bench.now = 300.0
+    bench.find()
+    assert bench.total("lws_rollout_duration_seconds_sum", kind="Fleet") == 200
+
+
+def test_the_first_start_of_each_group_is_measured_once(bench: Bench) -> None:
+    bench.find()
+    for bench.now, created in ((10.0, ""), (20.0, CREATED), (30.0, ""), (40.0, CREATED)):
+        bench.find(groups={"u-1": created})
+    assert bench.total("lws_group_start_duration_seconds_sum") == 20
+    assert bench.total("lws_group_start_duration_seconds_count") == 1
+    assert bench.value("fleet_last_start") == 20
+    bench.now = 50.0
+    bench.find(groups={"u-2": "2026-01-01T00:00:45Z"})
+    assert bench.value("fleet_last_start") == 5
+
+
+def test_groups_that_were_there_before_are_not_measured(bench: Bench) -> None:
+    bench.now = 9_000.0
+    for created in ("", CREATED):
+        bench.find(groups={"u-1": created})
+    assert bench.total("lws_group_start_duration_seconds_count") == 0
+    assert bench.value("fleet_last_start") is None
+
+
+@pytest.fixture
+def summed() -> Bench:
+    bench = Bench(is_each_shown=False)
+    for key in (ONE, TWO):
+        numbers = {("ready", ""): 3, ("state", "Sunk"): 1, ("crew", key.name): 7, (ROLLING, ""): 1}
+        bench.find(key, numbers=numbers)
+        bench.workloads.count("ns", [Tally("Fleet", key.name, "lost", "Reef")])
+    return bench
+
+
+def test_sums_that_count_never_go_down(summed: Bench) -> None:
+    lost = {"namespace": "", "fleet": "", "reason": "Reef"}
+    summed.workloads.gone(TWO)
+    assert summed.total("fleet_lost_total", **lost) == 2
+    summed.workloads.forget(lambda namespace: True)
+    assert summed.total("fleet_lost_total", **lost) == 2
+    assert summed.total("fleet_ready", namespace="", fleet="") == 0
+
+
+def test_sums_have_as_many_series_whatever_there_is(summed: Bench) -> None:
+    nothing = {"namespace": "", "fleet": ""}
+    assert summed.total("fleet_ready", **nothing) == 6
+    assert summed.total("fleet_crew", **nothing, ship="") == 14
+    assert summed.total("fleet_ships", **nothing, state="Sunk") == 2
+    assert summed.total("fleet_lost_total", **nothing, reason="Reef") == 2
+    assert summed.total("lws_fleet_rollout_in_progress", **nothing) == 2
+    before = summed.names()
+    summed.workloads.forget(lambda namespace: True)
+    assert summed.names() == before and summed.total("fleet_ready", **nothing) == 0
+
+
+def test_what_cannot_be_added_up_is_not_there(summed: Bench) -> None:
+    words = {each.series for each in SERIES if each.word in (ROLLOUT_START, LAST_START)}
+    assert len(words) == 2 and words.isdisjoint(name for name, _ in summed.names())

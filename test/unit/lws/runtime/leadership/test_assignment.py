@@ -1,0 +1,84 @@
+"""Who stands for which shards, from who holds what."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from lws.runtime.leadership.shard_election import Share, share_of
+
+
+def managers(**holds: str) -> dict[str, frozenset[int]]:
+    """a="01": manager a holds shards 0 and 1."""
+    return {who: frozenset(map(int, shards)) for who, shards in holds.items()}
+
+
+def stands(*shards: int) -> Share:
+    return Share(stands=frozenset(shards))
+
+
+def yields(*shards: int) -> Share:
+    return Share(yields=frozenset(shards))
+
+
+@pytest.mark.parametrize(
+    ("shards", "known", "expected"),
+    [
+        pytest.param(4, managers(a=""), {"a": stands(0, 1, 2, 3)}, id="alone"),
+        pytest.param(4, managers(a="0123"), {"a": Share()}, id="alone-with-all"),
+        pytest.param(4, managers(a="", b=""), {"a": stands(0, 1), "b": stands(2, 3)}, id="two-begin"),
+        pytest.param(4, managers(a="0123", b=""), {"a": yields(2, 3), "b": Share()}, id="one-comes"),
+        pytest.param(4, managers(a="01", b=""), {"a": Share(), "b": stands(2, 3)}, id="given-up"),
+        pytest.param(4, managers(b="23"), {"b": stands(0, 1)}, id="the-other-died"),
+        pytest.param(
+            5, managers(a="01", b="234"), {"a": Share(), "b": Share()}, id="what-is-left-over-stays"
+        ),
+        pytest.param(
+            4,
+            managers(a="01", b="23", c=""),
+            {"a": Share(), "b": yields(3), "c": Share()},
+            id="a-third-comes",
+        ),
+        pytest.param(
+            2, managers(a="0", b="1", c=""), {"a": Share(), "b": Share(), "c": Share()}, id="a-spare-one"
+        ),
+        pytest.param(1, managers(a="", b="0"), {"a": Share(), "b": Share()}, id="one-shard"),
+        # Both believe that they hold 1: a moment later one of them has learnt better, and 2 gets its turn.
+        pytest.param(3, managers(a="01", b="1"), {"a": Share(), "b": Share()}, id="disputed"),
+    ],
+)
+def test_shares(shards: int, known: dict[str, frozenset[int]], expected: dict[str, Share]) -> None:
+    assert {who: share_of(shards, known, who) for who in known} == expected
+
+
+def test_whatever_happens_the_work_is_spread_and_moves_no_more_than_it_must() -> None:
+    for seed in range(60):
+        dice = random.Random(seed)
+        shards = dice.randint(1, 16)
+        known: dict[str, frozenset[int]] = {}
+        for _ in range(12):
+            if known and dice.random() < 0.4:
+                del known[dice.choice(sorted(known))]
+            if not known or dice.random() < 0.6:
+                known[f"m{dice.randrange(1000)}"] = frozenset()
+            newcomers = [who for who, holds in known.items() if not holds]
+            moved = settle(shards, known)
+            counts = [len(each) for each in known.values()]
+            assert sum(counts) == shards and max(counts) - min(counts) <= 1
+            assert frozenset().union(*known.values()) == frozenset(range(shards))
+            # Nobody gives up more than those get who had nothing.
+            assert moved <= sum(len(known[who]) for who in newcomers)
+
+
+def settle(shards: int, known: dict[str, frozenset[int]]) -> int:
+    """Let everybody act on its share until there is nothing to do; returns how many were given up."""
+    given_up = 0
+    for _ in range(4):
+        shares = {who: share_of(shards, known, who) for who in known}
+        if all(share == Share() for share in shares.values()):
+            return given_up
+        given_up += sum(len(share.yields) for share in shares.values())
+        for who, share in shares.items():
+            known[who] = (known[who] - share.yields) | share.stands
+    raise AssertionError(f"no end: {known}")

@@ -1,0 +1,845 @@
+"""One Lease, candidates with clocks of their own, and an API server that is slow, away or in dispute.
+
+Most candidates share a fake clock; those that may be stopped (SIGSTOP) have an event loop each, and a world
+that moves them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lws.runtime.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Unreachable
+from lws.runtime.leadership.lease import Candidate, Lease, LeaseTimes
+from lws.runtime.rollback import Rollback
+from test.unit.fake_time import in_fake_time, now
+from test.unit.seeds import for_each_seed
+
+MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+TIMES = LeaseTimes(duration=15.0, renew_deadline=10.0, retry_period=2.0)
+
+
+class _Server:
+    """Holds one Lease, with optimistic concurrency."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 100
+
+    def get(self) -> dict[str, Any]:
+        if self.lease is None:
+            raise NotFound(404, "NotFound", "no such lease")
+        return _copied(self.lease)
+
+    def create(self, lease: dict[str, Any]) -> None:
+        if self.lease is not None:
+            raise AlreadyExists(409, "AlreadyExists", "somebody was faster")
+        self._store(lease)
+
+    def replace(self, lease: dict[str, Any]) -> None:
+        if self.lease is None or lease["metadata"].get("resourceVersion") != str(self.version):
+            raise Conflict(409, "Conflict", "somebody was faster")
+        self._store(lease)
+
+    def edit(self, **spec: Any) -> None:
+        """Somebody else writes these fields."""
+        self._store({**self.get(), "spec": {**self.spec, **spec}})
+
+    def _store(self, lease: dict[str, Any]) -> None:
+        self.version += 1
+        self.lease = _copied(lease)
+        self.lease["metadata"]["resourceVersion"] = str(self.version)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        assert self.lease is not None
+        spec: dict[str, Any] = self.lease["spec"]
+        return spec
+
+
+def _copied(lease: dict[str, Any]) -> dict[str, Any]:
+    return {**lease, "metadata": {**lease["metadata"]}, "spec": {**lease["spec"]}}
+
+
+class _Line:
+    """One candidate's way to the server.
+
+    delay: draws the seconds that one way takes. trouble: what becomes of requests, if anything.
+    """
+
+    def __init__(self, server: _Server) -> None:
+        self.server = server
+        self.delay: Callable[[], float] = lambda: 0.0
+        self.trouble: ClusterError | None = None
+        self.requests = 0
+
+    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        assert (kind, namespace, name) == ("Lease", "lws-system", "b8b2488c.x-k8s.io")
+        await self._travel()
+        lease = self.server.get()
+        await self._travel()
+        return lease
+
+    async def create(self, lease: dict[str, Any]) -> dict[str, Any]:
+        await self._travel()
+        self.server.create(lease)
+        stored = self.server.get()
+        await self._travel()
+        return stored
+
+    async def replace(self, lease: dict[str, Any]) -> dict[str, Any]:
+        await self._travel()
+        self.server.replace(lease)
+        stored = self.server.get()
+        await self._travel()
+        return stored
+
+    async def _travel(self) -> None:
+        self.requests += 1
+        await asyncio.sleep(self.delay())
+        if self.trouble is not None:
+            raise self.trouble
+
+
+class _Candidate:
+    """A Lease on its line, and what it told the manager."""
+
+    def __init__(
+        self,
+        server: _Server,
+        identity: str,
+        clock: Callable[[], float] = now,
+        times: LeaseTimes = TIMES,
+    ) -> None:
+        self.line = _Line(server)
+        cluster: Any = self.line
+        self.rollback = Rollback()
+        who = Candidate("lws-system", "b8b2488c.x-k8s.io", identity, times, clock, self.rollback)
+        self.lease = Lease(cluster, who)
+        self.told: list[str] = []
+        self.task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self.task = asyncio.get_running_loop().create_task(
+            self.lease.run(lambda: self.told.append("gain"), lambda: self.told.append("loss"))
+        )
+
+    async def stop(self) -> None:
+        assert self.task is not None and not self.task.done()
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+        assert self.task.cancelled()
+
+
+@in_fake_time
+async def test_gain_of_a_lease_that_is_not_there() -> None:
+    one = _Candidate(_Server(), "one")
+    assert not one.lease.is_held()
+    one.start()
+    await asyncio.sleep(0.1)
+    assert one.lease.is_held() and one.told == ["gain"]
+    lease = one.line.server.lease
+    assert lease is not None
+    assert lease["apiVersion"] == "coordination.k8s.io/v1" and lease["kind"] == "Lease"
+    assert lease["metadata"]["name"] == "b8b2488c.x-k8s.io" and lease["metadata"]["namespace"] == "lws-system"
+    spec = lease["spec"]
+    assert (
+        spec["holderIdentity"] == "one"
+        and spec["leaseDurationSeconds"] == 15
+        and spec["leaseTransitions"] == 0
+    )
+    assert MICRO_TIME.fullmatch(spec["acquireTime"]) and spec["acquireTime"] == spec["renewTime"]
+    await one.stop()
+
+
+@in_fake_time
+async def test_renewals() -> None:
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    one.line.server.edit(renewTime="before", acquireTime="before")
+    version = one.line.server.version
+    await asyncio.sleep(60.0)
+    assert one.lease.is_held() and one.told == ["gain"]
+    spec = one.line.server.spec
+    assert spec["acquireTime"] == "before" != spec["renewTime"] and spec["leaseTransitions"] == 0
+    assert one.line.server.version - version == 30, "once per retry period"
+    await one.stop()
+
+
+@in_fake_time
+async def test_a_renewal_is_one_request() -> None:
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    before, version = one.line.requests, one.line.server.version
+    await asyncio.sleep(20.0)
+    # Every request travels twice.
+    assert one.line.requests - before == 2 * (one.line.server.version - version) == 20
+    await one.stop()
+
+
+@pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0])
+@in_fake_time
+async def test_slow_answers_do_not_cost_the_lease(seconds: float) -> None:
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    one.line.delay = lambda: seconds / 2
+    for _ in range(1200):
+        await asyncio.sleep(0.1)
+        assert one.lease.is_held()
+    assert one.told == ["gain"]
+    await one.stop()
+
+
+@in_fake_time
+async def test_slow_answers_keep_nobody_from_taking_and_releasing_it() -> None:
+    """A read and a write together may take longer than an answer is waited for."""
+    one = _Candidate(_Server(), "one")
+    one.line.server.create({"metadata": {"name": "b"}, "spec": {}})
+    one.line.delay = lambda: 2.0
+    one.start()
+    await asyncio.sleep(8.5)
+    assert one.lease.is_held() and one.told == ["gain"]
+    await asyncio.sleep(3.0)
+    await one.stop()
+    await one.lease.release()
+    await asyncio.sleep(5.0)
+    assert one.line.server.spec["holderIdentity"] == ""
+
+
+@in_fake_time
+async def test_fields_of_others_stay() -> None:
+    server = _Server()
+    server.create({"metadata": {"labels": {"a": "b"}}, "spec": {"strategy": "OldestEmulationVersion"}})
+    one = _Candidate(server, "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    assert server.spec["strategy"] == "OldestEmulationVersion" and server.spec["holderIdentity"] == "one"
+    assert server.get()["metadata"]["labels"] == {"a": "b"}
+    await one.stop()
+
+
+@pytest.mark.parametrize(
+    ("duration", "seconds"),
+    [(15.0, 15), (1.0, 1), (1.4, 2), (0.3, 1), (15.2, 16)],
+    ids=lambda value: str(value),
+)
+@in_fake_time
+async def test_others_are_never_told_to_wait_for_less_than_the_duration(
+    duration: float, seconds: int
+) -> None:
+    times = LeaseTimes(duration=duration, renew_deadline=duration * 0.9, retry_period=0.1)
+    one = _Candidate(_Server(), "one", times=times)
+    one.start()
+    await asyncio.sleep(0.05)
+    assert one.line.server.spec["leaseDurationSeconds"] == seconds
+    await one.stop()
+
+
+def _held_by_another(duration: int | None = 15) -> _Server:
+    server = _Server()
+    spec = {"holderIdentity": "other", "renewTime": "2001-01-01T00:00:00.000000Z", "leaseTransitions": 3}
+    server.create(
+        {"metadata": {"name": "b"}, "spec": spec | ({"leaseDurationSeconds": duration} if duration else {})}
+    )
+    return server
+
+
+@pytest.mark.parametrize(("duration", "expires"), [(15, 15.0), (40, 40.0), (None, 15.0)])
+@in_fake_time
+async def test_a_silent_holder_expires_by_our_own_clock(duration: int | None, expires: float) -> None:
+    """Its last renewal is decades ago by the wall clock: that says nothing, clocks differ."""
+    server = _held_by_another(duration)
+    one = _Candidate(server, "one")
+    one.start()
+    await asyncio.sleep(expires)
+    assert not one.lease.is_held() and one.told == []
+    await asyncio.sleep(3.0)
+    assert one.lease.is_held() and one.told == ["gain"]
+    assert server.spec["leaseTransitions"] == 4 and server.spec["holderIdentity"] == "one"
+    await one.stop()
+
+
+@pytest.mark.parametrize("field", ["renewTime", "leaseTransitions", "holderIdentity"])
+@in_fake_time
+async def test_a_holder_that_shows_life_is_waited_for(field: str) -> None:
+    server = _held_by_another()
+    one = _Candidate(server, "one")
+    one.start()
+    for beat in range(10):
+        await asyncio.sleep(10.0)
+        server.spec[field] = beat + 10 if field == "leaseTransitions" else f"beat {beat}"
+    assert not one.lease.is_held() and one.told == []
+    await one.stop()
+
+
+@in_fake_time
+async def test_patience_begins_when_a_slow_answer_came_not_when_it_was_asked_for() -> None:
+    server, times = _Server(), LeaseTimes(duration=15.0, renew_deadline=14.0, retry_period=2.0)
+    one, two = _Candidate(server, "one", times=times), _Candidate(server, "two", times=times)
+    one.start()
+    await asyncio.sleep(0.1)
+    delays = iter([6.0])
+    two.line.delay = lambda: next(delays, 0.0)
+    two.start()
+    await asyncio.sleep(6.4)
+    one.line.trouble = Unreachable("connection refused")
+    for _ in range(200):
+        await asyncio.sleep(0.1)
+        assert not (one.lease.is_held() and two.lease.is_held())
+    assert two.lease.is_held()
+    await one.stop()
+    await two.stop()
+
+
+@pytest.mark.parametrize("holder", ["", None], ids=["empty", "none"])
+@in_fake_time
+async def test_a_released_lease_is_taken_at_once(holder: str | None) -> None:
+    server = _held_by_another()
+    server.spec["holderIdentity"] = holder
+    one = _Candidate(server, "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    assert one.lease.is_held()
+    await one.stop()
+
+
+@in_fake_time
+async def test_our_own_lease_of_before_the_answer_was_lost_is_renewed() -> None:
+    server = _held_by_another()
+    server.spec["holderIdentity"] = "one"
+    one = _Candidate(server, "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    assert one.lease.is_held() and server.spec["leaseTransitions"] == 3
+    await one.stop()
+
+
+@in_fake_time
+async def test_held_until_exactly_the_renew_deadline_even_if_nothing_runs() -> None:
+    """A stuck event loop: nobody but the clock is asked."""
+    seconds = 100.0
+    one = _Candidate(_Server(), "one", clock=lambda: seconds)
+    one.start()
+    await asyncio.sleep(0.1)
+    await one.stop()
+    seconds = 109.999
+    assert one.lease.is_held()
+    seconds = 110.0
+    assert not one.lease.is_held()
+
+
+@in_fake_time
+async def test_a_renewal_counts_from_before_it_was_sent() -> None:
+    one = _Candidate(_Server(), "one")
+    one.line.delay = lambda: 1.0
+    began = now()
+    one.start()
+    await asyncio.sleep(4.5)
+    await one.stop()
+    assert one.lease.is_held()
+    # To read it took the first second.
+    await asyncio.sleep(began + 10.999 - now())
+    assert one.lease.is_held()
+    await asyncio.sleep(0.002)
+    assert not one.lease.is_held()
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(Unreachable("connection refused"), id="unreachable"),
+        pytest.param(ApiError(500, "InternalError", "a bad day"), id="500"),
+        pytest.param(Conflict(409, "Conflict", "somebody was faster"), id="conflict"),
+    ],
+)
+@in_fake_time
+async def test_short_trouble_costs_nothing(trouble: ClusterError) -> None:
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(1.0)
+    one.line.trouble = trouble
+    await asyncio.sleep(6.0)
+    one.line.trouble = None
+    await asyncio.sleep(30.0)
+    assert one.lease.is_held() and one.told == ["gain"]
+    await one.stop()
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["refused", "no-answer"])
+@in_fake_time
+async def test_long_trouble_costs_the_lease_and_the_candidate_stands_again(hangs: bool) -> None:
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(1.0)
+    if hangs:
+        one.line.delay = lambda: 1000.0
+    else:
+        one.line.trouble = Unreachable("connection refused")
+    await asyncio.sleep(10.0)
+    assert not one.lease.is_held()
+    await asyncio.sleep(10.0)
+    assert one.told == ["gain", "loss"]
+    one.line.trouble, one.line.delay = None, lambda: 0.0
+    await asyncio.sleep(8.0)
+    assert one.lease.is_held() and one.told == ["gain", "loss", "gain"]
+    await one.stop()
+
+
+@in_fake_time
+async def test_one_answer_that_never_comes_does_not_cost_the_lease() -> None:
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(1.0)
+    delays = iter([1000.0])
+    one.line.delay = lambda: next(delays, 0.0)
+    for _ in range(300):
+        await asyncio.sleep(0.1)
+        assert one.lease.is_held()
+    assert one.told == ["gain"]
+    await one.stop()
+
+
+@in_fake_time
+async def test_a_lapse_that_ends_before_anybody_looked_is_told_as_loss_and_gain() -> None:
+    """Meanwhile writes were refused: the manager must look at everything again."""
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    one.line.trouble = Unreachable("connection refused")
+    await asyncio.sleep(8.5)
+    assert one.lease.is_held()
+    # The next try begins before anybody has seen the deadline pass, and succeeds after it.
+    one.line.trouble, one.line.delay = None, lambda: 1.0
+    await asyncio.sleep(2.0)
+    assert not one.lease.is_held() and one.told == ["gain"]
+    await asyncio.sleep(5.0)
+    assert one.lease.is_held() and one.told == ["gain", "loss", "gain"]
+    await one.stop()
+
+
+@in_fake_time
+async def test_somebody_else_took_it() -> None:
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(1.0)
+    one.line.server.edit(holderIdentity="other")
+    await asyncio.sleep(2.0)
+    assert not one.lease.is_held(), "not only after the deadline"
+    assert one.told == ["gain", "loss"]
+    await one.stop()
+
+
+@in_fake_time
+async def test_somebody_else_was_faster() -> None:
+    server = _held_by_another()
+    server.spec["holderIdentity"] = ""
+    one, two = _Candidate(server, "one"), _Candidate(server, "two")
+    one.line.delay = two.line.delay = lambda: 0.2
+    one.start()
+    two.start()
+    for _ in range(200):
+        await asyncio.sleep(0.1)
+        assert not (one.lease.is_held() and two.lease.is_held())
+    assert sorted([one.told, two.told]) == [[], ["gain"]]
+    await one.stop()
+    await two.stop()
+
+
+@in_fake_time
+async def test_release() -> None:
+    server = _Server()
+    one, two = _Candidate(server, "one"), _Candidate(server, "two")
+    one.start()
+    await asyncio.sleep(0.1)
+    two.start()
+    await asyncio.sleep(5.0)
+    await one.stop()
+    await one.lease.release()
+    assert not one.lease.is_held()
+    assert server.spec["holderIdentity"] == "" and server.spec["leaseDurationSeconds"] == 1
+    await asyncio.sleep(3.0)
+    assert two.lease.is_held(), "nobody has to wait for the expiry of a released lease"
+    assert server.spec["leaseTransitions"] == 1 and server.spec["leaseDurationSeconds"] == 15
+    await two.stop()
+
+
+@in_fake_time
+async def test_only_a_holder_releases() -> None:
+    one = _Candidate(_Server(), "one")
+    await one.lease.release()
+    assert one.line.requests == 0
+
+
+@in_fake_time
+async def test_a_lease_that_somebody_else_has_by_now_is_not_released() -> None:
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    await one.stop()
+    one.line.server.edit(holderIdentity="other")
+    await one.lease.release()
+    assert one.line.server.spec["holderIdentity"] == "other" and not one.lease.is_held()
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["refused", "no-answer"])
+@in_fake_time
+async def test_a_release_that_fails_holds_nobody_up(hangs: bool, caplog: pytest.LogCaptureFixture) -> None:
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    await one.stop()
+    one.line.trouble = Unreachable("connection refused")
+    if hangs:
+        one.line.delay = lambda: 1000.0
+    began = now()
+    await one.lease.release()
+    assert now() - began <= 5.0 and not one.lease.is_held()
+    assert "not released" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("is_new", "arrives"),
+    [
+        pytest.param(True, 0.1, id="made before the release reads"),
+        pytest.param(False, 0.1, id="written before the release reads"),
+        pytest.param(False, 0.35, id="written after the release has read"),
+    ],
+)
+@in_fake_time
+async def test_a_take_that_is_cancelled_half_way_is_released(is_new: bool, arrives: float) -> None:
+    """Its write is stored all the same, and others must not wait for who has gone."""
+    server = _Server()
+    if not is_new:
+        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 3}
+        server.create({"metadata": {"name": "b"}, "spec": spec})
+    one = _Candidate(server, "one")
+    write = one.line.server.create if is_new else one.line.server.replace
+
+    def arrive(lease: dict[str, Any]) -> None:
+        with contextlib.suppress(Conflict):
+            write(lease)
+
+    async def carried_all_the_same(lease: dict[str, Any]) -> dict[str, Any]:
+        asyncio.get_running_loop().call_later(arrives, arrive, lease)
+        return await asyncio.Future()
+
+    one.line.create = one.line.replace = carried_all_the_same  # type: ignore[method-assign]
+    one.start()
+    await asyncio.sleep(0.05)
+    await one.stop()
+    del one.line.create, one.line.replace
+    one.line.delay = lambda: 0.1
+    await one.lease.release()
+    await asyncio.sleep(1.0)
+    assert server.spec["holderIdentity"] == "" and server.spec["leaseDurationSeconds"] == 1
+
+
+@in_fake_time
+async def test_a_release_that_is_cancelled_half_way_is_done_by_the_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    await one.stop()
+    one.line.delay = lambda: 1.0
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(one.lease.release(), 0.5)
+    assert not one.lease.is_held() and "released" not in caplog.text
+    await one.lease.release()
+    assert one.line.server.spec["holderIdentity"] == "" and "released" in caplog.text
+
+
+def _deleted(server: _Server) -> None:
+    server.lease = None
+
+
+def _emptied(server: _Server) -> None:
+    server.edit(holderIdentity="")
+
+
+@pytest.mark.parametrize("gone", [_deleted, _emptied], ids=["deleted", "its holder edited away"])
+@pytest.mark.parametrize("cut", [False, True], ids=["holder is well", "holder is cut off"])
+@in_fake_time
+async def test_never_two_where_somebody_takes_the_lease_away(
+    gone: Callable[[_Server], None], cut: bool
+) -> None:
+    server = _Server()
+    one, two = _Candidate(server, "one"), _Candidate(server, "two")
+    one.start()
+    await asyncio.sleep(0.1)
+    two.start()
+    for instant in (0.3, 0.8, 1.1, 1.6, 1.9):
+        await asyncio.sleep(10.0 + instant)
+        holder, other = (one, two) if one.lease.is_held() else (two, one)
+        if cut:
+            holder.line.trouble = Unreachable("connection refused")
+        gone(server)
+        began = now()
+        while now() - began < 25.0:
+            await asyncio.sleep(0.05)
+            assert not (one.lease.is_held() and two.lease.is_held())
+            assert not other.lease.is_held() or now() - began > TIMES.renew_deadline
+        assert other.lease.is_held() is cut and holder.lease.is_held() is not cut
+        holder.line.trouble = None
+    await one.stop()
+    await two.stop()
+
+
+@in_fake_time
+async def test_a_lease_that_was_not_looked_at_for_long_is_no_older_for_that() -> None:
+    """A manager of shards looks at those of others at its start, and then no more."""
+    server = _Server()
+    one, two = _Candidate(server, "one"), _Candidate(server, "two")
+    one.start()
+    await asyncio.sleep(0.1)
+    await two.lease.look()
+    await asyncio.sleep(3600.0)
+    _deleted(server)
+    await two.lease.attempt()
+    assert one.lease.is_held() and not two.lease.is_held()
+    await one.stop()
+    began = now()
+    while not two.lease.is_held():
+        await asyncio.sleep(TIMES.retry_period)
+        await two.lease.attempt()
+    assert TIMES.duration < now() - began < TIMES.duration + 2 * TIMES.retry_period
+    # One that was seen to be gone may have been there since.
+    _deleted(server)
+    await one.lease.attempt()
+    await asyncio.sleep(3600.0)
+    await one.lease.attempt()
+    assert not one.lease.is_held()
+
+
+def test_a_machine_that_was_suspended_holds_nothing_when_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The monotonic clock of Linux stands still meanwhile, and others do not."""
+    suspended = 0.0
+
+    def clock_gettime(clock: int) -> float:
+        return clocks[clock]()
+
+    clocks = {time.CLOCK_MONOTONIC: lambda: 7.0, time.CLOCK_BOOTTIME: lambda: 7.0 + suspended}
+    monkeypatch.setattr(time, "clock_gettime", clock_gettime)
+    one = _Candidate(_Server(), "one", clock=Candidate("ns", "name", "one", TIMES).clock)
+    asyncio.run(one.lease.attempt())
+    assert one.lease.is_held()
+    suspended = 60.0
+    assert not one.lease.is_held()
+
+
+@in_fake_time
+async def test_a_write_has_to_end_before_anybody_else_may_act() -> None:
+    one = _Candidate(_Server(), "one")
+    assert one.lease.time_left == 0.0
+    one.start()
+    await asyncio.sleep(0.1)
+    await one.stop()
+    renewed_at = now() - 0.1
+    while one.lease.is_held():
+        assert now() + one.lease.time_left == pytest.approx(renewed_at + 14.0)
+        await asyncio.sleep(0.5)
+    assert one.lease.time_left == 0.0
+
+
+@in_fake_time
+async def test_what_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    one.line.trouble = Unreachable("connection refused")
+    await asyncio.sleep(15.0)
+    await one.stop()
+    assert "lease b8b2488c.x-k8s.io: held by this manager (one)" in caplog.messages
+    assert "lease b8b2488c.x-k8s.io: connection refused" in caplog.messages
+    assert "lease b8b2488c.x-k8s.io: lost, this manager stops acting and stands again" in caplog.messages
+
+
+class _Process(_Candidate):
+    """A candidate with an event loop and a clock of its own, that can be stopped (SIGSTOP) anywhere."""
+
+    def __init__(self, world: _World, identity: str, offset: float) -> None:
+        self.world = world
+        self.is_stopped = False
+        self.loop = _ProcessLoop(lambda: world.now + offset)
+        super().__init__(world.server, identity, self.loop.time, world.times)
+        self.loop.call_soon(self.start)
+
+    def run(self) -> None:
+        """All that is due."""
+        while not self.is_stopped and self.loop.due_at() <= self.loop.time() + 1e-9:
+            self.loop.call_soon(self.loop.stop)
+            self.loop.run_forever()
+
+    def end(self) -> None:
+        self.loop.run_until_complete(self.stop())
+        self.loop.close()
+
+
+class _ProcessLoop(asyncio.SelectorEventLoop):
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self.time = clock  # type: ignore[method-assign]
+
+    def due_at(self) -> float:
+        """When something has to run; infinity if nothing ever."""
+        if self._ready:  # type: ignore[attr-defined]
+            return float("-inf")
+        timers = [timer for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+        return min((timer.when() for timer in timers), default=float("inf"))
+
+
+class _World:
+    """Time, one server and some processes."""
+
+    def __init__(self, times: LeaseTimes, draw: random.Random) -> None:
+        self.now = 0.0
+        self.times = times
+        self.draw = draw
+        self.server = _Server()
+        self.processes = [
+            _Process(self, name, offset) for name, offset in (("a", 5000.0), ("b", 10.0), ("c", 0.5))
+        ]
+
+    def run(self, seconds: float) -> None:
+        """Let time pass, from one event of any process to the next."""
+        until = self.now + seconds
+        while True:
+            for process in self.processes:
+                process.run()
+            holders = [process.lease.identity for process in self.processes if process.lease.is_held()]
+            assert len(holders) <= 1, f"{holders} hold the lease at {self.now}"
+            due = [
+                self.now + process.loop.due_at() - process.loop.time()
+                for process in self.processes
+                if not process.is_stopped
+            ]
+            following = min(due, default=until)
+            if not due or following > until:
+                self.now = until
+                return
+            self.now = max(following, self.now)
+
+    def disturb(self) -> None:
+        """Something happens to somebody."""
+        process = self.draw.choice(self.processes)
+        troubles = ["stop", "go", "go", "cut", "slow", "hang", "fine", "fine", "delete", "empty"]
+        match self.draw.choice(troubles):
+            # Who has never seen a holder can wait for none.
+            case "delete" if self.now > 2 * self.times.duration:
+                self.server.lease = None
+            case "empty" if self.now > 2 * self.times.duration and self.server.lease is not None:
+                self.server.edit(holderIdentity="")
+            case "stop":
+                process.is_stopped = True
+            case "go":
+                process.is_stopped = False
+            case "cut":
+                process.line.trouble = Unreachable("connection refused")
+            case "slow":
+                process.line.delay = lambda: self.draw.uniform(0.0, 0.3) * self.times.renew_deadline
+            case "hang":
+                process.line.delay = lambda: self.draw.choice([0.0, 0.0, 1000.0])
+            case "fine":
+                process.line.trouble, process.line.delay = None, lambda: self.draw.uniform(0.0, 0.1)
+
+    def calm_down(self) -> None:
+        for process in self.processes:
+            process.is_stopped, process.line.trouble = False, None
+            process.line.delay = lambda: 0.01
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pytest.param(TIMES, id="defaults"),
+        pytest.param(LeaseTimes(15.0, 14.0, 2.0), id="late-deadline"),
+        pytest.param(LeaseTimes(1.4, 1.3, 0.3), id="fractions"),
+    ],
+)
+@for_each_seed(5)
+def test_never_two(times: LeaseTimes, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(seed)
+    monkeypatch.setattr("lws.runtime.leadership.lease.random", draw)
+    world = _World(times, draw)
+    try:
+        for _ in range(40):
+            world.disturb()
+            world.run(draw.uniform(0.0, times.duration))
+        world.calm_down()
+        world.run(3 * times.duration)
+        [holder] = [process for process in world.processes if process.lease.is_held()]
+        assert holder.lease.identity == world.server.spec["holderIdentity"]
+        for process in world.processes:
+            # Gains and losses alternate, and end with what is.
+            expected = ["gain", "loss"] * len(process.told)
+            assert process.told == expected[: len(process.told)]
+            assert len(process.told) % 2 == (process is holder)
+        assert sum(process.told.count("gain") for process in world.processes) > 1, "nothing happened"
+    finally:
+        for process in world.processes:
+            process.end()
+
+
+def test_a_stopped_leader_does_not_act_when_it_goes_on() -> None:
+    """SIGSTOP for a minute, then SIGCONT: nothing of the old leader runs before its clock is asked."""
+    world = _World(TIMES, random.Random(0))
+    try:
+        world.run(1.0)
+        [former] = [process for process in world.processes if process.lease.is_held()]
+        former.is_stopped = True
+        world.run(60.0)
+        [acting] = [process for process in world.processes if process.lease.is_held()]
+        assert acting is not former and former.told == ["gain"]
+        former.is_stopped = False
+        assert not former.lease.is_held()
+        world.run(5.0)
+        assert former.told == ["gain", "loss"] and acting.lease.is_held()
+    finally:
+        for process in world.processes:
+            process.end()
+
+
+@pytest.mark.parametrize("bump", [0, 1000], ids=["restored", "restored, and others have written much since"])
+@in_fake_time
+async def test_a_lease_that_is_older_than_before_is_a_restored_etcd(bump: int) -> None:
+    server = _Server()
+    one, two = _Candidate(server, "one"), _Candidate(server, "two")
+    one.start()
+    await asyncio.sleep(1.0)
+    two.start()
+    await asyncio.sleep(10.0)
+    backup, version = server.get(), server.version
+    await asyncio.sleep(60.0)
+    assert not one.rollback.is_noticed and not two.rollback.is_noticed
+    server.lease, server.version = backup, version + bump
+    await asyncio.sleep(3.0)
+    assert one.rollback.is_noticed
+    assert server.spec == backup["spec"], "nobody has written it"
+    await one.stop()
+    await two.stop()
+
+
+@in_fake_time
+async def test_a_lease_that_was_not_there_yet_is_a_restored_etcd() -> None:
+    server = _Server()
+    one = _Candidate(server, "one")
+    one.start()
+    await asyncio.sleep(60.0)
+    server.lease, server.version = None, 100
+    await asyncio.sleep(3.0)
+    assert one.rollback.is_noticed
+    await one.stop()

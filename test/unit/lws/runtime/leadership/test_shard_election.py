@@ -1,0 +1,381 @@
+"""Managers that share the work: who acts where, and never two in one namespace, whatever fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from lws.runtime.errors import Unreachable
+from lws.runtime.leadership.election import Election, LeaseElection, Scope
+from lws.runtime.leadership.lease import Candidate, Lease, LeaseTimes
+from lws.runtime.leadership.shard_election import ShardElection, lease_names, shard_of
+from test.unit.fake_time import in_fake_time, now
+from test.unit.lease_server import LeaseClient, LeaseServer
+
+TIMES = LeaseTimes(duration=15.0, renew_deadline=10.0, retry_period=2.0)
+NAME = "b8b2488c.x-k8s.io"
+SHARDS = 4
+# One namespace of each shard.
+PLACES = [
+    next(ns for n in range(99) if shard_of(ns := f"ns-{n}", SHARDS) == shard) for shard in range(SHARDS)
+]
+
+
+class Process:
+    """A manager: 0 shards means one that does not share."""
+
+    def __init__(self, server: LeaseServer, who: str, shards: int = SHARDS) -> None:
+        self.who = who
+        self.client = LeaseClient(server)
+        self.busy: set[str] = set()
+        self.told: list[str] = []
+        self.leading: dict[str, bool] = {}
+        cluster: Any = self.client
+        self.election: Election
+        candidate = Candidate("lws-system", NAME, who, TIMES, now)
+        if shards:
+            self.election = ShardElection(cluster, candidate, shards, self._lead, self._is_idle)
+        else:
+            self.election = LeaseElection(Lease(cluster, candidate), self._lead)
+        self.task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self.task = asyncio.get_running_loop().create_task(
+            self.election.run(lambda scope: self._tell("+", scope), lambda scope: self._tell("-", scope))
+        )
+
+    async def freeze(self) -> None:
+        """It does nothing any more (SIGKILL; or, until it starts again, SIGSTOP)."""
+        assert self.task is not None and not self.task.done()
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    async def end(self) -> None:
+        """SIGTERM."""
+        await self.freeze()
+        await self.election.release()
+
+    @property
+    def writes(self) -> set[str]:
+        return {place for place in PLACES if self.election.may_write(place)}
+
+    @property
+    def acts(self) -> set[str]:
+        return {place for place in PLACES if self.election.acts_on(place)}
+
+    def _lead(self, lease: str, leads: bool) -> None:
+        self.leading[lease] = leads
+
+    def _tell(self, sign: str, scope: Scope) -> None:
+        self.told += [f"{sign}{PLACES.index(place)}" for place in PLACES if scope(place)]
+
+    def _is_idle(self, scope: Scope) -> bool:
+        return not any(map(scope, self.busy))
+
+
+@contextlib.asynccontextmanager
+async def running(*processes: Process) -> AsyncIterator[None]:
+    for each in processes:
+        each.start()
+    try:
+        yield
+    finally:
+        for each in processes:
+            if each.task is not None and not each.task.done():
+                await each.freeze()
+
+
+def counts(*processes: Process) -> list[int]:
+    """How many shards each acts on, sorted."""
+    return sorted(len(each.acts) for each in processes)
+
+
+async def until_shared(processes: Sequence[Process], seconds: float) -> None:
+    """Until every namespace has one that acts there, and all do as much as each other."""
+    deadline = now() + seconds
+    while True:
+        found = counts(*processes)
+        if sum(found) == SHARDS and found[-1] - found[0] <= 1:
+            return
+        assert now() < deadline, {each.who: each.acts for each in processes}
+        await asyncio.sleep(0.5)
+
+
+@in_fake_time
+async def test_who_is_alone_takes_all_at_once() -> None:
+    one = Process(LeaseServer(), "one")
+    assert one.leading == dict.fromkeys(lease_names(NAME, SHARDS), False)
+    async with running(one):
+        await asyncio.sleep(0.1)
+        assert one.writes == one.acts == set(PLACES)
+        assert one.told == ["+0", "+1", "+2", "+3"]
+        assert one.leading == dict.fromkeys(lease_names(NAME, SHARDS), True)
+
+
+@in_fake_time
+async def test_two_share_and_each_is_told_of_what_it_gives_up() -> None:
+    server = LeaseServer()
+    one, two = Process(server, "one"), Process(server, "two")
+    async with running(one):
+        await asyncio.sleep(0.1)
+        async with running(two):
+            await until_shared([one, two], 10)
+            assert counts(one, two) == [2, 2] and not one.writes & two.writes
+            assert one.told == ["+0", "+1", "+2", "+3", "-2", "-3"]
+            assert sorted(one.leading.values()) == [False, False, True, True]
+            # Nothing moves any more, and it costs little.
+            one.client.requests = two.client.requests = 0
+            told = [*one.told, *two.told]
+            await asyncio.sleep(100.0)
+            assert [*one.told, *two.told] == told
+            assert one.client.requests <= 4 * 51 and two.client.requests <= 4 * 51
+
+
+@in_fake_time
+async def test_what_is_given_up_waits_for_passes_that_run() -> None:
+    server = LeaseServer()
+    one, two = Process(server, "one"), Process(server, "two")
+    one.busy = {PLACES[3]}
+    async with running(one):
+        await asyncio.sleep(0.1)
+        async with running(two):
+            await asyncio.sleep(30.0)
+            # No new pass begins there, and the one that runs may still write.
+            assert one.acts == {PLACES[0], PLACES[1]}
+            assert one.writes == {PLACES[0], PLACES[1], PLACES[3]} and two.writes == {PLACES[2]}
+            one.busy.clear()
+            await until_shared([one, two], 10)
+            assert two.writes == {PLACES[2], PLACES[3]}
+
+
+@in_fake_time
+async def test_who_is_killed_is_followed_after_the_lease_has_run_out() -> None:
+    server = LeaseServer()
+    one, two = Process(server, "one"), Process(server, "two")
+    async with running(one, two):
+        await until_shared([one, two], 20)
+        kept, lost = set(two.acts), set(one.acts)
+        await one.freeze()
+        died = now()
+        await asyncio.sleep(14.0)
+        assert two.acts == kept and not any(server.holder(each) == "" for each in lease_names(NAME, SHARDS))
+        await until_shared([two], 15)
+        assert two.writes == kept | lost and now() - died < TIMES.duration + 5 * TIMES.retry_period
+        assert not any(each.startswith("-") for each in two.told[-len(lost) :])
+
+
+@in_fake_time
+async def test_who_ends_is_followed_at_once() -> None:
+    server = LeaseServer()
+    one, two = Process(server, "one"), Process(server, "two")
+    async with running(one, two):
+        await until_shared([one, two], 20)
+        await one.end()
+        assert not one.writes
+        ended = now()
+        await until_shared([two], 10)
+        assert now() - ended < 3 * TIMES.retry_period
+
+
+@in_fake_time
+async def test_who_thaws_finds_its_shards_with_others_and_gets_a_share_again() -> None:
+    server = LeaseServer()
+    one, two = Process(server, "one"), Process(server, "two")
+    async with running(one, two):
+        await until_shared([one, two], 20)
+        await one.freeze()
+        await until_shared([two], 40)
+        assert not one.writes
+        one.start()
+        await until_shared([one, two], 20)
+        assert one.writes and two.writes and not one.writes & two.writes
+        # It has noticed that it lost them, and that they came back.
+        assert {each[1] for each in one.told if each[0] == "-"}
+
+
+@in_fake_time
+async def test_who_cannot_reach_the_server_stops_before_another_begins() -> None:
+    server = LeaseServer()
+    one, two = Process(server, "one"), Process(server, "two")
+    async with running(one, two):
+        await until_shared([one, two], 20)
+        one.client.trouble = Unreachable("cut off")
+        for _ in range(400):
+            await asyncio.sleep(0.1)
+            assert not one.writes & two.writes
+        assert not one.writes and not one.acts and len(two.acts) == SHARDS
+
+
+@in_fake_time
+async def test_who_is_missing_at_the_roll_call_stops_whatever_else_it_holds() -> None:
+    server = LeaseServer()
+    one, sole = Process(server, "one"), Process(server, "sole", shards=0)
+    async with running(one):
+        await asyncio.sleep(0.1)
+        async with running(sole):
+            one.client.trouble, one.client.troubled = Unreachable("cut off"), NAME
+            while not sole.writes:
+                await asyncio.sleep(0.1)
+                assert not (one.writes and sole.writes)
+            assert not one.writes and not one.acts
+            # What it holds is left to run out.
+            await asyncio.sleep(30.0)
+            assert sole.writes == set(PLACES) and not one.writes
+
+
+@in_fake_time
+async def test_a_new_number_of_shards_waits_for_the_last_of_the_old() -> None:
+    server = LeaseServer()
+    old = [Process(server, "old-1"), Process(server, "old-2")]
+    new = [Process(server, "new-1", shards=8), Process(server, "new-2", shards=8)]
+    async with running(*old):
+        await until_shared(old, 20)
+        async with running(*new):
+            await asyncio.sleep(60.0)
+            assert not any(each.writes or each.acts for each in new)
+            await old[0].end()
+            await asyncio.sleep(60.0)
+            assert not any(each.writes for each in new) and len(old[1].acts) == SHARDS
+            await old[1].end()
+            await asyncio.sleep(10.0)
+            assert set.union(*(each.acts for each in new)) == set(PLACES)
+
+
+@in_fake_time
+async def test_one_that_does_not_share_and_those_that_do_never_act_together() -> None:
+    server = LeaseServer()
+    sole, shared = Process(server, "sole", shards=0), Process(server, "shared")
+    async with running(sole):
+        await asyncio.sleep(0.1)
+        async with running(shared):
+            await asyncio.sleep(60.0)
+            assert sole.writes == set(PLACES) and not shared.writes
+            await sole.end()
+            await until_shared([shared], 5)
+            # The way back.
+            again = Process(server, "again", shards=0)
+            async with running(again):
+                await asyncio.sleep(60.0)
+                assert not again.writes and shared.writes == set(PLACES)
+                await shared.end()
+                await asyncio.sleep(3.0)
+                assert again.writes == set(PLACES) and again.told == ["+0", "+1", "+2", "+3"]
+
+
+@pytest.mark.parametrize("deleted", [[*lease_names(NAME, SHARDS), NAME], lease_names(NAME, SHARDS), [NAME]])
+@in_fake_time
+async def test_leases_that_are_deleted_come_back_to_those_who_held_them(deleted: list[str]) -> None:
+    server = LeaseServer()
+    one, two = Process(server, "one"), Process(server, "two")
+    async with running(one, two):
+        await until_shared([one, two], 20)
+        for instant in (0.1, 0.7, 1.2, 1.9):
+            await asyncio.sleep(20.0 + instant)
+            before = [one.writes, two.writes]
+            for name in deleted:
+                del server.leases[name]
+            for _ in range(200):
+                await asyncio.sleep(0.1)
+                assert not one.writes & two.writes
+            assert [one.writes, two.writes] == before and set(server.leases) == {
+                *lease_names(NAME, SHARDS),
+                NAME,
+            }
+
+
+@in_fake_time
+async def test_a_lease_that_is_deleted_while_its_holder_is_cut_off_is_waited_for() -> None:
+    """Who stands for it knows its holder from the roll call only."""
+    server = LeaseServer()
+    one, two = Process(server, "one"), Process(server, "two")
+    async with running(one, two):
+        await until_shared([one, two], 20)
+        await asyncio.sleep(20.0)
+        one.client.trouble = Unreachable("cut off")
+        for name in lease_names(NAME, SHARDS):
+            del server.leases[name]
+        for _ in range(400):
+            await asyncio.sleep(0.1)
+            assert not one.writes & two.writes
+        assert two.writes == set(PLACES)
+
+
+MANY = 16
+# One namespace of each of many shards.
+MANY_PLACES = [
+    next(ns for n in range(999) if shard_of(ns := f"ns-{n}", MANY) == shard) for shard in range(MANY)
+]
+
+
+@pytest.mark.parametrize("is_even", [True, False], ids=["each request as slow", "up to twice as slow"])
+@pytest.mark.parametrize(
+    ("managers", "seconds"), [(4, 0.8), (4, 1.0), (4, 1.5), (8, 0.5)], ids=lambda value: str(value)
+)
+@in_fake_time
+async def test_a_slow_api_server_leaves_no_namespace_without_a_manager(
+    managers: int, seconds: float, is_even: bool
+) -> None:
+    """All are healthy. When renewals waited for each other, nobody could write for 17, 30, 56 and 17 % of the
+    time.
+    """
+    dice, server = random.Random(managers), LeaseServer()
+    processes = [Process(server, f"p{number}", MANY) for number in range(managers)]
+    for each in processes:
+        each.client.delay = lambda: seconds / 2 if is_even else dice.uniform(0.0, seconds)
+    async with running(*processes):
+        await asyncio.sleep(60.0)
+        gaps = 0
+        for _ in range(600):
+            await asyncio.sleep(0.25)
+            writers = [sum(each.election.may_write(place) for each in processes) for place in MANY_PLACES]
+            assert max(writers) <= 1
+            gaps += writers.count(0)
+        assert gaps / (600 * MANY) < 0.001
+        shares = [sum(map(each.election.acts_on, MANY_PLACES)) for each in processes]
+        assert max(shares) - min(shares) <= 1
+
+
+def test_never_two_whatever_fails() -> None:
+    for seed, kinds in enumerate(([4, 4, 4], [4, 4, 2], [4, 2, 0])):
+        _play(seed, kinds)
+
+
+@in_fake_time
+async def _play(seed: int, kinds: Sequence[int]) -> None:
+    """Two minutes of bad luck. kinds: how many shards each process knows."""
+    random.seed(seed)
+    dice, server = random.Random(seed), LeaseServer()
+    processes = [Process(server, f"p{number}", shards) for number, shards in enumerate(kinds)]
+    for each in processes:
+        each.client.delay = lambda: dice.expovariate(20.0)
+    acted = 0
+    async with running(*processes):
+        for step in range(480):
+            await asyncio.sleep(0.25)
+            if dice.random() < 0.03:
+                await _disturb(dice.choice(processes), dice)
+            # Who has never seen a holder can wait for none.
+            if step > 80 and server.leases and dice.random() < 0.02:
+                del server.leases[dice.choice([*server.leases])]
+            writers = [place for each in processes for place in each.writes]
+            assert len(writers) == len(set(writers)), {each.who: each.writes for each in processes}
+            acted += len(writers)
+    # They did act, however long bad luck kept all of them away.
+    assert acted > 48
+
+
+async def _disturb(process: Process, dice: random.Random) -> None:
+    assert process.task is not None
+    if process.task.done():
+        process.start()
+    elif dice.random() < 0.4:
+        await process.freeze()
+    elif dice.random() < 0.5:
+        await process.end()
+    else:
+        process.client.trouble = Unreachable("cut off") if process.client.trouble is None else None

@@ -1,0 +1,206 @@
+"""One Lease that several managers hold together: who is heard, who is shut out, and who gives it up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from lws.runtime.leadership.lease import Candidate, Lease, LeaseTimes
+from lws.runtime.leadership.shard_membership import MANAGER_ANNOTATION, ShardMembership
+from test.unit.fake_time import in_fake_time, now
+from test.unit.lease_server import LeaseClient, LeaseServer
+
+TIMES = LeaseTimes(duration=15.0, renew_deadline=10.0, retry_period=2.0)
+NAME = "b8b2488c.x-k8s.io"
+
+
+def roll_call(server: LeaseServer, who: str, shards: int = 4) -> ShardMembership:
+    client: Any = LeaseClient(server)
+    return ShardMembership(client, Candidate("lws-system", NAME, who, TIMES, now), shards)
+
+
+def alone(server: LeaseServer, who: str) -> Lease:
+    """A manager that does not share."""
+    client: Any = LeaseClient(server)
+    return Lease(client, Candidate("lws-system", NAME, who, TIMES, now))
+
+
+def roll(server: LeaseServer) -> dict[str, Any]:
+    """What each manager says of itself."""
+    annotations = server.leases[NAME]["metadata"]["annotations"]
+    entries = [json.loads(text) for key, text in annotations.items() if key.startswith(MANAGER_ANNOTATION)]
+    return {entry.pop("who"): entry for entry in entries}
+
+
+@in_fake_time
+async def test_all_that_divide_alike_hold_it_together_and_hear_what_the_others_hold() -> None:
+    server = LeaseServer()
+    one, two = roll_call(server, "one"), roll_call(server, "two")
+    one.holds, two.holds = frozenset({0, 1}), frozenset({2})
+    for each in (one, two, one):
+        await each.attempt()
+    assert one.is_held() and two.is_held()
+    assert one.others() == {"two": {2}} and two.others() == {"one": {0, 1}}
+    assert server.holder(NAME) == "4-shards" and server.leases[NAME]["spec"]["leaseTransitions"] == 0
+    assert roll(server) == {"one": {"beat": 2, "holds": [0, 1]}, "two": {"beat": 1, "holds": [2]}}
+
+
+@in_fake_time
+async def test_who_is_silent_is_heard_no_more_and_forgotten_later() -> None:
+    server = LeaseServer()
+    one, two = roll_call(server, "one"), roll_call(server, "two")
+    await two.attempt()
+    await one.attempt()
+    await asyncio.sleep(6.1)
+    await one.attempt()
+    assert one.others() == {} and "two" in roll(server)
+    await asyncio.sleep(9.0)
+    await one.attempt()
+    assert list(roll(server)) == ["one"]
+    # It wakes up, and is heard again; until then it could not be sure to take part.
+    assert not two.is_held()
+    await two.attempt()
+    await one.attempt()
+    assert two.is_held() and list(one.others()) == ["two"]
+
+
+@pytest.mark.parametrize("shared_first", [True, False])
+@in_fake_time
+async def test_those_who_divide_in_another_way_wait_until_it_runs_out(shared_first: bool) -> None:
+    server = LeaseServer()
+    shared, other = roll_call(server, "one"), roll_call(server, "two", shards=8)
+    sole = alone(server, "three")
+    first, *rest = (shared, other, sole) if shared_first else (sole, shared, other)
+    await first.attempt()
+    for _ in range(8):
+        assert not any(each.is_held() for each in rest)
+        for each in rest:
+            await each.attempt()
+        await asyncio.sleep(2.0)
+    assert not first.is_held() and not any(each.is_held() for each in rest)
+    for each in rest:
+        await each.attempt()
+    assert [each.is_held() for each in rest] == [True, False]
+
+
+@in_fake_time
+async def test_the_last_one_to_leave_gives_it_up() -> None:
+    server = LeaseServer()
+    one, two, sole = roll_call(server, "one"), roll_call(server, "two"), alone(server, "three")
+    await one.attempt()
+    await two.attempt()
+    await one.release()
+    assert not one.is_held() and two.is_held()
+    assert server.holder(NAME) == "4-shards" and list(roll(server)) == ["two"]
+    await two.release()
+    assert not two.is_held() and server.holder(NAME) == ""
+    assert roll(server) == {}
+    await sole.attempt()
+    assert sole.is_held()
+
+
+@in_fake_time
+async def test_nobody_leaves_behind_the_back_of_one_who_comes() -> None:
+    server = LeaseServer()
+    one, two = roll_call(server, "one"), roll_call(server, "two")
+    await one.attempt()
+    client: Any = one._cluster
+    client.delay = lambda: 0.5
+    leaving = asyncio.ensure_future(one.release())
+    # After it has read that it is alone, and before it has written that it goes.
+    await asyncio.sleep(1.2)
+    await two.attempt()
+    await leaving
+    assert server.holder(NAME) == "4-shards" and list(roll(server)) == ["two"] and two.is_held()
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "{",
+        "[]",
+        '{"who": 2, "beat": 1, "holds": []}',
+        '{"who": "two", "beat": 1, "holds": [4]}',
+        '{"who": "two", "beat": 1, "holds": 4}',
+    ],
+)
+@in_fake_time
+async def test_what_cannot_be_read_is_nobody_and_does_not_stay(garbage: str) -> None:
+    server = LeaseServer()
+    one = roll_call(server, "one")
+    await one.attempt()
+    server.leases[NAME]["metadata"]["annotations"][f"{MANAGER_ANNOTATION}two"] = garbage
+    await one.attempt()
+    assert one.is_held() and one.others() == {}
+    await asyncio.sleep(15.1)
+    await one.attempt()
+    assert one.is_held() and len(server.leases[NAME]["metadata"]["annotations"]) == 1 == len(roll(server))
+
+
+@in_fake_time
+async def test_where_all_annotations_are_taken_away_everybody_is_heard_again() -> None:
+    server = LeaseServer()
+    one, two = roll_call(server, "one"), roll_call(server, "two")
+    for each in (one, two):
+        await each.attempt()
+    del server.leases[NAME]["metadata"]["annotations"]
+    for each in (one, two, one):
+        await each.attempt()
+    assert one.is_held() and two.is_held()
+    assert list(one.others()) == ["two"] and list(two.others()) == ["one"]
+
+
+@in_fake_time
+async def test_nobody_waits_for_others_who_write_all_the_time() -> None:
+    server = LeaseServer()
+    one, others = roll_call(server, "one"), [roll_call(server, f"other-{n}") for n in range(8)]
+    client: Any = one._cluster
+    client.delay = lambda: 1.0
+    joining = asyncio.ensure_future(one.attempt())
+    while not joining.done():
+        for each in others:
+            await each.attempt()
+        await asyncio.sleep(0.05)
+    assert one.is_held() and client.requests == 1 + 1
+    await asyncio.gather(one.attempt(), *(each.attempt() for each in others))
+    assert client.requests == 3 and len(one.others()) == 8
+
+
+@in_fake_time
+async def test_who_was_away_takes_nothing_back_from_those_who_divide_in_another_way() -> None:
+    server = LeaseServer()
+    one, other = roll_call(server, "one"), roll_call(server, "two", shards=8)
+    await one.attempt()
+    await other.attempt()
+    await asyncio.sleep(15.1)
+    await other.attempt()
+    assert other.is_held()
+    await one.attempt()
+    assert not one.is_held() and server.holder(NAME) == "8-shards" and list(roll(server)) == ["two"]
+
+
+@in_fake_time
+async def test_two_who_leave_at_the_same_moment_give_it_up() -> None:
+    server = LeaseServer()
+    both = [roll_call(server, "one"), roll_call(server, "two")]
+    for each in [*both, *both]:
+        await each.attempt()
+        client: Any = each._cluster
+        client.delay = lambda: 0.5
+    await asyncio.gather(*(each.release() for each in both))
+    assert server.holder(NAME) == ""
+
+
+@in_fake_time
+async def test_what_managers_of_another_number_said_is_not_heard() -> None:
+    server = LeaseServer()
+    former, one = roll_call(server, "former", shards=8), roll_call(server, "one")
+    former.holds = frozenset({1})
+    await former.attempt()
+    await one.attempt()
+    await asyncio.sleep(15.1)
+    await one.attempt()
+    assert one.is_held() and one.others() == {} and list(roll(server)) == ["one"]

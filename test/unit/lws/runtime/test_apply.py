@@ -1,0 +1,839 @@
+"""Plans carried out on a cluster that keeps a diary: order, failures, and what users and memory are told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from lws.runtime.actions import (
+    Action,
+    Announce,
+    Apply,
+    Create,
+    Delete,
+    Merge,
+    Plan,
+    Reference,
+    SetOwner,
+    Status,
+    Verbatim,
+)
+from lws.runtime.apply import Applier, Outcome, WriteHooks
+from lws.runtime.errors import (
+    AlreadyExists,
+    ApiError,
+    ClusterError,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    NotLeading,
+    Throttled,
+    Unreachable,
+    api_error,
+)
+from lws.runtime.figures import Tally
+from lws.runtime.owner_locks import OwnerLocks
+
+SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-set")
+
+
+def _told(note: str) -> Announce:
+    return Announce(SET, "Reason", "Action", note)
+
+
+def _object(name: str, owner: str = "u-set", kind: str = "Service", **metadata: Any) -> dict[str, Any]:
+    owners = [{"kind": "LeaderWorkerSet", "name": "demo", "uid": owner, "controller": True}] if owner else []
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "ns", "ownerReferences": owners, **metadata},
+    }
+
+
+def _reference(name: str, kind: str = "Pod") -> Reference:
+    return Reference("v1", kind, "ns", name, f"u-{name}")
+
+
+@dataclass
+class _Cluster:
+    """Answers every request with what was sent, later; or with what it was told.
+
+    diary: requests as they begin, and Events and memories as they happen. failures, answers, slow: by name.
+    """
+
+    diary: list[str] = field(default_factory=list)
+    failures: dict[str, Exception] = field(default_factory=dict)
+    answers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    slow: dict[str, int] = field(default_factory=dict)
+    sent: list[Any] = field(default_factory=list)
+
+    async def apply(self, intent: Mapping[str, Any], force: bool, dry_run: bool = False) -> Mapping[str, Any]:
+        verb = "force" if force else "apply"
+        return await self._answer(f"dry {verb}" if dry_run else verb, intent["metadata"]["name"], intent)
+
+    async def create(self, intent: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self._answer("create", intent["metadata"]["name"], intent)
+
+    async def get(self, kind: str, namespace: str, name: str) -> Mapping[str, Any]:
+        return await self._answer("get", name, {})
+
+    async def merge(
+        self, target: Reference, patch: Mapping[str, Any], subresource: str = ""
+    ) -> Mapping[str, Any]:
+        answer = {"kind": target.kind, "metadata": {}, **patch}
+        return await self._answer(subresource or "merge", target.name, answer)
+
+    async def delete(
+        self, target: Reference, propagation: str, grace_seconds: int | None = None
+    ) -> Mapping[str, Any]:
+        verb = f"delete {propagation}" + ("" if grace_seconds is None else f" within {grace_seconds} s")
+        return await self._answer(verb, target.name, {"kind": "Status"})
+
+    async def _answer(self, verb: str, name: str, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.diary.append(f"{verb} {name}")
+        self.sent.append(answer)
+        for _ in range(self.slow.get(name, 1)):
+            await asyncio.sleep(0)
+        failure = self.failures.get(f"{verb} {name}") or self.failures.get(name)
+        if failure is not None:
+            raise failure
+        return self.answers.get(f"{verb} {name}", answer)
+
+
+@dataclass
+class _Bench:
+    cluster: _Cluster = field(default_factory=_Cluster)
+    put: list[Mapping[str, Any]] = field(default_factory=list)
+    applied: list[tuple[Apply, Mapping[str, Any]]] = field(default_factory=list)
+    refused: list[tuple[Action, ApiError]] = field(default_factory=list)
+    done: list[Action] = field(default_factory=list)
+    taken: list[Create] = field(default_factory=list)
+    gone: list[Reference] = field(default_factory=list)
+    going: set[str] = field(default_factory=set)
+
+    def announce(self, announce: Announce) -> None:
+        self.cluster.diary.append(f"tell: {announce.note}")
+
+    def _put(self, obj: Mapping[str, Any]) -> None:
+        self.put.append(obj)
+
+    def _applied(self, action: Apply, stored: Mapping[str, Any]) -> None:
+        self.applied.append((action, stored))
+
+    def _refused(self, action: Action, error: ApiError, owner: Reference) -> None:
+        assert owner == SET
+        self.refused.append((action, error))
+
+    def _done(self, action: Action, owner: Reference) -> None:
+        assert owner == SET
+        self.done.append(action)
+
+    async def run(self, *sequences: tuple[Action, ...], **plan: Any) -> Outcome:
+        cluster: Any = self.cluster
+        told = (self._put, self._applied, self._refused, self.taken.append, self.going, self.gone.append)
+        applier = Applier(cluster, self, WriteHooks(*told, done=self._done))
+        return await applier.apply(Plan(sequences=sequences, owner=SET, **plan))
+
+    @property
+    def diary(self) -> list[str]:
+        return self.cluster.diary
+
+
+@pytest.fixture
+def bench() -> _Bench:
+    return _Bench()
+
+
+def _apply(name: str, **more: Any) -> Apply:
+    return Apply(_object(name), why="because", announce=(_told(f"applied {name}"),), **more)
+
+
+def _create(name: str, **more: Any) -> Create:
+    return Create(_object(name), why="because", announce=(_told(f"created {name}"),), **more)
+
+
+def _delete(name: str, **more: Any) -> Delete:
+    return Delete(_reference(name), "Foreground", why="because", announce=(_told(f"deleted {name}"),), **more)
+
+
+async def test_what_must_be_remembered_first_goes_into_the_status(bench: _Bench) -> None:
+    memory = Merge(SET, {"status": {"rollout": {"partition": 1}}}, why="because", subresource="status")
+    await bench.run((memory, _delete("d")))
+    assert bench.diary[:2] == ["status demo", "delete Foreground d"]
+    bench.cluster.failures["demo"] = Conflict(409, "Conflict", "m")
+    bench.diary.clear()
+    await bench.run((memory, _delete("d")))
+    assert bench.diary == ["status demo"], "what is not remembered is not done"
+
+
+@pytest.mark.parametrize(
+    ("owners", "is_done"),
+    [
+        pytest.param([], True, id="nobody's"),
+        pytest.param([{"kind": "Thing", "uid": "u-9", "controller": True}], False, id="a rival's"),
+    ],
+)
+async def test_whoever_is_faster_with_an_orphan_is_not_robbed_and_nothing_has_failed(
+    bench: _Bench, owners: list[Any], is_done: bool
+) -> None:
+    live = _object("a", owner="", uid="u-a", resourceVersion="7", ownerReferences=owners)
+    bench.cluster.answers["get a"] = live
+    adoption = SetOwner(_reference("a"), {"uid": "u-set"}, "because", announce=(_told("adopted a"),))
+    outcome = await bench.run((adoption, _create("b")))
+    assert (outcome.errors, outcome.overtaken) == ([], not is_done)
+    if is_done:
+        assert bench.diary == ["get a", "merge a", "tell: adopted a", "create b", "tell: created b"]
+        patch = {"ownerReferences": [{"uid": "u-set"}], "resourceVersion": "7"}
+        assert bench.cluster.sent[1]["metadata"] == patch
+    else:
+        assert bench.diary == ["get a"], "nothing that counts on it is done"
+        assert bench.put == [live], "the next plan sees whose it is"
+
+
+async def test_nothing_is_given_to_an_owner_that_another_pass_has_deleted(bench: _Bench) -> None:
+    cluster: Any = bench.cluster
+    applier = Applier(
+        cluster, bench, WriteHooks(bench._put, bench._applied, bench._refused, bench.taken.append)
+    )
+    await applier.apply(Plan(sequences=((_delete("leader"),),)))
+    adoption = SetOwner(_reference("a"), {"uid": "u-leader"}, "because")
+    await applier.apply(Plan(sequences=((adoption,),)))
+    assert bench.diary == ["delete Foreground leader", "tell: deleted leader"]
+
+
+async def test_nothing_is_made_for_an_owner_that_another_controller_has_deleted(bench: _Bench) -> None:
+    cluster: Any = bench.cluster
+    turns = OwnerLocks()
+    one, other = (Applier(cluster, bench, WriteHooks(bench._put), turns) for _ in range(2))
+    await one.apply(Plan(sequences=((_delete("leader"),),)))
+    await other.apply(Plan(sequences=((SetOwner(_reference("a"), {"uid": "u-leader"}, "because"),),)))
+    assert bench.diary == ["delete Foreground leader", "tell: deleted leader"]
+
+
+STATUS = Status(SET, {"replicas": 1}, announce=(_told("status"),))
+
+
+async def test_what_is_remembered_takes_the_rest_of_the_status_along(bench: _Bench) -> None:
+    memory = Merge(SET, {"status": {"rollout": {"partition": 1}}}, why="because", subresource="status")
+    await bench.run((memory, _delete("d")), statuses=(STATUS,))
+    assert bench.diary[:3] == ["status demo", "tell: status", "delete Foreground d"]
+    assert bench.cluster.sent[0]["status"] == {"replicas": 1, "rollout": {"partition": 1}}
+
+
+async def test_the_status_is_written_where_nothing_takes_it_along(bench: _Bench) -> None:
+    memory = Merge(SET, {"status": {"rollout": {"partition": 1}}}, why="because", subresource="status")
+    bench.cluster.failures["d"] = Forbidden(403, "Forbidden", "m")
+    await bench.run((_delete("d"), memory), statuses=(STATUS,))
+    assert bench.diary == ["delete Foreground d", "status demo", "tell: status"]
+    assert bench.cluster.sent[1]["status"] == {"replicas": 1}
+
+
+async def test_a_sequence_is_carried_out_in_order_and_each_step_is_told_after_it(bench: _Bench) -> None:
+    merge = Merge(_reference("c"), {"spec": {"replicas": 1}}, why="because", announce=(_told("merged c"),))
+    bench.cluster.slow = {"a": 5}
+    outcome = await bench.run((_create("a"), _apply("b"), merge, _delete("d")))
+    assert outcome.errors == []
+    assert bench.diary == [
+        "create a",
+        "tell: created a",
+        "apply b",
+        "tell: applied b",
+        "merge c",
+        "tell: merged c",
+        "delete Foreground d",
+        "tell: deleted d",
+    ]
+
+
+async def test_a_sequence_stops_at_its_first_failure_and_others_go_on(bench: _Bench) -> None:
+    bench.cluster.failures["b"] = Invalid(422, "Invalid", "not legal")
+    outcome = await bench.run((_create("a"), _create("b"), _create("c")), (_create("x"), _create("y")))
+    assert [error.message for error in outcome.errors] == ["not legal"]
+    assert {line for line in bench.diary if line.startswith("create")} == {
+        "create a",
+        "create b",
+        "create x",
+        "create y",
+    }
+    assert "tell: created b" not in bench.diary and "tell: created y" in bench.diary
+
+
+async def test_sequences_run_side_by_side(bench: _Bench) -> None:
+    bench.cluster.slow = {"a": 50}
+    await bench.run((_create("a"), _create("b")), (_create("x"), _create("y")))
+    assert bench.diary.index("create y") < bench.diary.index("tell: created a")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        None,
+        Invalid(422, "Invalid", "x"),
+        Unreachable("x"),
+        Conflict(409, "Conflict", "x"),
+        NotLeading("x"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+async def test_the_status_is_written_last_whatever_happened(
+    bench: _Bench, failure: ClusterError | None
+) -> None:
+    if failure is not None:
+        bench.cluster.failures["a"] = failure
+    bench.cluster.slow = {"x": 20}
+    outcome = await bench.run(
+        (_create("a"),), (_create("x"),), statuses=(STATUS,), announce=(_told("by the way"),)
+    )
+    assert bench.diary[-3:] == ["status demo", "tell: status", "tell: by the way"]
+    assert (bench.cluster.sent[-1]["kind"], bench.cluster.sent[-1]["status"]) == (SET.kind, {"replicas": 1})
+    assert outcome.errors == ([failure] if failure is not None else [])
+
+
+@pytest.mark.parametrize(
+    ("stored", "then", "writes"),
+    [
+        pytest.param({"replicas": 1}, ("7", {"updateRevision": "demo-1"}), 1, id="the same again"),
+        pytest.param({"replicas": 1}, ("8", {"updateRevision": "demo-1"}), 2, id="another version"),
+        pytest.param({"replicas": 1}, ("7", {"updateRevision": "demo-2"}), 2, id="something else"),
+        pytest.param(
+            {"replicas": 1, "updateRevision": "demo-1"}, ("7", {"updateRevision": "demo-1"}), 2, id="kept"
+        ),
+    ],
+)
+async def test_what_an_older_definition_drops_is_sent_once(
+    bench: _Bench, stored: dict[str, Any], then: tuple[str, dict[str, Any]], writes: int
+) -> None:
+    cluster: Any = bench.cluster
+    cluster.answers["status demo"] = {**_object("demo", resourceVersion="7"), "status": stored}
+    applier = Applier(
+        cluster, bench, WriteHooks(bench._put, bench._applied, bench._refused, bench.taken.append)
+    )
+    first = Status(replace(SET, resource_version="6"), {"replicas": 1, "updateRevision": "demo-1"})
+    version, patch = then
+    for status in (first, Status(replace(SET, resource_version=version), patch)):
+        await applier.apply(Plan(statuses=(status,)))
+    assert bench.diary == ["status demo"] * writes
+
+
+@pytest.mark.parametrize(
+    ("stored", "is_other"),
+    [
+        pytest.param({"replicas": 2, "updateRevision": "demo-1"}, False, id="as it was looked at"),
+        pytest.param({"replicas": 2}, True, id="somebody cleared it meanwhile"),
+        pytest.param({"updateRevision": "demo-1"}, False, id="what is sent is not kept"),
+    ],
+)
+@pytest.mark.parametrize("is_remembered", [False, True], ids=["by itself", "with what is remembered"])
+async def test_a_status_that_somebody_else_changed_meanwhile_is_looked_at_again(
+    bench: _Bench, stored: dict[str, Any], is_other: bool, is_remembered: bool
+) -> None:
+    bench.cluster.answers["status demo"] = {**_object("demo", resourceVersion="7"), "status": stored}
+    status = Status(SET, {"replicas": 2}, before={"replicas": 1, "updateRevision": "demo-1"})
+    memory = Merge(SET, {"status": {"replicas": 2}}, why="because", subresource="status")
+    outcome = await bench.run(*([(memory,)] if is_remembered else []), statuses=(status,))
+    assert (outcome.errors, outcome.overtaken) == ([], is_other)
+    assert bench.diary == ["status demo"] and bench.put[0]["status"] == stored
+
+
+class _Statuses:
+    """Notes in the diary what it is told."""
+
+    def __init__(self, diary: list[str]) -> None:
+        self._diary = diary
+
+    def expect(self, target: Reference, patch: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._diary.append(f"expect {target.name} {patch['status']}")
+        return {"left": "by us"}
+
+    def written(self, stored: Mapping[str, Any], before: Any, patch: Mapping[str, Any]) -> None:
+        self._diary.append(f"written {stored['status']} by {patch} over {before}")
+
+
+async def test_every_write_of_a_status_is_expected_before_it_begins_and_known_before_it_is_news() -> None:
+    cluster: Any = _Cluster()
+    bench, diary = _Bench(cluster), cluster.diary
+    statuses = _Statuses(diary)
+    applier = Applier(cluster, bench, WriteHooks(lambda obj: diary.append("put"), statuses=statuses))
+    memory = Merge(SET, {"status": {"a": "b"}}, why="because", subresource="status")
+    await applier.apply(Plan(((memory,),)))
+    await applier.apply(Plan(statuses=(Status(SET, {"replicas": 1}, before={"replicas": 2}),)))
+    assert diary[:2] == ["expect demo {'a': 'b'}", "status demo"]
+    assert diary[2:4] == ["written {'a': 'b'} by {'a': 'b'} over {'left': 'by us'}", "put"]
+    assert diary[4:6] == ["expect demo {'replicas': 1}", "status demo"]
+    assert diary[6:] == ["written {'replicas': 1} by {'replicas': 1} over {'replicas': 2}", "put"]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_what_is_said_of_failures_only_is_not_said_without_one(bench: _Bench, fails: bool) -> None:
+    if fails:
+        bench.cluster.failures["a"] = ApiError(500, "InternalError", "m")
+    await bench.run((_create("a"),), statuses=(replace(STATUS, only_after_failure=True),))
+    assert bench.diary == ["create a", *(["status demo", "tell: status"] if fails else ["tell: created a"])]
+
+
+async def test_what_a_plan_deletes_is_known_to_leave_until_the_plan_has_ended(bench: _Bench) -> None:
+    bench.cluster.slow = {"a": 5}
+    running = asyncio.create_task(bench.run((_create("a"), _delete("b")), (_delete("c"),)))
+    await asyncio.sleep(0)
+    assert bench.going == {"u-b", "u-c"}
+    await running
+    assert bench.going == set()
+
+    cut_off = asyncio.create_task(bench.run((_create("a"), _delete("b"))))
+    await asyncio.sleep(0)
+    cut_off.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cut_off
+    assert bench.going == set()
+
+
+REMEMBER = Merge(SET, {"status": {"a": "b"}}, why="because", subresource="status", announce=(_told("it"),))
+
+
+async def test_what_must_be_remembered_is_written_before_the_act(bench: _Bench) -> None:
+    outcome = await bench.run((REMEMBER, _delete("a")))
+    assert outcome.errors == []
+    assert bench.diary == ["status demo", "tell: it", "delete Foreground a", "tell: deleted a"]
+    assert bench.put[0]["status"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(Conflict(409, "Conflict", "it is another one"), id="another set of that name"),
+        pytest.param(NotFound(404, "NotFound", "gone"), id="gone"),
+        pytest.param(Unreachable("no"), id="no answer"),
+        pytest.param(NotLeading("no"), id="no Lease"),
+    ],
+)
+async def test_what_could_not_be_remembered_is_not_done(bench: _Bench, failure: ClusterError) -> None:
+    bench.cluster.failures = {"demo": failure}
+    outcome = await bench.run((REMEMBER, _delete("a")))
+    assert outcome.errors == [failure]
+    assert bench.diary == ["status demo"]
+
+
+async def test_a_bug_hides_neither_the_status_nor_other_sequences(bench: _Bench) -> None:
+    bench.cluster.failures["a"] = KeyError("a bug of ours")
+    bench.cluster.slow = {"x": 20}
+    with pytest.raises(KeyError, match="a bug of ours"):
+        await bench.run((_create("a"),), (_create("x"), _create("y")), statuses=(STATUS,))
+    assert bench.diary[-2:] == ["status demo", "tell: status"]
+    assert "tell: created y" in bench.diary
+
+
+async def test_what_needs_no_write_is_told_too(bench: _Bench) -> None:
+    await bench.run(announce=(_told("one"), _told("two")))
+    assert bench.diary == ["tell: one", "tell: two"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_error"),
+    [
+        pytest.param(NotFound(404, "NotFound", "gone"), False, id="the-set-is-gone"),
+        pytest.param(Conflict(409, "Conflict", "another UID"), True, id="conflict"),
+        pytest.param(Unreachable("refused"), True, id="unreachable"),
+        pytest.param(NotLeading("not now"), True, id="not-leading"),
+    ],
+)
+async def test_a_status_that_cannot_be_written(bench: _Bench, failure: ClusterError, is_error: bool) -> None:
+    bench.cluster.failures["demo"] = failure
+    other = Status(_reference("other"), {})
+    outcome = await bench.run(statuses=(STATUS, other))
+    assert outcome.errors == ([failure] if is_error else [])
+    assert bench.diary == ["status demo", "status other"], "nothing is told of what was not written"
+
+
+FAILURE = _told("Failed to create x")
+
+
+def _terminating() -> ApiError:
+    causes = [{"reason": "NamespaceTerminating"}]
+    return api_error(403, {"reason": "Forbidden", "message": "m", "details": {"causes": causes}}, "m", None)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_reported"),
+    [
+        pytest.param(Invalid(422, "Invalid", "m"), True, id="invalid"),
+        pytest.param(Forbidden(403, "Forbidden", "m"), True, id="forbidden"),
+        pytest.param(ApiError(400, "BadRequest", "m"), True, id="bad-request"),
+        pytest.param(ApiError(413, "RequestEntityTooLarge", "m"), True, id="too-large"),
+        pytest.param(_terminating(), False, id="namespace-terminating"),
+        pytest.param(Forbidden(403, "Forbidden", "cannot find RESTMapping for X"), False, id="CRD-too-young"),
+        pytest.param(Conflict(409, "Conflict", "m"), False, id="conflict"),
+        pytest.param(Gone(410, "Gone", "m"), True, id="gone"),
+        pytest.param(Throttled(429, "TooManyRequests", "m"), False, id="429"),
+        pytest.param(ApiError(500, "InternalError", "m"), False, id="500"),
+        pytest.param(Throttled(503, "ServiceUnavailable", "m"), False, id="503"),
+        pytest.param(Unreachable("m"), False, id="unreachable"),
+        pytest.param(NotLeading("m"), False, id="not-leading"),
+        pytest.param(NotFound(404, "NotFound", "m"), False, id="namespace-gone"),
+        pytest.param(Conflict(409, "Conflict", "m denied the request"), True, id="webhook-with-409"),
+        pytest.param(ApiError(500, "InternalError", "m failed calling webhook"), True, id="webhook-is-down"),
+        pytest.param(Throttled(429, "TooManyRequests", "m denied request"), True, id="policy-with-429"),
+    ],
+)
+@pytest.mark.parametrize("kind", [_create, _apply], ids=["create", "apply"])
+async def test_users_are_told_what_the_server_refused(
+    bench: _Bench, kind: Any, error: ClusterError, is_reported: bool
+) -> None:
+    bench.cluster.failures["x"] = error
+    action = kind("x", failure=FAILURE)
+    outcome = await bench.run((action,))
+    assert outcome.errors == [error]
+    assert bench.refused == ([(action, error)] if is_reported else [])
+    told = [line for line in bench.diary if line.startswith("tell")]
+    assert told == ([f"tell: Failed to create x: {error.message}"] if is_reported else [])
+
+
+async def test_a_refusal_of_any_verb_is_remembered_for_the_status_to_tell(bench: _Bench) -> None:
+    bench.cluster.failures = {name: Invalid(422, "Invalid", "m") for name in ("a", "b", "c", "d")}
+    bench.cluster.answers["get d"] = _object("d", owner="", uid="u-d", resourceVersion="7")
+    del bench.cluster.failures["d"]
+    bench.cluster.failures["merge d"] = Invalid(422, "Invalid", "m")
+    adoption = SetOwner(_reference("d"), {"uid": "u-set"}, "because")
+    refused = (_create("a"), _delete("b"), Merge(_reference("c"), {}, why="because"), adoption)
+    outcome = await bench.run(*((each,) for each in refused))
+    assert len(outcome.errors) == 4 and bench.done == []
+    assert [action for action in refused if action not in [each for each, _ in bench.refused]] == []
+    assert not [line for line in bench.diary if line.startswith("tell")]
+    bench.cluster.failures.clear()
+    bench.refused.clear()
+    await bench.run(*((each,) for each in refused))
+    assert [action for action in refused if action not in bench.done] == [] == bench.refused
+
+
+@pytest.mark.parametrize("action", [_delete("x"), _create("x")], ids=["delete", "create"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotFound(404, "NotFound", "webhook w denied the request: no such ticket"),
+        AlreadyExists(409, "AlreadyExists", "webhook w denied the request: there is one"),
+    ],
+    ids=["404", "409"],
+)
+async def test_a_webhook_may_refuse_as_if_something_were_gone_or_there(
+    bench: _Bench, action: Any, error: ApiError
+) -> None:
+    bench.cluster.answers["get x"] = _object("x", uid="u-x")
+    bench.cluster.failures = {"delete Foreground x": error, "create x": error}
+    outcome = await bench.run((action,))
+    assert outcome.errors == [error] and bench.refused == [(action, error)]
+    assert bench.gone == bench.done == bench.taken == []
+
+
+async def test_the_owner_tells_of_the_status_of_something_else_that_is_refused(bench: _Bench) -> None:
+    bench.cluster.failures["status scaler"] = error = NotFound(404, "NotFound", "w denied the request")
+    status = Status(_reference("scaler"), {"replicas": 1})
+    outcome = await bench.run(statuses=(status,))
+    assert outcome.errors == [error] and bench.diary == ["status scaler"]
+    ((refused, _),) = bench.refused
+    assert isinstance(refused, Merge)
+    assert (refused.target, refused.subresource) == (status.target, "status")
+    bench.cluster.failures.clear()
+    await bench.run(statuses=(status,))
+    assert bench.done == [refused]
+
+
+async def test_no_condition_can_tell_of_a_status_that_is_refused(bench: _Bench) -> None:
+    bench.cluster.failures["status demo"] = Invalid(422, "Invalid", "m")
+    await bench.run(statuses=(STATUS,))
+    told = "tell: cannot update the status of LeaderWorkerSet demo: m"
+    assert bench.diary == ["status demo", told]
+    bench.diary.clear()
+    memory = Merge(SET, {"status": {"rollout": {"partition": 1}}}, why="because", subresource="status")
+    await bench.run((memory, _delete("d")))
+    assert bench.diary == ["status demo", told] and bench.refused == []
+    bench.cluster.failures["status demo"] = Conflict(409, "Conflict", "m")
+    bench.diary.clear()
+    await bench.run(statuses=(STATUS,))
+    assert bench.diary == ["status demo"]
+
+
+@pytest.mark.parametrize("uid", ["", "u-seen"])
+async def test_an_apply_is_forced_only_on_the_object_that_was_seen(bench: _Bench, uid: str) -> None:
+    action = _apply("a", uid=uid)
+    bench.cluster.answers["force a" if uid else "apply a"] = stored = _object("a", uid="u-stored")
+    await bench.run((action,))
+    assert bench.diary[0] == ("force a" if uid else "apply a")
+    assert bench.cluster.sent[0]["metadata"].get("uid", "") == uid
+    assert "uid" not in action.intent["metadata"], "the plan is not changed"
+    assert bench.put == [stored] and bench.applied == [(action, stored)]
+
+
+async def test_an_apply_that_failed_is_not_remembered(bench: _Bench) -> None:
+    bench.cluster.failures["a"] = Conflict(409, "Conflict", "m")
+    await bench.run((_apply("a"),))
+    assert bench.put == [] and bench.applied == []
+
+
+async def test_a_rehearsal_stores_nothing_and_stops_what_follows(bench: _Bench) -> None:
+    rehearsal = replace(_apply("a", uid="u-seen", failure=FAILURE), announce=(), is_rehearsal=True)
+    await bench.run((rehearsal, _delete("b")))
+    assert bench.diary == ["dry force a", "delete Foreground b", "tell: deleted b"]
+    assert bench.put == [] and bench.applied == [], "nobody takes the answer for what is stored"
+    bench.diary.clear()
+    bench.cluster.failures["dry force a"] = error = Invalid(422, "Invalid", "no such field")
+    await bench.run((rehearsal, _delete("b")))
+    assert bench.diary == ["dry force a", f"tell: {FAILURE.note}: no such field"]
+    assert bench.refused == [(rehearsal, error)]
+
+
+async def test_memory_learns_what_the_server_returned(bench: _Bench) -> None:
+    created, merged, written = _object("a", uid="u-1"), _object("b", uid="u-2"), _object("demo", uid="u-set")
+    bench.cluster.answers = {"create a": created, "merge b": merged, "status demo": written}
+    await bench.run((_create("a"), Merge(_reference("b"), {}, why="because")), statuses=(STATUS,))
+    assert bench.put == [created, merged, written]
+
+
+@pytest.mark.parametrize(
+    ("existing", "is_done"),
+    [
+        pytest.param(_object("a", owner="u-set", uid="u-1"), True, id="same-controller"),
+        pytest.param(_object("a", owner="u-other", uid="u-1"), False, id="another-controller"),
+        pytest.param(_object("a", owner="", uid="u-1"), False, id="no-controller"),
+    ],
+)
+async def test_what_exists_already(bench: _Bench, existing: dict[str, Any], is_done: bool) -> None:
+    bench.cluster.failures["create a"] = error = AlreadyExists(409, "AlreadyExists", "there")
+    bench.cluster.answers["get a"] = existing
+    outcome = await bench.run((_create("a", failure=FAILURE), _create("b")))
+    assert outcome.errors == ([] if is_done else [error])
+    assert ("create b" in bench.diary) is is_done
+    assert [line for line in bench.diary if line.startswith("tell")] == (
+        ["tell: created a", "tell: created b"] if is_done else []
+    ), "of a clash the next pass tells, which sees it"
+    assert existing in bench.put, "the next plan must see what is in the way"
+
+
+def _revision(text: str, **metadata: Any) -> dict[str, Any]:
+    made = _object("r", kind="ControllerRevision", labels={"key": "k"}, **metadata)
+    return {**made, "apiVersion": "apps/v1", "data": Verbatim(text)}
+
+
+def _stored_revision(text: str, **metadata: Any) -> dict[str, Any]:
+    return {**_revision(text, uid="u-1", **metadata), "data": json.loads(text)}
+
+
+@pytest.mark.parametrize(
+    ("existing", "is_done"),
+    [
+        pytest.param(_stored_revision('{"b":2, "a":1}'), True, id="ours and equal"),
+        pytest.param(_stored_revision('{"a":1,"b":3}'), False, id="ours with other data"),
+        pytest.param({**_stored_revision("{}"), "data": None}, False, id="ours without data"),
+        pytest.param(
+            {**_stored_revision('{"a":1,"b":2}'), "metadata": _object("r", uid="u-1")["metadata"]},
+            False,
+            id="ours without its label",
+        ),
+        pytest.param(
+            _stored_revision('{"a":1,"b":2}', deletionTimestamp="2026-01-01T00:00:00Z"),
+            False,
+            id="ours and going",
+        ),
+        pytest.param(
+            _stored_revision('{"a":1,"b":2}')
+            | {"metadata": _object("r", owner="u-other", labels={"key": "k"})["metadata"]},
+            False,
+            id="somebody else's of equal data",
+        ),
+    ],
+)
+async def test_a_create_whose_name_is_taken_counts_as_done_only_for_the_very_thing(
+    bench: _Bench, existing: dict[str, Any], is_done: bool
+) -> None:
+    """To go on with anything else would act on what nobody recorded."""
+    bench.cluster.failures["create r"] = AlreadyExists(409, "AlreadyExists", "there")
+    bench.cluster.answers["get r"] = existing
+    create = Create(_revision('{"a":1,"b":2}'), why="because")
+    outcome = await bench.run((create, _create("next")))
+    assert (outcome.errors == [], "create next" in bench.diary) == (is_done, is_done)
+    assert existing in bench.put
+    assert bench.taken == ([] if is_done else [create])
+
+
+async def test_an_intent_without_controller_never_takes_what_exists(bench: _Bench) -> None:
+    bench.cluster.failures["create a"] = error = AlreadyExists(409, "AlreadyExists", "there")
+    bench.cluster.answers["get a"] = _object("a", owner="", uid="u-1")
+    outcome = await bench.run((Create(_object("a", owner=""), why="because"),))
+    assert outcome.errors == [error]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [NotFound(404, "NotFound", "gone"), Unreachable("refused")],
+    ids=lambda error: type(error).__name__,
+)
+async def test_what_existed_cannot_be_read(bench: _Bench, error: ClusterError) -> None:
+    bench.cluster.failures = {"create a": AlreadyExists(409, "AlreadyExists", "there"), "get a": error}
+    outcome = await bench.run((_create("a", failure=FAILURE),))
+    assert outcome.errors == [error] and bench.diary == ["create a", "get a"] and bench.put == []
+
+
+async def test_what_is_gone_already_counts_as_deleted(bench: _Bench) -> None:
+    """The answer to the deletion may have been lost: then this is the second try."""
+    bench.cluster.failures["a"] = NotFound(404, "NotFound", "gone")
+    outcome = await bench.run((_delete("a"), _create("b")))
+    assert outcome.errors == [] and bench.put[0]["metadata"]["name"] == "b"
+    assert bench.gone == [_reference("a")]
+    assert bench.diary == ["delete Foreground a", "tell: deleted a", "create b", "tell: created b"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_gone"),
+    [
+        pytest.param({"kind": "Status", "status": "Success"}, True, id="at once"),
+        pytest.param(
+            _object("a", kind="Pod", deletionTimestamp="x", deletionGracePeriodSeconds=0), True, id="a pod"
+        ),
+        pytest.param(
+            _object("a", deletionTimestamp="x", finalizers=["f"]), False, id="waiting for a finalizer"
+        ),
+    ],
+)
+async def test_what_a_deletion_has_ended_is_known_at_once(
+    bench: _Bench, answer: dict[str, Any], is_gone: bool
+) -> None:
+    bench.cluster.answers["delete Foreground a"] = answer
+    await bench.run((_delete("a"),))
+    assert bench.gone == ([_reference("a")] if is_gone else [])
+    assert bench.put == ([] if is_gone else [answer])
+
+
+ANOTHER_UID = Conflict(409, "Conflict", "another UID")
+
+
+@pytest.mark.parametrize(
+    ("found", "put"),
+    [
+        pytest.param(NotFound(404, "NotFound", "gone"), [], id="gone meanwhile"),
+        pytest.param(_object("a", uid="u-next"), [_object("a", uid="u-next")], id="another one of that name"),
+    ],
+)
+async def test_what_another_one_has_followed_counts_as_deleted(bench: _Bench, found: Any, put: Any) -> None:
+    bench.cluster.failures = {"delete Foreground a": ANOTHER_UID}
+    if isinstance(found, Exception):
+        bench.cluster.failures["get a"] = found
+    else:
+        bench.cluster.answers["get a"] = found
+    outcome = await bench.run((_delete("a"), _create("b")))
+    assert outcome.errors == [] and bench.put[:-1] == put, "the next plan must see the one that followed"
+    assert bench.diary == ["delete Foreground a", "get a", "tell: deleted a", "create b", "tell: created b"]
+
+
+@pytest.mark.parametrize(
+    ("found", "is_told_by_the_read"),
+    [
+        pytest.param(_object("a", uid="u-a"), False, id="it is still that one"),
+        pytest.param(Unreachable("refused"), True, id="nobody knows"),
+    ],
+)
+async def test_a_conflict_is_no_proof_that_something_is_gone(
+    bench: _Bench, found: Any, is_told_by_the_read: bool
+) -> None:
+    """A 409 may come from a webhook or a proxy: a deletion that did not happen is tried again."""
+    bench.cluster.failures = {"delete Foreground a": ANOTHER_UID}
+    if isinstance(found, ClusterError):
+        bench.cluster.failures["get a"] = found
+    else:
+        bench.cluster.answers["get a"] = found
+    outcome = await bench.run((_delete("a"), _create("b")))
+    assert outcome.errors == [found if is_told_by_the_read else ANOTHER_UID]
+    assert bench.diary == ["delete Foreground a", "get a"]
+
+
+async def test_nothing_is_made_for_an_owner_that_was_deleted_meanwhile(bench: _Bench) -> None:
+    """Two passes at the same time: one deletes a leader, the other makes workers for it."""
+    workers = Create(_object("workers", owner="u-leader"), why="because", announce=(_told("created"),))
+    outcome = await bench.run((_delete("leader"),), (workers, _apply("next")))
+    assert bench.diary == ["delete Foreground leader", "tell: deleted leader"]
+    assert outcome.errors == []
+
+
+async def test_an_owner_is_deleted_when_what_is_made_for_it_is_there(bench: _Bench) -> None:
+    bench.cluster.slow["workers"] = 5
+    workers = Create(_object("workers", owner="u-leader"), why="because", announce=(_told("created"),))
+    await bench.run((workers,), (_delete("leader"),))
+    assert bench.diary == [
+        "create workers",
+        "tell: created",
+        "delete Foreground leader",
+        "tell: deleted leader",
+    ]
+
+
+async def test_an_owner_whose_deletion_failed_is_still_served(bench: _Bench) -> None:
+    bench.cluster.failures["leader"] = Unreachable("no answer")
+    workers = Create(_object("workers", owner="u-leader"), why="because")
+    await bench.run((_delete("leader"),), (workers,))
+    assert bench.diary == ["delete Foreground leader", "create workers"]
+
+
+async def test_a_deletion_that_fails(bench: _Bench) -> None:
+    bench.cluster.failures["a"] = error = Throttled(429, "TooManyRequests", "a disruption budget", 10.0)
+    outcome = await bench.run((_delete("a"), _create("b")))
+    assert outcome.errors == [error] and bench.diary == ["delete Foreground a"]
+
+
+async def test_what_is_counted_of_deletions_is_that_of_those_that_are_done(bench: _Bench) -> None:
+    bench.cluster.failures["b"] = ApiError(500, "", "x")
+    tallies = {name: Tally("Fleet", name, "lost") for name in "abc"}
+    outcome = await bench.run(*((_delete(name, tallies=(tallies[name],)),) for name in "abc"))
+    assert sorted(outcome.tallies, key=str) == [tallies["a"], tallies["c"]]
+
+
+async def test_a_deletion_by_force_is_counted_where_it_succeeds(bench: _Bench) -> None:
+    bench.cluster.failures["b"] = ApiError(500, "", "x")
+    outcome = await bench.run(
+        (_delete("a", grace_seconds=0),), (_delete("b", grace_seconds=0),), (_delete("c"),)
+    )
+    assert outcome.forced == 1 and "delete Foreground within 0 s a" in bench.diary
+
+
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_put"),
+    [
+        pytest.param({"kind": "Status", "status": "Success"}, False, id="gone"),
+        pytest.param(
+            _object("a", kind="Pod", finalizers=["foregroundDeletion"], **GOING),
+            True,
+            id="waits-for-its-dependents",
+        ),
+        pytest.param(
+            _object("a", kind="Pod", deletionGracePeriodSeconds=30, **GOING), True, id="waits-for-its-kubelet"
+        ),
+        pytest.param(_object("a", kind="Pod", deletionGracePeriodSeconds=0, **GOING), False, id="gone-pod"),
+        pytest.param(_object("a", kind="Pod"), False, id="gone-without-a-trace"),
+    ],
+)
+async def test_only_what_lingers_is_remembered(bench: _Bench, answer: dict[str, Any], is_put: bool) -> None:
+    """The API server returns the last state of a pod that is gone: nobody would ever take that back."""
+    bench.cluster.answers["delete Foreground a"] = answer
+    await bench.run((_delete("a"),))
+    assert bench.put == ([answer] if is_put else [])
+
+
+@pytest.mark.parametrize(
+    ("errors", "seconds"),
+    [
+        pytest.param([], 0.0, id="none"),
+        pytest.param([Unreachable("x")], 0.0, id="no-answer"),
+        pytest.param([ApiError(500, "", "x")], 0.0, id="not-asked"),
+        pytest.param(
+            [Throttled(429, "", "x", 7.0), ApiError(500, "", "x", 3.0), Unreachable("x")], 7.0, id="longest"
+        ),
+    ],
+)
+def test_how_long_to_stay_away(errors: list[ClusterError], seconds: float) -> None:
+    assert Outcome(errors).retry_after == seconds

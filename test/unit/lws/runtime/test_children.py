@@ -1,0 +1,247 @@
+"""The lifecycle of a child: every ownership, under every policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from lws import timing
+from lws.kube.differences.patches import with_merged
+from lws.kube.metadata import owner_reference
+from lws.kube.ownership import Ownership, ownership_of
+from lws.runtime.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner, together
+from lws.runtime.children import (
+    Child,
+    Owner,
+    name_label,
+    plan_child,
+    plan_obstacle,
+    plan_unwanted,
+    put_back_service,
+    repair,
+)
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+from test.unit.builders import make_set, trim
+
+LWS = make_set()
+REFERENCE = owner_reference(LWS)
+OTHER = {**REFERENCE, "kind": "Thing", "name": "theirs", "uid": "u-9"}
+
+
+def child(*owners: Object, is_like_ours: bool = True, **metadata: Any) -> dict[str, Any]:
+    made = {"name": "demo", "namespace": "default", "uid": "u-1", "labels": {NAME_LABEL: "demo"}, **metadata}
+    made["ownerReferences"] = list(owners)
+    shape = {"ports": []} if is_like_ours else {}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": made, **shape}
+
+
+INTENT = child(REFERENCE)
+CREATE = Create(INTENT, why="it is needed")
+STORED: dict[Ownership, dict[str, Any] | None] = {
+    Ownership.ABSENT: None,
+    Ownership.OURS: child(REFERENCE),
+    Ownership.LEAVING: child(REFERENCE, deletionTimestamp="2026-03-01T11:59:00Z"),
+    Ownership.ORPHAN: child(),
+    Ownership.SUFFICIENT: child(is_like_ours=False),
+    Ownership.CLASH: child(OTHER),
+}
+NOTE = (
+    "Service demo exists and is controlled by Thing theirs: LeaderWorkerSet demo needs this name and leaves "
+    "it untouched; delete or rename one of them"
+)
+
+
+def owner(is_alive: bool = True) -> Owner:
+    return Owner(
+        "LeaderWorkerSet",
+        "demo",
+        REFERENCE,
+        is_alive,
+        adoption="the {kind} of the set has no owner",
+        until_alive="the set to be seen alive",
+    )
+
+
+def one(action: Any) -> Plan:
+    return Plan(((action,),))
+
+
+def target(ownership: Ownership) -> Reference:
+    return Reference.to(STORED[ownership] or {})
+
+
+def look_again(waiting_for: str = "", problems: tuple[Problem, ...] = ()) -> Plan:
+    return Plan(again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=waiting_for, problems=problems)
+
+
+ADOPTED = one(SetOwner(target(Ownership.ORPHAN), REFERENCE, "the Service of the set has no owner"))
+LEAVING = look_again("the former Service to be gone")
+CLASH = look_again(NOTE, (Problem("NameClash", NOTE),))
+
+
+def test_the_examples_are_what_they_are_called() -> None:
+    for ownership, stored in STORED.items():
+        if ownership != Ownership.SUFFICIENT:
+            assert ownership_of(stored, REFERENCE["uid"], lambda each: "ports" in each, {"u-9"}) is ownership
+    assert set(STORED) == set(Ownership)
+
+
+@pytest.mark.parametrize("ownership", list(Ownership))
+@pytest.mark.parametrize("is_alive", [True, False], ids=["owner lives", "owner not seen alive"])
+def test_a_child_that_is_wanted(ownership: Ownership, is_alive: bool) -> None:
+    expected = {
+        Ownership.ABSENT: one(CREATE),
+        Ownership.OURS: Plan(),
+        Ownership.LEAVING: LEAVING,
+        Ownership.ORPHAN: ADOPTED if is_alive else Plan(waiting_for="the set to be seen alive"),
+        Ownership.SUFFICIENT: look_again(),
+        Ownership.CLASH: CLASH,
+    }[ownership]
+    of_name = Child(ownership, STORED[ownership], "the former Service")
+    assert plan_child(owner(is_alive), of_name, CREATE) == expected
+    if ownership in (Ownership.ABSENT, Ownership.OURS):
+        assert plan_obstacle(owner(is_alive), of_name) is None, "writers of another kind may begin"
+    else:
+        assert plan_obstacle(owner(is_alive), of_name) == expected
+
+
+@pytest.mark.parametrize("ownership", list(Ownership))
+def test_a_child_that_is_not_wanted(ownership: Ownership) -> None:
+    """One that is to stay although nobody asks for it is not planned at all."""
+    delete = one(Delete(target(Ownership.OURS), "Background", why="nobody asks"))
+    expected = delete if ownership == Ownership.OURS else Plan()
+    assert plan_unwanted(owner(), STORED[ownership], "nobody asks") == expected
+
+
+@pytest.mark.parametrize("ownership", list(Ownership))
+def test_only_ours_is_put_back_and_in_the_way_of_its_kind(ownership: Ownership) -> None:
+    asked: list[tuple[Object, Object]] = []
+
+    def keep_up(stored: Object, intent: Object) -> Plan:
+        asked.append((stored, intent))
+        return Plan(waiting_for="its kind")
+
+    of_name = Child(ownership, STORED[ownership], "the former Service")
+    planned = plan_child(owner(), of_name, CREATE, keep_up)
+    is_ours = ownership == Ownership.OURS
+    assert asked == ([(STORED[ownership], INTENT)] if is_ours else [])
+    assert (planned.waiting_for == "its kind") is is_ours
+
+
+def test_a_name_label_comes_back_unless_its_kind_says_otherwise() -> None:
+    bare = child(REFERENCE, labels={"team": "a"})
+    planned = plan_child(owner(), Child(Ownership.OURS, bare, ""), CREATE)
+    patch = {"metadata": {"labels": {NAME_LABEL: "demo"}}}
+    assert planned == one(Merge(Reference.to(bare), patch, why="its name label was edited"))
+    assert (name_label(bare, INTENT), name_label(INTENT, INTENT)) == (patch, {})
+
+
+@pytest.mark.parametrize(
+    ("patches", "why", "patch"),
+    [
+        pytest.param({}, "", None, id="nothing"),
+        pytest.param({"a": {}, "b": {}}, "", None, id="nothing is due"),
+        pytest.param({"a": {"spec": {"x": 1}}, "b": {}}, "a", {"spec": {"x": 1}}, id="one of them"),
+        pytest.param(
+            {"a": {"spec": {"x": 1}}, "b": {"metadata": {}}},
+            "a; b",
+            {"spec": {"x": 1}, "metadata": {}},
+            id="one write for all",
+        ),
+    ],
+)
+def test_repairs(patches: Mapping[str, Object], why: str, patch: Object | None) -> None:
+    expected = Plan() if patch is None else one(Merge(Reference.to(INTENT), patch, why=why))
+    assert repair(INTENT, patches) == expected
+
+
+HEADLESS = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"a": "1", "b": "2"}}
+GIVEN = {
+    "clusterIPs": ["None"],
+    "internalTrafficPolicy": "Cluster",
+    "ipFamilies": ["IPv4"],
+    "ipFamilyPolicy": "SingleStack",
+    "sessionAffinity": "None",
+    "type": "ClusterIP",
+}
+"""What the API server adds to it."""
+
+
+def headless(**edited: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """One as it is stored after an edit (None: taken out), and as it was made."""
+    made = {**child(REFERENCE), "spec": HEADLESS}
+    spec = {field: value for field, value in {**HEADLESS, **GIVEN, **edited}.items() if value is not None}
+    return {**made, "spec": spec}, made
+
+
+@pytest.mark.parametrize(
+    ("edited", "patch"),
+    [
+        pytest.param({}, None, id="as it was made"),
+        pytest.param(
+            {"sessionAffinity": "ClientIP", "ipFamilyPolicy": "PreferDualStack"}, None, id="by others"
+        ),
+        pytest.param(
+            {"selector": {"a": "1", "c": "3"}}, {"selector": {"b": "2", "c": None}}, id="leads elsewhere"
+        ),
+        pytest.param({"selector": None}, {"selector": {"a": "1", "b": "2"}}, id="leads nowhere"),
+        pytest.param(
+            {"publishNotReadyAddresses": None},
+            {"publishNotReadyAddresses": True},
+            id="hides pods that are not ready",
+        ),
+        pytest.param({"ports": [{"port": 80, "protocol": "TCP"}]}, {"ports": None}, id="ports"),
+        pytest.param(
+            {"type": "ExternalName", "externalName": "x", "clusterIP": None},
+            {"type": "ClusterIP", "ports": None, "clusterIP": "None", "externalName": None},
+            id="another name",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_trimmed", [False, True], ids=["whole", "trimmed"])
+def test_an_edited_headless_service_is_put_back(
+    edited: dict[str, Any], patch: dict[str, Any] | None, is_trimmed: bool
+) -> None:
+    stored, made = headless(**edited)
+    planned = put_back_service(trim(stored) if is_trimmed else stored, made)
+    if patch is None:
+        assert planned == Plan()
+        return
+    ((merge,),) = planned.sequences
+    assert isinstance(merge, Merge)
+    assert merge.patch == {"spec": patch}
+    assert merge.target.uid == "u-1"
+    assert put_back_service({**stored, "spec": with_merged(stored["spec"], patch)}, made) == Plan()
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True], ids=["whole", "trimmed"])
+def test_a_service_that_was_given_an_address_is_made_anew(is_trimmed: bool) -> None:
+    stored, made = headless(clusterIP="10.0.0.9", ports=[{"port": 80}])
+    ((delete,),) = put_back_service(trim(stored) if is_trimmed else stored, made).sequences
+    assert isinstance(delete, Delete)
+    assert (delete.target.uid, delete.propagation) == ("u-1", "Background")
+
+
+def test_parts_of_a_plan_keep_their_order_and_the_soonest_wait_counts() -> None:
+    clash, leaving = CLASH, Plan(again_after=5.0, waiting_for="a", stuck_pods=1, standing=frozenset({"late"}))
+    assert together(one(CREATE), Plan(((),)), clash, leaving, ADOPTED) == Plan(
+        sequences=((CREATE,), *ADOPTED.sequences),
+        again_after=5.0,
+        waiting_for=f"{NOTE}; a",
+        stuck_pods=1,
+        problems=clash.problems,
+        standing=frozenset({"late"}),
+    )
+    assert together(Plan(), Plan()) == Plan()
+
+
+def test_an_adoption_takes_along_what_an_orphan_should_not_have_inherited() -> None:
+    """A tool that passes over whatever has an owner has this in its sight until then."""
+    orphan = child(labels={NAME_LABEL: "demo", "kro.run/owned": "true"})
+    planned = plan_obstacle(owner(), Child(Ownership.ORPHAN, orphan, "the former one"))
+    assert planned is not None
+    (action,) = planned.sequences[0]
+    assert isinstance(action, SetOwner)
+    assert action.patch == {"metadata": {"labels": {"kro.run/owned": None}}}

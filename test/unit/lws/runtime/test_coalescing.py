@@ -1,0 +1,83 @@
+"""Which changes of a group can wait for the next one, and which cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws import timing
+from lws.leaderworkerset.routing import group_delay_of
+from test.unit.builders import make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
+
+LEADER = make_leader_pod()
+WORKERS = make_worker_statefulset(LEADER)
+PENDING = make_leader_pod(ready=False, phase="Pending")
+WORKER = make_worker_pod(WORKERS)
+OF_OTHERS = make_worker_statefulset(make_leader_pod(uid="another"))
+RESTARTED = {"containerStatuses": [{"name": "server", "restartCount": 1}]}
+
+Change = tuple[dict[str, Any] | None, dict[str, Any] | None]
+
+FAILED = make_worker_pod(WORKERS, phase="Failed")
+GONE, LEFT = (WORKER, None), (WORKER, make_worker_pod(WORKERS, terminating=True))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(GONE, id="a worker is gone"),
+        pytest.param(LEFT, id="a worker goes"),
+        pytest.param((WORKERS, None), id="the workers' StatefulSet is gone"),
+        pytest.param((LEADER, make_leader_pod(terminating=True)), id="the leader itself"),
+    ],
+)
+def test_a_group_on_its_way_out_is_in_no_hurry(change: Change) -> None:
+    assert group_delay_of(*change, make_leader_pod(terminating=True), WORKERS) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("change", "workers"),
+    [
+        pytest.param((None, WORKERS), None, id="the workers' StatefulSet that we made"),
+        pytest.param((None, make_worker_pod(ready=False, phase="Pending")), WORKERS, id="a worker"),
+        pytest.param((None, make_worker_pod(ready=False, phase="Pending")), None, id="a worker, seen first"),
+        pytest.param((PENDING, LEADER), WORKERS, id="the leader is ready, its workers are made"),
+    ],
+)
+def test_a_group_that_comes_up_brings_more(change: Change, workers: dict[str, Any] | None) -> None:
+    assert group_delay_of(*change, LEADER, workers) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "workers"),
+    [
+        pytest.param((PENDING, LEADER), None, id="the leader is ready, workers may wait for it"),
+        pytest.param((PENDING, LEADER), OF_OTHERS, id="the leader is ready, the former workers are there"),
+        pytest.param((LEADER, PENDING), WORKERS, id="the leader is no longer ready"),
+        pytest.param((None, OF_OTHERS), OF_OTHERS, id="a StatefulSet of others in the way"),
+        pytest.param((None, make_worker_pod(status=RESTARTED)), WORKERS, id="a worker that has a past"),
+        pytest.param((None, make_worker_pod(terminating=True)), WORKERS, id="a worker that goes already"),
+        pytest.param((FAILED, FAILED), WORKERS, id="a worker that failed before"),
+        pytest.param(GONE, WORKERS, id="a worker is gone"),
+        pytest.param((LEFT[1], LEFT[1]), WORKERS, id="a worker that was going before"),
+        pytest.param((WORKERS, None), None, id="the workers' StatefulSet is gone"),
+        pytest.param((OF_OTHERS, None), None, id="the former workers' StatefulSet is gone"),
+        pytest.param((make_set(), None), WORKERS, id="the set is gone"),
+    ],
+)
+def test_what_a_next_step_waits_for_cannot_wait(change: Change, workers: dict[str, Any] | None) -> None:
+    assert group_delay_of(*change, LEADER, workers) == 0.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param((None, LEADER), id="a new leader"),
+        pytest.param((LEADER, make_leader_pod(status=RESTARTED)), id="a container was restarted"),
+        pytest.param((WORKER, FAILED), id="a worker failed"),
+        pytest.param(LEFT, id="a worker goes"),
+    ],
+)
+def test_failures_and_new_leaders_wait_for_no_rest(change: Change) -> None:
+    assert group_delay_of(*change, LEADER, WORKERS) == timing.AT_ONCE < 0

@@ -1,0 +1,178 @@
+"""When may an engine act on what it remembers? Once it is listed, and never on what was taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lws import timing
+from lws.config import load
+from lws.registrations import REGISTRATIONS
+from lws.runtime.endpoints.metrics import Metrics
+from lws.runtime.engine import Engine, Surroundings
+from lws.runtime.keys import Key
+from lws.runtime.leadership.election import Unelected, everywhere
+from lws.runtime.queue import Again
+from lws.runtime.rollback import RolledBack
+from lws.runtime.webhooks.serving import Serving
+from test.unit.fake_api import FakeApi, serving, silence
+from test.unit.fake_time import in_fake_time, now
+
+ALONE = load(None, {}, {}, namespace_file=Path("there-is-none"))
+ALONE = replace(ALONE, leader_election=replace(ALONE.leader_election, enabled=False))
+A_SET = Key("set", "ns", "a")
+
+
+@asynccontextmanager
+async def an_engine(api: FakeApi | None = None) -> AsyncIterator[Engine]:
+    cluster, metrics = (api or FakeApi("http://127.0.0.1:1")).cluster(), Metrics()
+    serving = Serving(ALONE, cluster, metrics, {})
+    yield Engine(Surroundings(ALONE, cluster, metrics, serving, "one", lambda: None, REGISTRATIONS))
+    await cluster.close()
+
+
+@in_fake_time
+async def test_no_pass_is_made_between_the_lease_and_the_lists_that_follow_it() -> None:
+    async with an_engine() as engine:
+        assert engine._acts_on(A_SET)
+        engine._takeover.gain(everywhere)
+        assert not engine._acts_on(A_SET)
+
+
+@in_fake_time
+async def test_gauges_of_kinds_of_workload_are_there_before_anything_is() -> None:
+    async with an_engine() as engine:
+        lines = engine._within.metrics.text().decode().splitlines()
+        assert {"lws_disaggregatedsets_in_rollout 0.0", "lws_disaggregatedsets_stalled 0.0"} <= {*lines}
+
+
+@in_fake_time
+async def test_nothing_is_written_once_the_cluster_has_gone_back_and_the_engine_ends() -> None:
+    async with an_engine() as engine:
+        assert engine._may_write("ns")
+        engine.start()
+        ending = asyncio.create_task(engine.ended())
+        with pytest.raises(RolledBack):
+            engine._rollback.check("lease lws", "7", 100)
+        assert not engine._may_write("ns")
+        await ending
+        await engine.take_down()
+
+
+@in_fake_time
+async def test_nothing_is_written_by_what_is_left_of_an_engine_that_was_taken_down() -> None:
+    async with an_engine() as engine:
+        assert engine._may_write("ns")
+        await engine.take_down()
+        assert not engine._may_write("ns")
+
+
+class _Holder(Unelected):
+    """Holds a Lease until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__("lws", lambda name, leads: None)
+        self.released_at: list[float] = []
+
+    def time_left(self, namespace: str) -> float:
+        return 14.0
+
+    async def release(self) -> None:
+        self.released_at.append(now())
+
+
+@pytest.mark.parametrize("seconds", [1.0, 3600.0])
+@in_fake_time
+async def test_the_lease_runs_out_where_a_pass_does_not_come_to_its_end(seconds: float) -> None:
+    async with an_engine() as engine:
+        engine._election = holder = _Holder()
+
+        async def work(key: Key) -> Again:
+            await asyncio.sleep(seconds)
+            assert seconds > timing.DRAIN_SECONDS or not holder.released_at
+            return Again()
+
+        engine._loop.work = work  # type: ignore[method-assign]
+        engine._queue.open()
+        engine._queue.add(A_SET)
+        await asyncio.sleep(0.1)
+        await engine.take_down()
+        assert bool(holder.released_at) is (seconds < timing.DRAIN_SECONDS)
+
+
+@in_fake_time
+async def test_the_lease_runs_out_where_a_write_without_an_answer_may_still_arrive() -> None:
+    async with serving() as api, an_engine(api) as engine:
+        engine._election = holder = _Holder()
+        api.will(silence(3600))
+        acting = engine._within.cluster.fenced(engine._may_write, holder.time_left)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(acting.create({"kind": "Pod", "metadata": {"namespace": "ns"}}), 1.0)
+        assert not engine._is_idle(everywhere)
+        await engine.take_down()
+        assert not holder.released_at
+        await asyncio.sleep(14.0)
+        assert engine._is_idle(everywhere)
+        await engine.take_down()
+        assert holder.released_at
+
+
+@in_fake_time
+async def test_what_was_remembered_goes_with_the_lease() -> None:
+    """All of it: nothing of a former term is reached from the passes of the next one but what they share."""
+    async with an_engine() as engine:
+        assert engine._terms.passes_over("ns") == {}, "nobody acts"
+        engine._gain(everywhere)
+        former = engine._terms.passes_over("ns")
+        assert set(former) == {"set", "group", "disaggregatedset"}
+        engine._stand_back(everywhere)
+        assert engine._terms.passes_over("ns") == {}
+        engine._gain(everywhere)
+        passes = engine._terms.passes_over("ns")
+        for kind, each in passes.items():
+            for one, other in ((each.observe, former[kind].observe), (each.apply, former[kind].apply)):
+                assert one.__self__ is not other.__self__
+
+
+@in_fake_time
+async def test_only_the_shard_that_is_lost_is_forgotten() -> None:
+    def of_one(namespace: str) -> bool:
+        return namespace == "one"
+
+    def of_two(namespace: str) -> bool:
+        return namespace == "two"
+
+    async with an_engine() as engine:
+        engine._gain(of_one)
+        engine._gain(of_two)
+        one, two = map(engine._terms.passes_over, ("one", "two"))
+        assert one is not two and engine._terms.passes_over("three") == {}
+        engine._stand_back(of_one)
+        engine._gain(of_one)
+        assert engine._terms.passes_over("two") is two
+        assert engine._terms.passes_over("one") not in (one, {})
+
+
+@in_fake_time
+async def test_work_beside_the_passes_ends_with_the_engine_and_its_failure_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    async def broken() -> None:
+        raise ValueError("unreadable")
+
+    async with an_engine() as engine:
+        engine._start_beside(endless())
+        engine._start_beside(broken())
+        await asyncio.sleep(0.1)
+        assert "work beside the passes has failed" in caplog.text and "unreadable" in caplog.text
+        (waiting,) = engine._beside
+        await engine.take_down()
+        assert waiting.cancelled() and not engine._beside

@@ -1,0 +1,74 @@
+"""From changes of the store to keys in the queue, by the routes of each kind of workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from lws.runtime.engine import Triggers
+from lws.runtime.keys import Key, Route, Wake
+from lws.runtime.leadership.election import Scope
+
+ONE, TWO, ELSEWHERE = Key("one", "ns", "a"), Key("two", "ns", "a"), Key("two", "elsewhere", "b")
+SERVICE = {"kind": "Service", "metadata": {"name": "a", "namespace": "ns"}}
+
+
+class _Queue:
+    """What was added, in order."""
+
+    def __init__(self) -> None:
+        self.added: list[Wake] = []
+
+    def add(self, key: Key, within: float = 0.0) -> None:
+        self.added.append((key, within))
+
+
+def _route(*wakes: Wake) -> Any:
+    return lambda before, after: wakes
+
+
+def _keys(*keys: Key) -> Any:
+    def of(scope: Scope) -> Iterable[Key]:
+        return (key for key in keys if scope(key.namespace))
+
+    return of
+
+
+def test_a_change_takes_the_route_of_its_object() -> None:
+    queue: Any = _Queue()
+    routes: dict[str, Route] = {}
+    triggers = Triggers(queue, lambda obj: routes.get(obj["kind"]))
+    triggers.on_change(None, SERVICE)
+    assert queue.added == [], "nobody acts yet"
+    routes |= {"Service": _route((ONE, 0.0), (TWO, 2.0)), "Pod": _route((ONE, 9.0))}
+    triggers.on_change(None, SERVICE)
+    triggers.on_change(SERVICE, None)
+    assert queue.added == 2 * [(ONE, 0.0), (TWO, 2.0)]
+    queue.added.clear()
+    triggers.on_change(None, {**SERVICE, "kind": "Secret"})
+    assert queue.added == []
+
+
+def test_everything() -> None:
+    queue: Any = _Queue()
+    triggers = Triggers(queue, lambda obj: None)
+    triggers.add(_keys(ONE))
+    triggers.add(_keys(TWO, ELSEWHERE))
+    triggers.everything()
+    assert [key for key, _ in queue.added] == [ONE, TWO, ELSEWHERE]
+    queue.added.clear()
+    triggers.everything(lambda namespace: namespace == "elsewhere")
+    assert [key for key, _ in queue.added] == [ELSEWHERE]
+
+
+def test_who_remembers_is_told_what_is_gone() -> None:
+    told: list[Any] = []
+    triggers = Triggers(_Queue(), lambda obj: None, told.append)  # type: ignore[arg-type]
+    made, other = ({**SERVICE, "metadata": {**SERVICE["metadata"], "uid": uid}} for uid in ("u-1", "u-2"))
+    triggers.on_change(None, made)
+    triggers.on_change(made, {**made, "spec": {}})
+    assert told == []
+    triggers.on_change(made, other)
+    assert told == [made], "another one has its name"
+    triggers.on_change(other, None)
+    assert told == [made, other]

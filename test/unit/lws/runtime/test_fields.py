@@ -1,0 +1,128 @@
+"""What follows from a table of fields: of a kind that is kept in part, and of one that is kept whole."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from lws.runtime.actions import Object
+from lws.runtime.fields import ALL, LATER, NOBODY, SET, Rule, StoredField, StoredFields, Wakes
+
+
+def _first(value: Any, obj: Any) -> Any:
+    return value[:1] or None
+
+
+def _rising(before: Object, after: Object) -> Wakes:
+    return SET if before["spec"]["count"] < after["spec"]["count"] else ALL
+
+
+ROWS = (
+    StoredField("metadata.uid"),
+    StoredField("metadata.resourceVersion", NOBODY),
+    StoredField("spec.count", _rising, default=0),
+    StoredField("spec.names", excerpt=_first),
+    StoredField("status.phase", LATER),
+    StoredField("data", default={}),
+)
+PART = StoredFields("Thing", ROWS, is_undisturbed=lambda obj: obj.get("data") != "lost")
+WHOLE = StoredFields(
+    "Thing",
+    (
+        StoredField("metadata.resourceVersion", NOBODY),
+        StoredField("metadata.managedFields", NOBODY, lambda value, obj: None),
+        StoredField("status", SET),
+    ),
+    others=ALL,
+    variant=(lambda obj: "part" in obj["metadata"], PART),
+)
+
+
+def _thing(**changes: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "apiVersion": "example.com/v1",
+        "kind": "Thing",
+        "metadata": {"uid": "u", "resourceVersion": "1", "labels": {"a": "b"}, "managedFields": [{}]},
+        "spec": {"count": 1, "names": ["one", "two"], "color": "red"},
+        "status": {"phase": "Fine", "message": "x"},
+        "data": "text",
+    }
+    for path, value in changes.items():
+        *sections, name = path.split("__")
+        part = made
+        for section in sections:
+            part = part[section]
+        if value is None:
+            del part[name]
+        else:
+            part[name] = value
+    return made
+
+
+def test_of_a_kind_that_is_kept_in_part_the_rows_are_kept() -> None:
+    thing = _thing()
+    before = copy.deepcopy(thing)
+    assert PART.trim(thing) == {
+        "apiVersion": "example.com/v1",
+        "kind": "Thing",
+        "metadata": {"uid": "u", "resourceVersion": "1"},
+        "spec": {"count": 1, "names": ["one"]},
+        "status": {"phase": "Fine"},
+        "data": "text",
+    }
+    assert thing == before
+    assert PART.trim(PART.trim(thing)) == PART.trim(thing)
+
+
+def test_what_is_absent_has_its_default() -> None:
+    bare = _thing(spec=None, status=None, data=None)
+    assert PART.trim(bare)["spec"] == {"count": 0}
+    assert (PART.trim(bare)["status"], PART.trim(bare)["data"]) == ({}, {})
+
+
+def test_of_a_kind_that_is_kept_whole_everything_is_kept_but_what_is_cut_out() -> None:
+    assert WHOLE.trim(_thing()) == _thing(metadata__managedFields=None)
+
+
+@pytest.mark.parametrize(
+    ("table", "after", "woken"),
+    [
+        pytest.param(PART, _thing(metadata__resourceVersion="2"), NOBODY, id="nobody reads it"),
+        pytest.param(PART, _thing(metadata__uid="v"), ALL, id="a row"),
+        pytest.param(PART, _thing(data="other"), ALL, id="a row at the top"),
+        pytest.param(PART, _thing(spec__count=2), SET, id="a rule"),
+        pytest.param(PART, _thing(spec__count=0), ALL, id="a rule the other way round"),
+        pytest.param(PART, _thing(status__phase="Ill"), LATER, id="a row that can wait"),
+        pytest.param(PART, _thing(status__phase="Ill", spec__count=2), LATER, id="the most of two"),
+        pytest.param(PART, _thing(status=None), LATER, id="a section goes"),
+        pytest.param(WHOLE, _thing(metadata__resourceVersion="2"), NOBODY, id="whole: nobody reads it"),
+        pytest.param(WHOLE, _thing(metadata__managedFields=[]), NOBODY, id="whole: what is cut out"),
+        pytest.param(WHOLE, _thing(status__phase="Ill"), SET, id="whole: a row"),
+        pytest.param(WHOLE, _thing(spec__color="blue"), ALL, id="whole: what has no row"),
+        pytest.param(WHOLE, _thing(metadata__labels={}), ALL, id="whole: what has no row, of the metadata"),
+    ],
+)
+def test_which_passes_a_change_wakes(table: StoredFields, after: dict[str, Any], woken: Wakes) -> None:
+    assert table.wakes(_thing(), after) is woken
+    assert table.is_same(_thing(), after) is (woken is NOBODY)
+
+
+def test_no_rule_judges_what_is_disturbed() -> None:
+    lost = _thing(data="lost")
+    assert PART.wakes(lost, {**lost, "spec": {**lost["spec"], "count": 2}}) is ALL
+
+
+def test_some_objects_of_a_kind_have_a_table_of_their_own() -> None:
+    assert WHOLE.of(_thing()) is WHOLE
+    assert WHOLE.of(_thing(metadata__part=True)) is PART
+
+
+def test_rules_are_asked_only_where_their_fields_have_changed() -> None:
+    def never(before: Object, after: Object) -> Wakes:
+        raise AssertionError
+
+    rule: Rule = never
+    table = StoredFields("Thing", (StoredField("spec.count", rule), StoredField("spec.color", SET)))
+    assert table.wakes(_thing(), _thing(spec__color="blue")) is SET

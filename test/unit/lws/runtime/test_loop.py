@@ -1,0 +1,469 @@
+"""One pass: what is asked of whom, and what the queue is told."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lws.runtime.actions import Announce, Create, Plan, Reference
+from lws.runtime.apply import Outcome
+from lws.runtime.endpoints import pass_log
+from lws.runtime.endpoints.metrics import KeyState, Metrics
+from lws.runtime.endpoints.workloads import WorkloadSeries
+from lws.runtime.errors import (
+    ApiError,
+    ClusterError,
+    Conflict,
+    Forbidden,
+    NotLeading,
+    Throttled,
+    Unreachable,
+    api_error,
+)
+from lws.runtime.figures import Figures, Tally
+from lws.runtime.keys import Key
+from lws.runtime.leadership.election import everywhere
+from lws.runtime.loop import Kind, Loop, Term, Terms
+from lws.runtime.queue import Again
+
+KEY = Key("set", "ns", "demo")
+SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-1")
+TOLD = (Announce(SET, "Reason", "Action", "note"),)
+CREATE = Create({"kind": "Service", "metadata": {"name": "a"}}, why="because")
+
+
+@dataclass
+class _Bench:
+    """What is observed, planned and carried out; exceptions are raised where they stand."""
+
+    snapshot: Any = "the snapshot"
+    plan: Any = field(default_factory=Plan)
+    due: Plan | None = None
+    errors: list[ClusterError] = field(default_factory=list)
+    overtaken: bool = False
+    observed: list[tuple[str, str, datetime]] = field(default_factory=list)
+    planned: list[Any] = field(default_factory=list)
+    carried_out: list[Plan] = field(default_factory=list)
+    metrics: Metrics = field(default_factory=Metrics)
+    meanwhile: Callable[[], None] = lambda: None
+
+    async def observe(self, namespace: str, name: str, now: datetime) -> Any:
+        self.observed.append((namespace, name, now))
+        self.meanwhile()
+        if isinstance(self.snapshot, Exception):
+            raise self.snapshot
+        return self.snapshot
+
+    def make_plan(self, snapshot: Any) -> Plan:
+        self.planned.append(snapshot)
+        if isinstance(self.plan, Exception):
+            raise self.plan
+        plan: Plan = self.plan
+        return plan
+
+    async def apply(self, plan: Plan) -> Outcome:
+        self.carried_out.append(plan)
+        forced = len(plan.sequences) if plan.stuck_pods else 0
+        return Outcome(self.errors, forced, self.overtaken)
+
+    async def work(self) -> Again:
+        def due(plan: Plan) -> Plan:
+            return self.due if self.due is not None else plan
+
+        kinds = {"set": Kind(self.observe, self.make_plan, self.apply, "leaderworkerset", due)}
+        return await Loop(lambda namespace: kinds, self.metrics).work(KEY)
+
+    def results(self) -> list[str]:
+        """Results of passes as the metrics show them."""
+        start = 'controller_runtime_reconcile_total{controller="leaderworkerset",result="'
+        lines = self.metrics.text().decode().splitlines()
+        shown = [line.removeprefix(start) for line in lines if line.startswith(start)]
+        return [line.partition('"')[0] for line in shown if not line.endswith(" 0.0")]
+
+
+@pytest.fixture
+def bench() -> _Bench:
+    return _Bench()
+
+
+async def test_observe_plan_apply(bench: _Bench) -> None:
+    bench.plan = Plan(sequences=((CREATE,),))
+    before = datetime.now(UTC)
+    assert await bench.work() == Again()
+    [(namespace, name, now)] = bench.observed
+    assert (namespace, name) == ("ns", "demo") and before <= now <= datetime.now(UTC)
+    assert bench.planned == ["the snapshot"] and bench.carried_out == [bench.plan]
+    assert bench.results() == ["success"]
+
+
+async def test_nothing_to_decide_about(bench: _Bench) -> None:
+    bench.snapshot = None
+    again = await bench.work()
+    assert again == Again()
+    assert again.rest == 0.0, "the next leader of a group must not wait because the former one went"
+    assert bench.planned == [] and bench.carried_out == [] and bench.results() == ["success"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "is_carried_out"),
+    [
+        pytest.param(Plan(), False, id="empty"),
+        pytest.param(Plan(sequences=((),)), False, id="empty-sequence"),
+        pytest.param(Plan(announce=TOLD), True, id="only-a-word"),
+        pytest.param(Plan(sequences=((CREATE,),)), True, id="actions"),
+    ],
+)
+@pytest.mark.parametrize("after", [None, 30.0])
+async def test_when_to_look_again(
+    bench: _Bench, plan: Plan, is_carried_out: bool, after: float | None
+) -> None:
+    bench.plan = Plan(plan.sequences, plan.statuses, plan.announce, again_after=after)
+    assert await bench.work() == Again(after=after)
+    assert bool(bench.carried_out) is is_carried_out
+    assert bench.results() == (["success"] if after is None else ["requeue_after"])
+
+
+@pytest.mark.parametrize("after", [None, 30.0])
+async def test_where_somebody_was_faster_the_next_pass_comes_soon_and_nothing_has_failed(
+    bench: _Bench, caplog: pytest.LogCaptureFixture, after: float | None
+) -> None:
+    bench.plan, bench.overtaken = Plan(sequences=((CREATE,),), again_after=after), True
+    assert await bench.work() == Again(after=1.0)
+    assert bench.results() == ["requeue_after"]
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+    bench.errors = [Unreachable("gone")]
+    assert (await bench.work()).failed
+
+
+async def test_what_is_waited_for_is_logged(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    bench.plan = Plan(waiting_for="the pods to be ready")
+    await bench.work()
+    assert "set ns/demo waits for the pods to be ready" in caplog.messages
+
+
+def _terminating() -> ApiError:
+    causes = [{"reason": "NamespaceTerminating"}]
+    return api_error(403, {"reason": "Forbidden", "message": "m", "details": {"causes": causes}}, "m", None)
+
+
+def _namespace_gone() -> ApiError:
+    details = {"name": "ns", "kind": "namespaces"}
+    return api_error(404, {"reason": "NotFound", "message": "m", "details": details}, "m", None)
+
+
+RESTMAPPING = Forbidden(403, "Forbidden", "cannot find RESTMapping for LeaderWorkerSet")
+
+FAILURES = [
+    pytest.param([Unreachable("m")], Again(after=0.0, failed=True), ["m"], id="unreachable"),
+    pytest.param([ApiError(500, "InternalError", "m")], Again(after=0.0, failed=True), ["m"], id="500"),
+    pytest.param(
+        [Throttled(429, "TooManyRequests", "m", 7.0)], Again(after=7.0, failed=True), ["m"], id="429"
+    ),
+    pytest.param([Conflict(409, "Conflict", "m")], Again(after=0.0, failed=True), ["m"], id="conflict"),
+    pytest.param([NotLeading("m")], Again(), [], id="not-leading"),
+    pytest.param([Unreachable("m"), NotLeading("n")], Again(), [], id="not-leading-any-more"),
+    pytest.param([_terminating()], Again(after=60.0), [], id="namespace-terminating"),
+    pytest.param([_terminating(), _terminating()], Again(after=60.0), [], id="namespace-terminating-for-all"),
+    pytest.param(
+        [_terminating(), Unreachable("n")],
+        Again(after=0.0, failed=True),
+        ["m", "n"],
+        id="namespace-terminating-and-more",
+    ),
+    pytest.param(
+        [_terminating(), Conflict(409, "Conflict", "no object of this UID")],
+        Again(after=60.0),
+        [],
+        id="namespace-terminating-and-what-was-in-it-is-gone",
+    ),
+    pytest.param([_namespace_gone()], Again(after=60.0), [], id="namespace-gone"),
+]
+
+
+@pytest.mark.parametrize(("errors", "again", "messages"), FAILURES)
+async def test_actions_that_fail(
+    bench: _Bench,
+    errors: list[ClusterError],
+    again: Again,
+    messages: list[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench.plan, bench.errors = Plan(sequences=((CREATE,),), again_after=99.0), errors
+    assert await bench.work() == again
+    assert caplog.messages == [f"set ns/demo: {message}" for message in messages]
+    expected = "error" if again.failed else "requeue_after" if again.after is not None else "success"
+    assert bench.results() == [expected]
+
+
+async def test_a_kind_that_the_server_does_not_know_yet_is_waited_for(bench: _Bench) -> None:
+    bench.plan, bench.errors = Plan(sequences=((CREATE,),)), [RESTMAPPING]
+    assert await bench.work() == Again(after=2.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        pytest.param(Unreachable("m"), Again(failed=True), id="unreachable"),
+        pytest.param(Throttled(503, "ServiceUnavailable", "m", 3.0), Again(after=3.0, failed=True), id="503"),
+        pytest.param(ApiError(500, "InternalError", "m"), Again(failed=True), id="500"),
+        pytest.param(NotLeading("m"), Again(), id="not-leading"),
+    ],
+)
+async def test_what_cannot_be_observed(bench: _Bench, error: ClusterError, again: Again) -> None:
+    bench.snapshot = error
+    assert await bench.work() == again
+    assert bench.planned == []
+
+
+async def test_a_bug_is_not_hidden(bench: _Bench) -> None:
+    bench.plan = KeyError("spec")
+    with pytest.raises(KeyError):
+        await bench.work()
+    panics = 'controller_runtime_reconcile_panics_total{controller="leaderworkerset"} 1.0'
+    assert bench.results() == ["error"] and panics in bench.metrics.text().decode()
+
+
+async def test_durations_are_measured(bench: _Bench) -> None:
+    await bench.work()
+    assert (
+        'controller_runtime_reconcile_time_seconds_count{controller="leaderworkerset"} 1.0'
+        in bench.metrics.text().decode()
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rest"),
+    [
+        pytest.param(0.0001, 0.02, id="quick"),
+        pytest.param(0.01, 0.5, id="slow"),
+        pytest.param(1.0, 1.0, id="huge"),
+    ],
+)
+async def test_a_key_rests_as_its_passes_are_long(bench: _Bench, seconds: float, rest: float) -> None:
+    moments = itertools.count()
+    kinds = {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")}
+    loop = Loop(lambda namespace: kinds, bench.metrics, clock=lambda: next(moments) * seconds)
+    assert (await loop.work(KEY)).rest == pytest.approx(rest)
+
+
+async def test_passes_over_whole_sets_rest_longer_where_sets_are_many(bench: _Bench) -> None:
+    moment = 0.0
+
+    def clock() -> float:
+        nonlocal moment
+        moment += 0.001
+        return moment
+
+    def kind(*, is_linear: bool) -> Kind:
+        return Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset", is_linear=is_linear)
+
+    for is_linear in (False, True):
+        kinds = {"set": kind(is_linear=is_linear)}
+        loop = Loop(lambda namespace, kinds=kinds: kinds, bench.metrics, clock)
+        rests = [(await loop.work(Key("set", f"ns-{number}", "demo"))).rest for number in range(1000)]
+        assert rests[0] == pytest.approx(0.05)
+        assert (rests[-1] > 2 * rests[0]) is is_linear
+
+
+async def test_what_lost_nodes_hold_is_counted_over_all_groups(bench: _Bench) -> None:
+    def shown(series: str) -> float:
+        (line,) = [
+            each for each in bench.metrics.text().decode().splitlines() if each.startswith(f"{series} ")
+        ]
+        return float(line.rpartition(" ")[2])
+
+    loop = Loop(
+        lambda namespace: {"group": Kind(bench.observe, bench.make_plan, bench.apply, "pod")}, bench.metrics
+    )
+    one, two = Key("group", "ns", "demo-0"), Key("group", "ns", "demo-1")
+    bench.plan = Plan(stuck_pods=2)
+    await loop.work(one)
+    bench.plan = Plan(sequences=((CREATE,),), stuck_pods=1)
+    await loop.work(two)
+    await loop.work(two)
+    assert (shown("lws_pods_held_by_lost_nodes"), shown("lws_pods_deleted_by_force_total")) == (3, 2)
+    bench.snapshot = None
+    await loop.work(one)
+    assert shown("lws_pods_held_by_lost_nodes") == 1
+    bench.snapshot = object()
+    await loop.work(Key("group", "elsewhere", "demo-0"))
+    loop.forget(lambda namespace: namespace == "ns")
+    assert shown("lws_pods_held_by_lost_nodes") == 1
+    loop.forget(lambda namespace: True)
+    assert shown("lws_pods_held_by_lost_nodes") == 0
+
+
+async def test_a_pass_during_which_the_lease_went_shows_nothing(bench: _Bench) -> None:
+    metrics = bench.metrics
+    loop = Loop(
+        lambda namespace: {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")},
+        metrics,
+    )
+    metrics.workloads.serve((WorkloadSeries("Fleet", "ready", "fleet_ready", "Ships."),))
+    figures = Figures("Fleet", KEY.name, {("ready", ""): 1})
+    bench.plan = Plan(stuck_pods=2, standing=frozenset({"Stalled"}), figures=figures)
+    bench.meanwhile = lambda: loop.forget(lambda namespace: True)
+    await loop.work(KEY)
+    text = metrics.text().decode()
+    assert "lws_pods_held_by_lost_nodes 0.0" in text
+    assert "fleet_ready{" not in text
+
+
+async def test_a_pass_during_which_the_lease_of_another_shard_went_shows_what_it_saw(bench: _Bench) -> None:
+    metrics = bench.metrics
+    loop = Loop(
+        lambda namespace: {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")},
+        metrics,
+    )
+    bench.plan = Plan(stuck_pods=2)
+    bench.meanwhile = lambda: loop.forget(lambda namespace: namespace != KEY.namespace)
+    await loop.work(KEY)
+    assert "lws_pods_held_by_lost_nodes 2.0" in metrics.text().decode()
+
+
+async def test_a_write_that_is_done_after_the_lease_went_is_counted_in_sums_only(bench: _Bench) -> None:
+    bench.metrics = metrics = Metrics(is_each_set_shown=False)
+    lost = WorkloadSeries("Fleet", "lost", "fleet_lost_total", "Lost.", is_counter=True)
+    metrics.workloads.serve((lost,))
+
+    async def apply(plan: Plan) -> Outcome:
+        loop.forget(lambda namespace: True)
+        return Outcome([], tallies=[Tally("Fleet", "demo", "lost")])
+
+    loop = Loop(
+        lambda namespace: {"set": Kind(bench.observe, bench.make_plan, apply, "leaderworkerset")}, metrics
+    )
+    bench.plan = Plan(sequences=((CREATE,),))
+    await loop.work(KEY)
+    assert 'fleet_lost_total{fleet="",namespace=""} 1.0' in metrics.text().decode()
+    assert not metrics.workloads._records
+
+
+async def test_keys_are_counted_by_how_they_stand(bench: _Bench) -> None:
+    def shown() -> list[str]:
+        lines = bench.metrics.text().decode().splitlines()
+        return [line for line in lines if line.startswith("fleets_")]
+
+    words = ("Late", "Lost")
+    bench.metrics.count(KeyState("fleet", word, f"fleets_{word.lower()}", word) for word in words)
+    kinds = {"fleet": Kind(bench.observe, bench.make_plan, bench.apply, "fleet")}
+    loop = Loop(lambda namespace: kinds, bench.metrics)
+    one, two = Key("fleet", "ns", "one"), Key("fleet", "elsewhere", "two")
+    bench.plan = Plan(standing=frozenset({"Late"}))
+    for key in (one, one, two):
+        await loop.work(key)
+    assert shown() == ["fleets_late 2.0", "fleets_lost 0.0"]
+    bench.plan = Plan(sequences=((CREATE,),), standing=frozenset({"Lost"}))
+    await loop.work(one)
+    assert shown() == ["fleets_late 1.0", "fleets_lost 1.0"]
+    loop.forget(lambda namespace: namespace == "elsewhere")
+    assert shown() == ["fleets_late 0.0", "fleets_lost 1.0"]
+    bench.snapshot = None
+    await loop.work(one)
+    assert shown() == ["fleets_late 0.0", "fleets_lost 0.0"]
+
+
+async def test_what_a_throttle_leaves_of_a_plan_is_carried_out(bench: _Bench) -> None:
+    bench.plan, bench.due = Plan(sequences=((CREATE,),)), Plan(again_after=4.0)
+    assert await bench.work() == Again(after=4.0)
+    assert bench.carried_out == []
+
+
+async def test_debug_lines_of_a_pass_say_which_it_is(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[dict[str, Any]] = []
+    caplog.set_level(logging.DEBUG, "lws.runtime.loop")
+    caplog.handler.addFilter(lambda record: seen.append(dict(pass_log.fields())) or True)
+    bench.plan = Plan(sequences=((CREATE,),), waiting_for="group 1 to be ready")
+    kind = Kind(
+        bench.observe,
+        bench.make_plan,
+        bench.apply,
+        "leaderworkerset",
+        fields=lambda snapshot: {"revision": "abc"},
+    )
+    loop = Loop(lambda namespace: {"set": kind}, bench.metrics)
+    await loop.work(KEY)
+    await loop.work(KEY)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[:3] == ["pass begins", "planned 1 writes", "set ns/demo waits for group 1 to be ready"]
+    assert lines[3].startswith("pass ended after ") and lines[3].endswith(
+        ": looked at again when something changes"
+    )
+    first, second = seen[:4], seen[4:]
+    assert {each["pass"] for each in first} == {first[0]["pass"]} != {each["pass"] for each in second}
+    assert first[0] == {
+        "pass": first[0]["pass"],
+        "controller": "leaderworkerset",
+        "namespace": "ns",
+        "name": "demo",
+    }
+    assert first[3]["revision"] == "abc"
+    assert pass_log.fields() == {}
+
+
+async def test_above_debug_no_pass_is_described(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "lws.runtime.loop")
+
+    def never(snapshot: Any) -> pass_log.Fields:
+        raise AssertionError("it costs time")
+
+    kind = Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset", fields=never)
+    assert await Loop(lambda namespace: {"set": kind}, bench.metrics).work(KEY) == Again()
+
+
+async def test_what_the_debug_log_cannot_tell_changes_no_pass(
+    bench: _Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(snapshot: Any) -> pass_log.Fields:
+        raise KeyError("spec")
+
+    bench.plan = Plan(sequences=((CREATE,),), again_after=4.0)
+    kind = Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset", fields=broken)
+    for level in (logging.INFO, logging.DEBUG):
+        caplog.set_level(level, "lws.runtime.loop")
+        assert await Loop(lambda namespace: {"set": kind}, bench.metrics).work(KEY) == Again(after=4.0)
+    assert bench.carried_out == [bench.plan] * 2
+    assert "the fields of this pass cannot be told" in caplog.text
+
+
+def test_a_pass_of_a_former_term_writes_nothing_in_the_next_one() -> None:
+    """Others may have acted in between. As long as nobody else is, it comes to its end."""
+    may_write: list[Callable[[str], bool]] = []
+    leads = [True]
+
+    def begin(asks: Callable[[str], bool]) -> Term:
+        may_write.append(asks)
+        return Term({})
+
+    terms = Terms(begin, lambda namespace: leads[0])
+    terms.begin(everywhere)
+    terms.end(everywhere)
+    assert may_write[0]("ns"), "the Lease is still held: it is about to be given up"
+    leads[0] = False
+    assert not may_write[0]("ns")
+    leads[0] = True
+    terms.begin(everywhere)
+    assert (may_write[0]("ns"), may_write[1]("ns")) == (False, True)
+
+
+def test_what_is_gone_is_forgotten_by_those_who_act_there() -> None:
+    told: list[Any] = []
+    terms = Terms(lambda asks: Term({}, forget=(told.append, told.append)), lambda namespace: True)
+    obj = {"kind": "Pod", "metadata": {"name": "a", "namespace": "ns"}}
+    terms.forget(obj)
+    terms.begin(lambda namespace: namespace == "ns")
+    terms.forget(obj)
+    terms.forget({"kind": "Pod", "metadata": {"name": "a", "namespace": "elsewhere"}})
+    assert told == [obj, obj]
+
+
+async def test_no_pass_is_made_where_nobody_acts(bench: _Bench) -> None:
+    assert await Loop(lambda namespace: {}, bench.metrics).work(KEY) == Again()
+    assert bench.results() == []

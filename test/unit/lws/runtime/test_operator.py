@@ -1,0 +1,118 @@
+"""How kopf is run: nothing of what it would write is on. How it comes in: test_way.py."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Iterable, Sized
+from pathlib import Path
+from typing import Never, cast
+
+import kopf
+import pytest
+from kopf._cogs.aiokits.aiotasks import create_guarded_task
+
+from lws.config import Settings, load
+from lws.leaderworkerset.tables import TABLES
+from lws.leaderworkerset.webhooks import ENDPOINTS
+from lws.registrations import REGISTRATIONS
+from lws.runtime.client.connection import Cluster
+from lws.runtime.operator import build_registry, build_settings, run_operator
+from lws.runtime.store import Store
+from lws.runtime.webhooks.server import AdmissionServer
+
+SERVER = cast(AdmissionServer, object())
+SETTINGS = load(None, {}, {}, namespace_file=Path("there-is-none"))
+
+
+def registry_of(reviewing: Settings | None = SETTINGS) -> kopf.OperatorRegistry:
+    store = Store(lambda before, after: None, TABLES)
+    return build_registry(cast(Cluster, object()), store, REGISTRATIONS, reviewing)
+
+
+def test_kopf_does_not_keep_sets_that_nothing_happens_to() -> None:
+    assert 0 < build_settings(SERVER).queueing.idle_timeout <= 1
+
+
+def test_kopf_writes_nothing_of_its_own() -> None:
+    settings = build_settings(SERVER)
+    assert not settings.posting.enabled, "Events are ours"
+    assert settings.peering.standalone, "the Lease decides, not a peering object"
+    assert settings.scanning.disabled, "it would watch all CustomResourceDefinitions and namespaces"
+    assert settings.admission.managed is None, "webhook configurations are the chart's"
+    assert settings.admission.server is SERVER
+
+
+def test_kopf_copies_no_object_to_compare_it_with_the_next() -> None:
+    class Uncopied(dict[str, str]):
+        def __deepcopy__(self, _: object) -> Never:
+            pytest.fail("kopf copies it")
+
+    raw = {"metadata": {"name": "demo", "annotations": {}}, "spec": Uncopied(size="2")}
+    storage = build_settings(SERVER).persistence.diffbase_storage
+    body = kopf.Body(cast(kopf.RawBody, raw))
+    assert storage.fetch(body=body) is None and storage.build(body=body) == {}
+
+
+def test_kopf_never_gives_a_request_up() -> None:
+    """It would end the process, and with it the webhooks."""
+    backoffs = build_settings(SERVER).networking.error_backoffs
+    assert not isinstance(backoffs, Sized), "kopf takes a length for the number of attempts"
+    assert isinstance(backoffs, Iterable)
+    for _ in range(2):
+        seconds = list(itertools.islice(backoffs, 1000))
+        assert seconds == sorted(seconds)
+        assert 0.1 <= seconds[0] <= 1.0 and seconds[-1] <= 5.0
+
+
+def test_without_webhooks_there_is_no_server() -> None:
+    assert build_settings(None).admission.server is None
+    assert list(registry_of(reviewing=None)._webhooks.get_all_handlers()) == []
+
+
+def test_what_kopf_is_given() -> None:
+    registry = registry_of()
+    assert len(list(registry._webhooks.get_all_handlers())) >= len(ENDPOINTS)
+    assert len(list(registry._watching.get_all_handlers())) == len(REGISTRATIONS) == 2
+    for writing in (registry._changing, registry._spawning, registry._indexing):
+        assert list(writing.get_all_handlers()) == []
+
+
+async def test_nothing_of_kopf_outlives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the stream of one kind fails, kopf leaves that of the other."""
+    streams: list[asyncio.Task[None]] = []
+
+    async def stream() -> None:
+        await asyncio.Event().wait()
+
+    async def spawned(**_: object) -> list[asyncio.Task[None]]:
+        streams.append(create_guarded_task(stream(), name="watcher for sets", flag=None))
+        return []
+
+    async def failing(*_: object, **__: object) -> None:
+        await asyncio.sleep(0)
+        raise RuntimeError("the stream of another kind has failed")
+
+    monkeypatch.setattr(kopf, "spawn_tasks", spawned)
+    monkeypatch.setattr(kopf, "run_tasks", failing)
+    ours = asyncio.create_task(stream())
+    with pytest.raises(RuntimeError, match="another kind"):
+        await run_operator(registry_of(), build_settings(None), asyncio.Event(), lambda: None)
+    assert [each.done() for each in streams] == [True]
+    assert not ours.done(), "passes go on"
+    ours.cancel()
+
+
+async def test_every_run_of_kopf_leaves_the_same_one_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_: object, **__: object) -> list[asyncio.Task[None]]:
+        return []
+
+    monkeypatch.setattr(kopf, "spawn_tasks", nothing)
+    monkeypatch.setattr(kopf, "run_tasks", nothing)
+    filters = logging.getLogger("kopf.objects").filters
+    counts = []
+    for _ in range(3):
+        await run_operator(registry_of(), build_settings(None), asyncio.Event(), lambda: None)
+        counts.append(len(filters))
+    assert counts[0] == counts[-1]

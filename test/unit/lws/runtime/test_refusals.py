@@ -1,0 +1,159 @@
+"""Which refusals are known of a set, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws import timing
+from lws.runtime.actions import Action, Announce, Apply, Create, Delete, Merge, Reference, SetOwner
+from lws.runtime.errors import Forbidden
+from lws.runtime.refusals import Refusals
+
+ERROR = Forbidden(403, "Forbidden", "exceeded quota: few")
+SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-set")
+
+
+def intent(kind: str = "StatefulSet", name: str = "demo-1") -> dict[str, Any]:
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "namespace": "ns"}}
+
+
+def create(**more: Any) -> Create:
+    return Create(intent(**more), why="because")
+
+
+def delete(name: str) -> Delete:
+    return Delete(Reference.to(intent("Pod", name)), "Foreground", why="because")
+
+
+def frozen(name: str) -> Forbidden:
+    words = f"pods \"{name}\" is forbidden: ValidatingAdmissionPolicy 'freeze' denied request: not now"
+    return Forbidden(403, "Forbidden", words)
+
+
+def test_a_refusal_is_known_until_the_write_succeeds() -> None:
+    refusals = Refusals()
+    refusals.remember(create(), ERROR, SET)
+    (met,) = refusals.of_set("ns", "demo")
+    assert met.message == "cannot create StatefulSet demo-1: exceeded quota: few"
+    assert (met.reason, met.is_reported) == ("QuotaExceeded", False)
+    assert refusals.of_set("ns", "other") == refusals.of_set("other", "demo") == ()
+    assert not refusals.forget(create(name="demo-2"), SET)
+    assert not refusals.forget(create(), replace(SET, name="other"))
+    assert len(refusals.of_set("ns", "demo")) == 1
+    assert refusals.forget(create(), SET)
+    assert refusals.of_set("ns", "demo") == ()
+
+
+def test_what_an_event_says_already_is_marked() -> None:
+    refusals = Refusals()
+    failure = Announce(SET, "FailedCreate", "Create", "Failed")
+    refusals.remember(Create(intent(), why="because", failure=failure), ERROR, SET)
+    assert [met.is_reported for met in refusals.of_set("ns", "demo")] == [True]
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        (Apply(intent(), "w"), ("FailedCreate", "Create", "cannot create StatefulSet demo-1: no")),
+        (Apply(intent(), "w", uid="u"), ("FailedUpdate", "Update", "cannot update StatefulSet demo-1: no")),
+        (
+            Merge(Reference.to(intent()), {}, "w"),
+            ("FailedUpdate", "Update", "cannot update StatefulSet demo-1: no"),
+        ),
+        (
+            SetOwner(Reference.to(intent()), {}, "w"),
+            ("FailedUpdate", "Update", "cannot update StatefulSet demo-1: no"),
+        ),
+        (delete("demo-1"), ("FailedDelete", "Delete", "cannot delete Pod demo-1: no")),
+    ],
+    ids=["first apply", "apply", "merge", "owner", "delete"],
+)
+def test_every_verb_is_called_what_it_is(action: Action, expected: tuple[str, str, str]) -> None:
+    refusals = Refusals()
+    refusals.remember(action, Forbidden(403, "Forbidden", "no"), SET)
+    (met,) = refusals.of_set("ns", "demo")
+    assert (met.reason, met.action, met.message) == expected
+
+
+def test_an_update_that_succeeds_ends_no_refusal_to_delete_the_same() -> None:
+    refusals = Refusals()
+    refusals.remember(delete("demo-1"), ERROR, SET)
+    assert not refusals.forget(Merge(Reference.to(intent("Pod")), {}, "w"), SET)
+    assert len(refusals.of_set("ns", "demo")) == 1
+    assert refusals.forget(delete("demo-1"), SET)
+
+
+def test_what_is_told_of_many_alike_is_told_of_the_first() -> None:
+    """However many groups meet it, and in whatever order they are tried again: one sentence, one Event."""
+    refusals = Refusals()
+    for name in ("demo-7", "demo-3", "demo-5", "demo-3"):
+        refusals.remember(delete(name), frozen(name), SET)
+        (met,) = refusals.of_set("ns", "demo")
+        assert met.subject == "cannot delete Pod demo-7" and met.reason == "AdmissionDenied"
+    refusals.remember(delete("demo-4"), Forbidden(403, "Forbidden", "another word"), SET)
+    assert len(refusals.of_set("ns", "demo")) == 2
+    refusals.forget(delete("demo-7"), SET)
+    assert [met.subject for met in refusals.of_set("ns", "demo")] == [
+        "cannot delete Pod demo-3",
+        "cannot delete Pod demo-4",
+    ]
+
+
+def test_only_the_leader_statefulset_is_that_of_the_leaders() -> None:
+    now = [0.0]
+    refusals = Refusals(lambda: now[0])
+    refusals.remember(create(), ERROR, SET)
+    refusals.remember(Delete(Reference.to(intent(name="demo")), "Orphan", why="because"), ERROR, SET)
+    assert not refusals.of_leaders("ns", "demo")
+    refusals.remember(Apply(intent(name="demo"), why="because", uid="u"), ERROR, SET)
+    assert refusals.of_leaders("ns", "demo") and not refusals.of_leaders("other", "demo")
+    refusals.forget(Apply(intent(name="demo"), why="because", uid="u", is_rehearsal=True), SET)
+    assert refusals.of_leaders("ns", "demo"), "nothing is stored yet"
+    now[0] = 91.0
+    assert not refusals.of_leaders("ns", "demo"), "nobody has tried for so long"
+
+
+def test_several_come_in_a_fixed_order_each_once() -> None:
+    refusals = Refusals()
+    for name in ("demo-2", "demo-1", "demo-2"):
+        refusals.remember(create(name=name), ERROR, SET)
+    assert [met.subject for met in refusals.of_set("ns", "demo")] == [
+        "cannot create StatefulSet demo-1",
+        "cannot create StatefulSet demo-2",
+    ]
+
+
+def test_what_is_not_heard_of_any_more_is_over() -> None:
+    now = 0.0
+    refusals = Refusals(clock=lambda: now)
+    refusals.remember(create(name="demo-1"), ERROR, SET)
+    now = 60.0
+    refusals.remember(create(name="demo-2"), ERROR, SET)
+    now = 100.0
+    assert [met.subject for met in refusals.of_set("ns", "demo")] == ["cannot create StatefulSet demo-2"]
+    now = 200.0
+    assert refusals.of_set("ns", "demo") == ()
+
+
+def test_refusals_of_a_set_that_is_gone_go() -> None:
+    """With it, or where it was refused something while it went, with the next refusal of another set."""
+    now = [0.0]
+    refusals = Refusals(lambda: now[0])
+
+    def refuse(name: str) -> None:
+        refusals.remember(create(), ERROR, replace(SET, name=name))
+
+    for name in ("demo", "going", "other"):
+        refuse(name)
+    refusals.forget_set("ns", "demo")
+    refusals.forget_set("ns", "demo")
+    assert refusals.of_set("ns", "demo") == ()
+    now[0] = timing.REFUSALS_KEPT_SECONDS - 1
+    refuse("other")
+    assert len(refusals.of_set("ns", "going")) == 1
+    now[0] += 2
+    refuse("third")
+    assert set(refusals._refused) == {("ns", "other"), ("ns", "third")}

@@ -1,0 +1,37 @@
+"""When is the cluster known to have gone back to an older state, and when is it not?"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from lws.runtime.rollback import Rollback, RolledBack
+
+
+@pytest.mark.parametrize(
+    ("version", "newest"),
+    [
+        pytest.param("100", 99, id="newer"),
+        pytest.param("100", 100, id="the same"),
+        pytest.param("100", 0, id="the first"),
+        pytest.param("", 100, id="no version"),
+        pytest.param("v7", 100, id="no number"),
+    ],
+)
+async def test_reads_that_are_no_older(version: str, newest: int) -> None:
+    rollback = Rollback()
+    rollback.check("pods", version, newest)
+    assert not rollback.is_noticed
+
+
+async def test_a_consistent_read_that_is_older() -> None:
+    rollback = Rollback()
+    waiting = asyncio.ensure_future(rollback.wait())
+    with pytest.raises(RolledBack, match="pods: the API server shows resourceVersion 99 after 100: etcd was"):
+        rollback.check("pods", "99", 100)
+    assert rollback.is_noticed
+    with pytest.raises(RolledBack, match="restored from a backup"):
+        await waiting
+    rollback.check("pods", "101", 100)
+    assert rollback.is_noticed, "what is remembered does not become true again"

@@ -1,0 +1,68 @@
+"""lws.runtime.store: fields that several kinds of workload read of one kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.fields import StoredField, StoredFields, Wakes
+from lws.runtime.store import SharedKinds
+from test.unit.builders import make_leader_statefulset
+
+COUNTS = StoredFields("StatefulSet", (StoredField("status.readyReplicas"),), others=Wakes.NOBODY)
+PORTS = StoredFields("Service", (StoredField("metadata.labels"), StoredField("spec.externalName")))
+
+
+def _service(**labels: str) -> dict[str, Any]:
+    metadata = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "1", "labels": labels}
+    spec = {"externalName": "x", "selector": {"a": "b"}, "sessionAffinity": "None"}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def test_what_anybody_reads_is_kept() -> None:
+    kept = SharedKinds([*TABLES, PORTS]).trim(
+        _service(**{"app": "x", "leaderworkerset.sigs.k8s.io/name": "demo"})
+    )
+    assert kept["spec"] == {"externalName": "x", "selector": {"a": "b"}}
+    assert kept["metadata"]["labels"] == {"app": "x", "leaderworkerset.sigs.k8s.io/name": "demo"}
+    assert kept["metadata"]["uid"] == "u"
+
+
+@pytest.mark.parametrize(
+    ("status", "is_same", "is_same_for_all"),
+    [
+        pytest.param({}, True, True, id="nothing"),
+        pytest.param({"readyReplicas": 1}, True, False, id="what the other one reads"),
+        pytest.param({"availableReplicas": 1}, True, True, id="what nobody reads"),
+        pytest.param({"replicas": 1}, False, False, id="what sets read"),
+    ],
+)
+def test_what_is_news_for_anybody_is_news(
+    status: dict[str, Any], is_same: bool, is_same_for_all: bool
+) -> None:
+    known = {"replicas": 2, "readyReplicas": 2}
+    before, after = (make_leader_statefulset(status=each) for each in (known, known | status))
+    assert SharedKinds(TABLES).is_same(before, after) is is_same
+    assert SharedKinds([*TABLES, COUNTS]).is_same(before, after) is is_same_for_all
+
+
+def test_a_kind_that_only_another_workload_reads_has_no_other_table() -> None:
+    """Versions that move with every write are no news, nor is what is not kept."""
+    table = StoredFields(
+        "Fleet", (StoredField("metadata.name"), StoredField("metadata.resourceVersion", Wakes.NOBODY))
+    )
+    one: dict[str, Any] = {"kind": "Fleet", "apiVersion": "example.com/v1", "spec": {"size": 1}}
+    shared = SharedKinds([*TABLES, table])
+    before, after = (
+        shared.trim({**one, "metadata": {"name": "a", "resourceVersion": version}}) for version in "12"
+    )
+    assert "spec" not in before and after["metadata"] == {"name": "a", "resourceVersion": "2"}
+    assert shared.is_same(before, after)
+    assert not SharedKinds().is_same(before, after)
+
+
+def test_a_kind_without_a_table_of_its_own_is_kept_whole() -> None:
+    obj = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"a": "b"}}
+    assert SharedKinds([*TABLES, PORTS]).trim(obj) == obj

@@ -1,0 +1,488 @@
+"""The store against late, doubled and missing news, and against a naive model of itself."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.actions import Object
+from lws.runtime.store import Store
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+from test.unit.builders import make_leader_pod
+from test.unit.seeds import for_each_seed
+
+Changes = list[tuple[Object | None, Object | None]]
+
+
+def _pod(
+    version: int, uid: str = "u-1", name: str = "a", phase: str = "Running", **metadata: Any
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": uid,
+            "resourceVersion": str(version),
+            **metadata,
+        },
+        "spec": {},
+        "status": {"phase": phase, "conditions": []},
+    }
+
+
+def _service(
+    version: int, uid: str = "s-1", name: str = "svc", owner: str | None = None, set_name: str | None = "demo"
+) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": str(version)}
+    if set_name is not None:
+        metadata["labels"] = {NAME_LABEL: set_name}
+    if owner is not None:
+        metadata["ownerReferences"] = [{"kind": "Pod", "name": "o", "uid": owner, "controller": True}]
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"selector": {}}}
+
+
+@pytest.fixture
+def changes() -> Changes:
+    return []
+
+
+@pytest.fixture
+def store(changes: Changes) -> Store:
+    return Store(lambda before, after: changes.append((before, after)), TABLES)
+
+
+def _version(store: Store) -> int | None:
+    found = store.get("Pod", "ns", "a")
+    return int(found["metadata"]["resourceVersion"]) if found is not None else None
+
+
+Step = Callable[[Store], None]
+
+
+def _put(*args: Any, **kwargs: Any) -> Step:
+    return lambda store: store.put(_pod(*args, **kwargs))
+
+
+def _drop(*args: Any, **kwargs: Any) -> Step:
+    return lambda store: store.drop(_pod(*args, **kwargs))
+
+
+def _listed(as_of: int, *pods: dict[str, Any]) -> Step:
+    def listed(store: Store) -> None:
+        for pod in pods:
+            store.put(pod)
+        store.retain("Pod", {pod["metadata"]["uid"] for pod in pods}, str(as_of))
+
+    return listed
+
+
+def _not_found(store: Store) -> None:
+    """A live read found nothing: the known object itself is dropped."""
+    known = store.get("Pod", "ns", "a")
+    assert known is not None
+    store.drop(known)
+
+
+@pytest.mark.parametrize(
+    ("steps", "version", "uid"),
+    [
+        pytest.param([_put(5)], 5, "u-1", id="first"),
+        pytest.param([_put(5), _put(6)], 6, "u-1", id="newer"),
+        pytest.param([_put(6), _put(5)], 6, "u-1", id="older-than-our-own-write"),
+        pytest.param([_put(5), _put(5, phase="Failed")], 5, "u-1", id="the-same-again"),
+        pytest.param([_put(10), _put(9)], 10, "u-1", id="versions-are-numbers-not-texts"),
+        pytest.param([_put(5), _drop(6)], None, None, id="deleted"),
+        pytest.param([_put(5), _drop(8), _put(7)], None, None, id="late-answer-after-the-deletion"),
+        pytest.param([_drop(8), _put(7)], None, None, id="late-answer-to-a-create"),
+        pytest.param([_put(5), _drop(8), _put(9, "u-2")], 9, "u-2", id="replaced"),
+        pytest.param([_put(5), _put(9, "u-2")], 9, "u-2", id="replaced-before-the-deletion-was-told"),
+        pytest.param(
+            [_put(9, "u-2"), _put(5)], 9, "u-2", id="the-former-object-does-not-push-out-our-own-write"
+        ),
+        pytest.param([_put(5), _put(9, "u-2"), _drop(8)], 9, "u-2", id="late-deletion-of-the-former-object"),
+        pytest.param(
+            [_put(5), _put(9, "u-2"), _drop(8), _put(6)], 9, "u-2", id="late-state-of-the-former-object"
+        ),
+        pytest.param(
+            [_put(5), _drop(8), _put(12)], 12, "u-1", id="out-of-the-stream-and-back-with-its-labels"
+        ),
+        pytest.param(
+            [_put(5), _drop(8), _put(8)], 8, "u-1", id="out-of-the-stream-for-its-labels-then-read-live"
+        ),
+        pytest.param(
+            [_put(5), _put(9), _drop(8)], 9, "u-1", id="out-of-the-stream-after-we-gave-its-labels-back"
+        ),
+        pytest.param([_put(5), _not_found], None, None, id="not-found"),
+        pytest.param([_put(5), _not_found, _put(5)], None, None, id="not-found-then-told-by-a-late-stream"),
+        pytest.param([_put(5), _listed(9)], None, None, id="missing-from-a-list"),
+        pytest.param([_put(10), _listed(9)], 10, "u-1", id="missing-but-written-later-than-the-list"),
+        pytest.param([_put(5), _listed(9), _put(8)], None, None, id="missing-then-a-late-answer-to-a-write"),
+        pytest.param([_put(5), _listed(9), _put(11)], 11, "u-1", id="missing-then-back-with-its-labels"),
+        pytest.param([_put(5), _listed(9, _pod(7))], 7, "u-1", id="listed"),
+        pytest.param([_put(10), _listed(9, _pod(7))], 10, "u-1", id="listed-older-than-our-own-write"),
+        pytest.param([_put(5), _listed(9, _pod(8, "u-2"))], 8, "u-2", id="listed-as-another-object"),
+        pytest.param(
+            [_put(12, "u-2"), _listed(9, _pod(7))],
+            12,
+            "u-2",
+            id="listed-as-the-former-object-that-we-replaced",
+        ),
+        pytest.param(
+            [_listed(9, _pod(7)), _drop(11), _listed(10, _pod(7))], None, None, id="an-older-list-again"
+        ),
+    ],
+)
+def test_news(store: Store, steps: list[Step], version: int | None, uid: str | None) -> None:
+    for step in steps:
+        step(store)
+    assert _version(store) == version
+    found = store.get("Pod", "ns", "a")
+    assert (found["metadata"]["uid"] if found is not None else None) == uid
+
+
+def test_a_list_of_one_kind_says_nothing_about_others(store: Store) -> None:
+    store.put(_service(5))
+    store.retain("Pod", set(), "9")
+    assert store.get("Service", "ns", "svc") is not None
+
+
+def test_a_list_narrowed_by_one_label_says_nothing_about_what_carries_another(store: Store) -> None:
+    store.put(_service(5, "s-1", "one"))
+    other = _service(5, "s-2", "two")
+    other["metadata"]["labels"] = {"leaderworkerset.sigs.k8s.io/other": "x"}
+    store.put(other)
+    store.retain("Service", set(), "9", spared={"leaderworkerset.sigs.k8s.io/other"})
+    assert [each["metadata"]["name"] for each in store.of_kind("Service")] == ["two"]
+
+
+def test_what_came_before_anybody_looked_for_a_label_is_found_by_it(store: Store) -> None:
+    store.put(_service(5))
+    assert len(store.labelled(NAME_LABEL, "ns", "demo", "Service")) == 1
+    store.drop(_service(6))
+    assert store.labelled(NAME_LABEL, "ns", "demo", "Service") == []
+
+
+def test_who_is_told_what(store: Store, changes: Changes) -> None:
+    store.put(_pod(5))
+    store.put(_pod(6, phase="Failed"))
+    store.put(_pod(9, "u-2"))
+    store.drop(_pod(11, "u-2"))
+    told = [
+        tuple(obj and (obj["metadata"]["uid"], obj["status"]["phase"]) for obj in pair) for pair in changes
+    ]
+    assert told == [
+        (None, ("u-1", "Running")),
+        (("u-1", "Running"), ("u-1", "Failed")),
+        (("u-1", "Failed"), ("u-2", "Running")),
+        (("u-2", "Running"), None),
+    ]
+
+
+def _whole(version: int, **changed: Any) -> dict[str, Any]:
+    """A pod with much that nobody reads."""
+    pod = _pod(version, annotations={"irrelevant": str(version)}, managedFields=[{"time": str(version)}])
+    pod["spec"] = {"containers": [{"name": "main"}]}
+    pod["status"] |= {"podIP": f"10.0.0.{version}", "conditions": [{"type": "Initialized", "status": "True"}]}
+    pod["status"] |= changed
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("after", "is_reported"),
+    [
+        pytest.param(_whole(6), False, id="what-nobody-reads"),
+        pytest.param(_whole(6, phase="Failed"), True, id="phase"),
+        pytest.param(_whole(6, conditions=[{"type": "Ready", "status": "True"}]), True, id="readiness"),
+    ],
+)
+def test_only_changes_that_a_decision_could_see_are_told(
+    store: Store, changes: Changes, after: dict[str, Any], is_reported: bool
+) -> None:
+    store.put(_whole(5))
+    changes.clear()
+    store.put(after)
+    assert bool(changes) is is_reported
+    assert _version(store) == 6, "its version must be remembered all the same"
+
+
+def test_managed_fields_are_kept_but_wake_nobody(store: Store, changes: Changes) -> None:
+    """The StatefulSet of the leaders is kept whole; its managedFields move with every status update."""
+    for version in (5, 6):
+        entry = {"manager": "lws", "operation": "Apply", "time": str(version)}
+        metadata = {"name": "demo", "namespace": "ns", "uid": "u", "resourceVersion": str(version)}
+        store.put(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "StatefulSet",
+                "metadata": metadata | {"managedFields": [entry]},
+            }
+        )
+    assert len(changes) == 1
+    known = store.get("StatefulSet", "ns", "demo")
+    assert known is not None and known["metadata"]["managedFields"][0]["time"] == "6"
+
+
+def test_nothing_is_told_of_an_unknown_object_that_goes(store: Store, changes: Changes) -> None:
+    store.drop(_pod(5))
+    assert changes == []
+
+
+def test_look_ups(store: Store) -> None:
+    store.put(_service(1, "s-1", "one", owner="p-1"))
+    store.put(_service(2, "s-2", "two", owner="p-1", set_name="other"))
+    store.put(_service(3, "s-3", "three", owner=None, set_name=None))
+    store.put(_pod(4, ownerReferences=[{"kind": "X", "name": "o", "uid": "p-1", "controller": True}]))
+    store.put(_pod(5, "u-2", "b", labels={NAME_LABEL: "demo"}, ownerReferences=[{"uid": "p-1"}]))
+
+    def names(objects: Any) -> set[str]:
+        return {obj["metadata"]["name"] for obj in objects}
+
+    assert names(store.of_kind("Service")) == {"one", "two", "three"}
+    assert names(store.controlled_by("p-1", "Service")) == {"one", "two"}
+    assert names(store.controlled_by("p-1", "Pod")) == {"a"}, "an owner that does not control does not count"
+    assert names(store.labelled(NAME_LABEL, "ns", "demo", "Service")) == {"one"}
+    assert names(store.labelled(NAME_LABEL, "elsewhere", "demo", "Service")) == set()
+    assert names(store.labelled(NAME_LABEL, "ns", "demo", "Pod")) == set(), (
+        "pods are reached through their owners"
+    )
+    assert store.of_kind("Secret") == () and store.controlled_by("nobody", "Pod") == []
+
+
+def test_revisions_that_somebody_controls_are_reached_through_their_owners(store: Store) -> None:
+    """The StatefulSet of each group has one that copies the labels of the set."""
+    for name, owner in (("of-workers", "s-1"), ("orphan", "")):
+        made = {**_service(1, owner=owner or "x"), "kind": "ControllerRevision", "apiVersion": "apps/v1"}
+        made["metadata"] = {**made["metadata"], "name": name, "uid": f"u-{name}"}
+        if not owner:
+            del made["metadata"]["ownerReferences"]
+        store.put(made)
+    [orphan] = store.labelled(NAME_LABEL, "ns", "demo", "ControllerRevision")
+    [owned] = store.controlled_by("s-1", "ControllerRevision")
+    assert (orphan["metadata"]["name"], owned["metadata"]["name"]) == ("orphan", "of-workers")
+
+
+def test_objects_move_between_indices_when_their_owner_or_label_changes(store: Store) -> None:
+    store.put(_service(1, owner="p-1"))
+    store.put(_service(2, owner="p-2", set_name="other"))
+    assert (
+        store.controlled_by("p-1", "Service") == []
+        and store.labelled(NAME_LABEL, "ns", "demo", "Service") == []
+    )
+    assert (
+        len(store.controlled_by("p-2", "Service"))
+        == len(store.labelled(NAME_LABEL, "ns", "other", "Service"))
+        == 1
+    )
+
+
+def test_what_an_owner_has_is_the_very_same_answer_until_something_of_it_changes(store: Store) -> None:
+    assert store.owned_by("p-1", "Service") == ()
+    store.put(_service(1, "s-1", "one", "p-1"))
+    store.put(_service(2, "s-2", "two", "p-2"))
+    first = store.owned_by("p-1", "Service")
+    assert list(first) == store.controlled_by("p-1", "Service")
+    store.put(_service(3, "s-2", "two", "p-2", set_name=None))
+    assert store.owned_by("p-1", "Service") is first
+
+    store.put(_service(4, "s-2", "two", "p-1"))
+    assert list(store.owned_by("p-1", "Service")) == store.controlled_by("p-1", "Service") != list(first)
+    assert store.owned_by("p-2", "Service") == ()
+    for uid, name in (("s-1", "one"), ("s-2", "two")):
+        store.drop(_service(9, uid, name, "p-1"))
+    assert store.owned_by("p-1", "Service") == ()
+
+
+def test_what_was_given_is_not_changed_and_not_kept(store: Store) -> None:
+    given = _whole(5)
+    before = copy.deepcopy(given)
+    store.put(given)
+    assert given == before and store.get("Pod", "ns", "a") != given
+
+
+def test_deletions_are_remembered_for_a_while_not_for_ever(store: Store) -> None:
+    for number in range(10_001):
+        store.drop(_pod(number + 2, f"u-{number}"))
+    store.put(_pod(1, "u-10000"))
+    assert _version(store) is None
+    store.put(_pod(1, "u-0"))
+    assert _version(store) == 1
+
+
+class _ApiServer:
+    """Services of a few names in etcd order, the events of one watch, and answers that we still wait for."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.draw = draw
+        self.revision = 100
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.answers: list[dict[str, Any]] = []
+
+    def write(self) -> None:
+        """Somebody writes: sometimes we ourselves, and then there is an answer, sooner or later."""
+        self.revision += 1
+        name = f"svc-{self.draw.randrange(4)}"
+        existing = self.objects.get(name)
+        if existing is not None and self.draw.random() < 0.3:
+            del self.objects[name]
+            gone = copy.deepcopy(existing)
+            gone["metadata"]["resourceVersion"] = str(self.revision)
+            self.events.append(("DELETED", gone))
+            return
+        uid = existing["metadata"]["uid"] if existing is not None else f"uid-{self.revision}"
+        owner = self.draw.choice([None, "p-1", "p-2"])
+        set_name = self.draw.choice(["demo", "other"])
+        written = _service(self.revision, uid, name, owner, set_name)
+        self.objects[name] = written
+        self.events.append(("MODIFIED" if existing is not None else "ADDED", written))
+        if self.draw.random() < 0.5:
+            self.answers.append(written)
+
+
+def _same_as_model(store: Store, model: dict[str, Object]) -> bool:
+    def found(objects: Any) -> list[str]:
+        return sorted(obj["metadata"]["uid"] for obj in objects)
+
+    def owner(obj: Object) -> str | None:
+        references = obj["metadata"].get("ownerReferences")
+        return references[0]["uid"] if references else None
+
+    objects = list(model.values())
+    return (
+        found(store.of_kind("Service")) == found(objects)
+        and all(
+            found(store.controlled_by(uid, "Service")) == found(obj for obj in objects if owner(obj) == uid)
+            for uid in ("p-1", "p-2")
+        )
+        and all(
+            found(store.labelled(NAME_LABEL, "ns", name, "Service"))
+            == found(obj for obj in objects if obj["metadata"]["labels"][NAME_LABEL] == name)
+            for name in ("demo", "other")
+        )
+    )
+
+
+@for_each_seed(30)
+def test_against_a_naive_model(seed: int) -> None:
+    draw = random.Random(seed)
+    server = _ApiServer(draw)
+    # What somebody knows who only ever listens to `on_change`.
+    told: dict[str, Object] = {}
+
+    def on_change(before: Object | None, after: Object | None) -> None:
+        name = (after or before or {})["metadata"]["name"]
+        assert (before["metadata"]["uid"] if before else None) == (
+            told[name]["metadata"]["uid"] if name in told else None
+        )
+        told.pop(name, None)
+        if after is not None:
+            told[name] = after
+
+    store = Store(on_change, TABLES)
+    newest: dict[str, int] = {}
+    for _ in range(200):
+        match draw.choice(["write", "write", "event", "event", "answer", "list"]):
+            case "write":
+                server.write()
+            case "event" if server.events:
+                kind, obj = server.events.pop(0)
+                (store.drop if kind == "DELETED" else store.put)(obj)
+            case "answer" if server.answers:
+                answer = server.answers.pop(draw.randrange(len(server.answers)))
+                store.put(answer)
+                newest[answer["metadata"]["name"]] = max(
+                    newest.get(answer["metadata"]["name"], 0), int(answer["metadata"]["resourceVersion"])
+                )
+            case "list" if draw.random() < 0.2:
+                # An answer to a write comes before a list that was asked for after it.
+                for answer in server.answers:
+                    store.put(answer)
+                server.answers.clear()
+                server.events.clear()
+                for obj in server.objects.values():
+                    store.put(obj)
+                uids = {obj["metadata"]["uid"] for obj in server.objects.values()}
+                store.retain("Service", uids, str(server.revision))
+        for name, version in newest.items():
+            known = store.get("Service", "ns", name)
+            assert known is None or int(known["metadata"]["resourceVersion"]) >= version, (
+                "older than our own write"
+            )
+        assert _same_as_model(store, told)
+    for kind, obj in server.events:
+        (store.drop if kind == "DELETED" else store.put)(obj)
+    assert _same_as_model(store, server.objects)
+    assert {name: obj["metadata"]["resourceVersion"] for name, obj in server.objects.items()} == {
+        obj["metadata"]["name"]: obj["metadata"]["resourceVersion"] for obj in store.of_kind("Service")
+    }
+
+
+def test_empty_buckets_go_away(store: Store) -> None:
+    assert store.labelled(NAME_LABEL, "ns", "set-1", "Service") == []
+    for number in range(100):
+        store.put(_service(2 * number, f"s-{number}", owner=f"p-{number}", set_name=f"set-{number}"))
+        store.drop(_service(2 * number + 1, f"s-{number}"))
+    assert len(store._indices) == 2 and not any(index._buckets for index in store._indices)
+
+
+def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
+    store = Store(lambda before, after: None, TABLES)
+    pod = make_leader_pod()
+
+    def told(version: str, **metadata: Any) -> list[str]:
+        store.put({**pod, "metadata": {**pod["metadata"], "resourceVersion": version, **metadata}})
+        return [each["metadata"]["name"] for each in store.leaving(NAME_LABEL, "default", "demo")]
+
+    assert told("2") == []
+    assert told("3", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
+    assert told("4", deletionTimestamp="now", deletionGracePeriodSeconds=0) == []
+    assert told("5", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
+    store.drop({**pod, "metadata": {**pod["metadata"], "resourceVersion": "6"}})
+    assert store.leaving(NAME_LABEL, "default", "demo") == []
+
+
+def test_pods_that_went_by_a_disruption_are_known_for_a_while(store: Store) -> None:
+    def living(version: int, uid: str, owner: str = "workers") -> dict[str, Any]:
+        pod = _pod(version, uid)
+        owned = {"ownerReferences": [{"kind": "StatefulSet", "name": "s", "uid": owner, "controller": True}]}
+        return {**pod, "metadata": {**pod["metadata"], **owned}}
+
+    def going(version: int, uid: str, owner: str = "workers") -> dict[str, Any]:
+        reason = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        return {**living(version, uid, owner), "status": {"phase": "Running", "conditions": [reason]}}
+
+    def last() -> str:
+        return store.last_disrupted("workers", living(1, "any")["metadata"]["name"])
+
+    store.put(going(1, "u-1"))
+    assert last() == "", "it is still there"
+    store.drop(going(2, "u-1"))
+    assert last() == "u-1"
+    store.put(living(3, "u-2"))
+    store.drop(living(4, "u-2"))
+    assert last() == "", "the next one went by itself"
+    store.put(going(5, "u-3"))
+    store.put(living(6, "u-4"))
+    assert last() == "u-3"
+    store.put(going(7, "u-4"))
+    store.retain("Pod", set(), "8")
+    assert last() == "u-4"
+    for version in range(10, 10_030):
+        store.put(going(2 * version, f"v-{version}", owner=f"workers-{version}"))
+        store.drop(going(2 * version + 1, f"v-{version}", owner=f"workers-{version}"))
+    assert last() == ""
+
+
+def test_sizes_count_objects_by_kind() -> None:
+    store = Store(lambda before, after: None, TABLES)
+    assert store.sizes() == {}
+    for obj in (_pod(1), _pod(2, uid="u-2", name="b"), _service(3)):
+        store.put(obj)
+    assert store.sizes() == {"Pod": 2, "Service": 1}

@@ -1,0 +1,157 @@
+"""Which names that revisions were to get are taken: remembered for as long as what has them is there."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws.leaderworkerset.group.plan import plan as plan_group
+from lws.leaderworkerset.observe.recent_writes import WriteMemory
+from lws.leaderworkerset.plan import plan as plan_set
+from lws.leaderworkerset.revisions.history import build_revision, record
+from lws.leaderworkerset.tables import TABLES
+from lws.leaderworkerset.templates.objects import build_service
+from lws.runtime.actions import Announce, Create
+from lws.runtime.apply import Applier, WriteHooks
+from lws.runtime.client.connection import Cluster
+from lws.runtime.errors import AlreadyExists
+from lws.runtime.store import Store
+from test.unit import api_server
+from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_statefulset
+from test.unit.lws.leaderworkerset.observe.test_observer import FakeCluster, World
+
+LWS = make_set()
+UID = LWS["metadata"]["uid"]
+CREATE = Create(build_revision(LWS, record(LWS), 1), why="because")
+
+
+def a_stranger(**metadata: Any) -> dict[str, Any]:
+    """It has the name of the first revision of the set, and nothing else."""
+    name = CREATE.intent["metadata"]["name"]
+    bare = {"name": name, "namespace": "default", **metadata}
+    return api_server.stored({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": bare})
+
+
+def met(obj: dict[str, Any]) -> tuple[Store, WriteMemory]:
+    """A store and a memory after the create has met the object."""
+    store = Store(lambda before, after: None, TABLES)
+    memory = WriteMemory(store)
+    memory.put(obj)
+    memory.taken.remember(CREATE)
+    return store, memory
+
+
+def test_what_has_the_name_is_shown_until_it_is_gone() -> None:
+    store, memory = met(a_stranger())
+    (found,) = memory.taken.of_set(UID)
+    assert found["metadata"]["name"] == CREATE.intent["metadata"]["name"]
+    assert memory.taken.of_set("uid-of-another-set") == ()
+    store.drop(found)
+    assert memory.taken.of_set(UID) == ()
+
+
+def test_what_is_the_set_s_own_is_no_stranger() -> None:
+    own = a_stranger(ownerReferences=CREATE.intent["metadata"]["ownerReferences"])
+    assert met(own)[1].taken.of_set(UID) == ()
+
+
+def test_names_of_other_kinds_are_looked_at_in_each_pass_anyway() -> None:
+    _, memory = met(a_stranger())
+    memory.taken.remember(Create({**CREATE.intent, "kind": "Service"}, why="because"))
+    assert len(memory.taken.of_set(UID)) == 1
+
+
+def test_only_so_many_sets_are_remembered() -> None:
+    store, memory = met(a_stranger())
+    for number in range(5000):
+        other = make_set(f"set-{number}")
+        memory.taken.remember(Create(build_revision(other, record(other), 1), why="because"))
+    assert memory.taken.of_set(UID) == ()
+    assert store.of_kind("ControllerRevision")
+
+
+class Api(FakeCluster):
+    """Takes creates, too, but only for names that are taken. created: kind and name of each."""
+
+    created: list[str]
+
+    async def create(self, intent: Any) -> Any:
+        place = intent["kind"], intent["metadata"]["name"]
+        self.created.append(" ".join(place))
+        assert place in self.objects, "nothing else is missing"
+        raise AlreadyExists(409, "AlreadyExists", "there")
+
+    async def apply(self, intent: Any, force: bool) -> Any:
+        return self.objects[intent["kind"], intent["metadata"]["name"]]
+
+    async def merge(self, target: Any, patch: Any, subresource: str = "") -> Any:
+        return {**self.objects[target.kind, target.name], **patch}
+
+
+class Told(list[str]):
+    """Warnings, in order."""
+
+    def announce(self, announce: Announce) -> None:
+        if announce.type == "Warning":
+            self.append(announce.note)
+
+
+UNIQUE = {"subdomainPolicy": "UniquePerReplica"}
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "name", "changes"),
+    [
+        pytest.param("set", "Service", "demo", {}, id="shared Service"),
+        pytest.param(
+            "set",
+            "Service",
+            "demo-leader",
+            {"leaderService": {"ports": [{"port": 80}]}},
+            id="Service of leaders",
+        ),
+        pytest.param("set", "PodDisruptionBudget", "demo", {"podDisruptionBudget": {}}, id="budget"),
+        pytest.param("group", "StatefulSet", "demo-0", {}, id="workers"),
+        pytest.param("group", "Service", "demo-0", {"networkConfig": UNIQUE}, id="Service of a group"),
+        pytest.param("group", "PodGroup", "demo-0-{key}", {}, id="PodGroup"),
+    ],
+)
+async def test_every_create_whose_name_is_taken_is_tried_once_and_told(
+    key: str, kind: str, name: str, changes: dict[str, Any]
+) -> None:
+    """No stream shows the stranger, which has no label of ours: the create meets it, the next pass tells."""
+    lws = make_set(size=3, **changes)
+    revision = api_server.stored(dict(build_revision(lws, record(lws), 1)))
+    pod = make_leader_pod(lws, 0, key=record(lws).key)
+    leaders = make_leader_statefulset(lws, key=record(lws).key)
+    world = World(lws, leaders, revision, pod)
+    name = name.format(key=record(lws).key)
+    stranger = {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"template": {"spec": {"containers": []}}},
+    }
+    world.hide(api_server.stored(stranger, uid="u-9"))
+    others = [make_worker_statefulset(pod), build_service("demo", "demo", {}, lws)]
+    for each in others:
+        if (each["kind"], each["metadata"]["name"]) != (kind, name):
+            world.show(api_server.stored(each))
+    if kind == "PodGroup":
+        world.gang = PROVIDERS["volcano"]
+    world.cluster.__class__ = Api
+    api, told = cast(Api, world.cluster), Told()
+    api.created = []
+    memory = world.memory
+    applier = Applier(
+        cast(Cluster, api),
+        told,
+        WriteHooks(memory.put, memory.remember_applied, lambda *_: None, memory.taken.remember),
+    )
+    for _ in range(3):
+        snapshot = await (world.of_set() if key == "set" else world.of_group())
+        await applier.apply(plan_set(snapshot) if key == "set" else plan_group(snapshot))
+    assert api.created.count(f"{kind} {name}") == 1
+    assert any(f"{kind} {name} exists and is not controlled by anything" in note for note in told)

@@ -1,0 +1,283 @@
+"""What waits for more of its kind, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws import costs, timing
+from lws.runtime import throttle as module
+from lws.runtime.actions import Announce, Apply, Delete, Merge, Plan, Postponable, Reference, Status
+from lws.runtime.throttle import Moving, Throttle
+
+SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-set")
+LEADERS = Reference("apps/v1", "StatefulSet", "ns", "demo", "u-leaders")
+WRITTEN = {"kind": "LeaderWorkerSet", "metadata": {"uid": "u-set"}}
+STEPPED = {"kind": "StatefulSet", "metadata": {"uid": "u-leaders"}}
+
+REMEMBER = Merge(SET, {"status": {"rollout": {}}}, "the rollout goes on", subresource="status")
+COVERED, NEXT = (
+    Delete(Reference("v1", "Pod", "ns", f"demo-{index}", f"u-{index}"), "Foreground", "it moves")
+    for index in (5, 4)
+)
+STEP = Apply({"kind": "StatefulSet"}, why="partition 4", uid="u-leaders")
+
+
+@pytest.fixture
+def now() -> list[float]:
+    return [100.0]
+
+
+@pytest.fixture
+def throttle(now: list[float]) -> Throttle:
+    return Throttle(lambda: now[0])
+
+
+def _status(can_wait: bool = True) -> Plan:
+    return Plan(statuses=(Status(SET, {"readyReplicas": 2}, can_wait=can_wait),))
+
+
+def _spend(throttle: Throttle, obj: dict[str, Any]) -> None:
+    """What was saved up is used: everything after this waits."""
+    for _ in range(3 + int(timing.SAVED_SECONDS / costs.step_pace(0))):
+        throttle.note(obj)
+
+
+@pytest.mark.parametrize(("groups", "seconds"), [(1, 5.0), (2, 2.5), (40, 1.66), (100, 2.0), (1000, 5.0)])
+def test_progress_is_told_as_often_as_it_costs(
+    throttle: Throttle, now: list[float], groups: int, seconds: float
+) -> None:
+    throttle.note({**WRITTEN, "spec": {"replicas": groups}})
+    now[0] += 0.25
+    assert throttle.due(_status()) == Plan(again_after=pytest.approx(seconds - 0.25, abs=0.01))
+    now[0] += seconds - 0.25
+    assert throttle.due(_status()) == _status()
+
+
+@pytest.mark.parametrize("replicas", [None, "40", {"a": 1}, True, -1])
+def test_a_set_that_says_nonsense_has_a_pace(throttle: Throttle, replicas: Any) -> None:
+    for _ in range(100):
+        throttle.note({**WRITTEN, "spec": {"replicas": replicas}})
+    assert throttle.due(_status()).again_after == pytest.approx(costs.status_pause(0))
+
+
+@pytest.mark.parametrize("groups", [1, 40, 400, 5000])
+def test_the_larger_a_set_the_longer_wait_its_steps(
+    throttle: Throttle, now: list[float], groups: int
+) -> None:
+    for _ in range(100):
+        throttle.note({**STEPPED, "spec": {"replicas": groups}})
+    # However many came before it: those that cannot wait put off none by more than its own pace.
+    assert throttle.due(_step()).again_after == pytest.approx(costs.step_pace(groups))
+
+
+@pytest.mark.parametrize(("kind", "waits"), [("LeaderWorkerSet", 9.0), ("Another", None)])
+def test_kinds_have_a_pace_of_their_own(now: list[float], kind: str, waits: float | None) -> None:
+    throttle = Throttle(lambda: now[0], {kind: 15.0})
+    throttle.note(WRITTEN)
+    now[0] += 6.0
+    assert throttle.due(_status()).again_after == waits
+
+
+def test_what_cannot_wait_is_written_at_once(throttle: Throttle) -> None:
+    throttle.note(WRITTEN)
+    assert throttle.due(_status(can_wait=False)) == _status(can_wait=False)
+
+
+def test_the_first_status_of_a_process_is_written_at_once(throttle: Throttle) -> None:
+    assert throttle.due(_status()) == _status()
+
+
+def _told(reason: str) -> Announce:
+    return Announce(SET, reason, "Update", f"it is {reason}")
+
+
+def _first(*announce: Announce) -> Plan:
+    return Plan(statuses=(Status(SET, {"conditions": []}, announce, is_first_word=True),))
+
+
+def test_the_first_word_about_a_set_waits_for_what_comes_of_it(throttle: Throttle, now: list[float]) -> None:
+    begun = _told("GroupsProgressing")
+    assert throttle.due(_first(begun)) == Plan(announce=(begun,), again_after=2.0), "Events say it at once"
+    now[0] += 0.5
+    assert throttle.due(_first(begun)) == Plan(again_after=1.5), "and once"
+    done = _told("AllGroupsReady")
+    ready = Plan(statuses=(Status(SET, {"conditions": []}, (done,)),))
+    assert throttle.due(ready) == ready, "that groups are ready waits for nothing"
+    throttle.note(WRITTEN)
+    assert throttle.due(ready) == ready, "what was said of one status says nothing of the next"
+
+
+def test_the_first_word_is_said_after_two_seconds_with_no_event_twice(
+    throttle: Throttle, now: list[float]
+) -> None:
+    begun, other = _told("GroupsProgressing"), _told("SomethingElse")
+    throttle.due(_first(begun))
+    now[0] += 2.0
+    assert throttle.due(_first(begun, other)) == _first(other)
+
+
+def test_the_more_sets_are_new_the_longer_their_first_word_waits(throttle: Throttle) -> None:
+    for other in range(19):
+        target = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", f"u-{other}")
+        throttle.due(Plan(statuses=(Status(target, {}, is_first_word=True),)))
+    assert throttle.due(_first()).again_after == 5.0
+
+
+def test_what_others_remember_in_the_status_does_not_put_it_off_for_ever(
+    throttle: Throttle, now: list[float]
+) -> None:
+    """Groups that restart one after the other, each with a write of its own."""
+    throttle.note(WRITTEN)
+    written = 0
+    for _ in range(20):
+        now[0] += 4.0
+        if throttle.due(_status()).statuses:
+            written += 1
+            throttle.note(WRITTEN)
+        throttle.note(WRITTEN)
+    assert written == 10, "every 8 s: the first look after 5 s"
+
+
+def test_a_status_that_was_written_waits_anew(throttle: Throttle, now: list[float]) -> None:
+    throttle.note(WRITTEN)
+    now[0] += 1.0
+    assert throttle.due(_status()) == Plan(again_after=4.0)
+    assert throttle.due(_status(can_wait=False)).statuses
+    throttle.note(WRITTEN)
+    now[0] += 1.0
+    assert throttle.due(_status()) == Plan(again_after=4.0)
+
+
+def test_a_pass_that_comes_sooner_anyway_stays_where_it_is(throttle: Throttle) -> None:
+    throttle.note(WRITTEN)
+    status = _status().statuses
+    assert throttle.due(Plan(statuses=status, again_after=1.0)) == Plan(again_after=1.0)
+    assert throttle.due(Plan(statuses=status, again_after=30.0)) == Plan(again_after=5.0)
+
+
+def test_the_more_sets_move_the_less_each_of_them_tells(throttle: Throttle, now: list[float]) -> None:
+    found = {}
+    for moving in (1, 20, 60, 120, 200, 400):
+        for other in range(1, moving):
+            throttle.note({"kind": "LeaderWorkerSet", "metadata": {"uid": f"u-{other}"}})
+        assert throttle.due(_status(can_wait=False)).statuses
+        throttle.note(WRITTEN)
+        now[0] += 1.0
+        found[moving] = throttle.due(_status()).again_after
+    assert found == {1: 4.0, 20: 4.0, 60: 14.0, 120: 29.0, 200: 49.0, 400: 59.0}
+    assert throttle.due(_status(can_wait=False)).statuses, "nobody waits for what is true"
+
+
+def test_sets_move_whose_status_was_written_in_the_last_minute(throttle: Throttle, now: list[float]) -> None:
+    for seconds, uid in ((0.0, "u-set"), (10.0, "b"), (20.0, "u-set")):
+        now[0] = 100.0 + seconds
+        throttle.note({"kind": "LeaderWorkerSet", "metadata": {"uid": uid}})
+        throttle.note(STEPPED)
+    assert throttle._sets_moving() == 2, "each counts once, and its StatefulSets do not"
+    now[0] = 170.5
+    assert throttle._sets_moving() == 1
+    now[0] = 180.5
+    assert throttle._sets_moving() == 0
+
+
+def test_only_the_latest_writes_are_remembered(throttle: Throttle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_WRITTEN", 1)
+    throttle.note(WRITTEN)
+    assert throttle.due(_status()).statuses == ()
+    throttle.note({"kind": "LeaderWorkerSet", "metadata": {"uid": "u-other"}})
+    assert not throttle._waiting, "nor is that anything waits"
+    assert throttle.due(_status()) == _status()
+
+
+def _step(**more: Any) -> Plan:
+    sequence = (REMEMBER, COVERED, NEXT, STEP)
+    return Plan((sequence,), postponable=(Postponable(LEADERS, (REMEMBER, NEXT, STEP)),), **more)
+
+
+def test_a_few_groups_wait_for_more(throttle: Throttle, now: list[float]) -> None:
+    _spend(throttle, STEPPED)
+    due = throttle.due(_step())
+    # What the partition covers already is replaced now.
+    assert due.sequences == ((COVERED,),)
+    assert due.again_after is not None
+    now[0] += due.again_after - 1e-7
+    assert throttle.due(_step()) == _step()
+
+
+def test_a_set_of_forty_groups_waits_for_nothing(throttle: Throttle, now: list[float]) -> None:
+    """Four slots, groups that take 8 to 16 s: a step every third second, now and then three in one."""
+    stepped = {**STEPPED, "spec": {"replicas": 40}}
+    for pause in (3.0, 0.1, 0.1, 5.0, 3.0, 2.0, 0.2, 3.0, 3.0) * 10:
+        now[0] += pause
+        assert throttle.due(_step()) == _step()
+        throttle.note(stepped)
+
+
+def test_a_step_is_taken_where_nobody_knows_when_the_last_one_was(throttle: Throttle) -> None:
+    assert throttle.due(_step()) == _step()
+
+
+def test_every_other_step_is_taken_at_once(throttle: Throttle) -> None:
+    _spend(throttle, STEPPED)
+    planned = Plan(((REMEMBER, NEXT, STEP),))
+    assert throttle.due(planned) == planned
+
+
+def test_a_step_that_is_taken_brings_the_status_along(throttle: Throttle, now: list[float]) -> None:
+    """It writes the status anyway: what must be remembered is there."""
+    (status,) = _status().statuses
+    throttle.note(WRITTEN)
+    assert throttle.due(_step(statuses=(status,))).statuses == (status,)
+    _spend(throttle, STEPPED)
+    assert throttle.due(_step(statuses=(status,))).statuses == (), "one that waits does not"
+
+
+def test_what_somebody_else_left_is_put_right_at_once(now: list[float]) -> None:
+    edited = {"replicas": 9}
+    throttle = Throttle(lambda: now[0], is_edited=lambda status: status.before == edited)
+    throttle.note(WRITTEN)
+    status = Status(SET, {"replicas": 2}, can_wait=True)
+    assert throttle.due(Plan(statuses=(replace(status, before={}),))).statuses == ()
+    urgent = Plan(statuses=(replace(status, before=edited),))
+    assert throttle.due(urgent) == urgent
+
+
+def test_who_writes_over_a_status_each_time_is_answered_ever_later(now: list[float]) -> None:
+    edited = Plan(statuses=(Status(SET, {"conditions": []}, before={}),))
+    throttle, answers = Throttle(lambda: now[0], is_edited=lambda status: True), 0
+    for _ in range(60_000):
+        now[0] += 0.02
+        if throttle.due(edited).statuses:
+            answers += 1
+            throttle.note(WRITTEN)
+    assert answers <= 90, "20 minutes"
+    wait = throttle.due(edited).again_after
+    assert wait is None or 0 < wait <= timing.STATUS_FIGHT.longest
+    now[0] += timing.SETS_MOVE_SECONDS + timing.STATUS_FIGHT.longest
+    assert throttle.due(edited).statuses == throttle.due(edited).statuses != (), "one that fails is repeated"
+    throttle.note(WRITTEN)
+    assert 0 < (throttle.due(edited).again_after or 0) <= timing.STATUS_FIGHT.first
+    throttle.forget(SET.uid)
+    assert throttle.due(edited).statuses
+
+
+def test_what_is_gone_is_forgotten(throttle: Throttle, now: list[float]) -> None:
+    throttle.note(WRITTEN)
+    assert throttle.due(_status()).again_after is not None
+    throttle.forget("u-set")
+    throttle.forget("u-set")
+    assert throttle.due(_status()) == _status()
+    assert not throttle._waiting and not throttle._moving
+
+
+def test_sets_of_all_shards_move_together(now: list[float]) -> None:
+    moving = Moving()
+    one, other = (Throttle(lambda: now[0], moving=moving) for _ in range(2))
+    for number in range(400):
+        other.note({**WRITTEN, "metadata": {"uid": f"u-{number}"}})
+    one.note(WRITTEN)
+    now[0] += 10.0
+    assert one.due(_status()).again_after is not None

@@ -1,0 +1,332 @@
+"""How changes reach the store, and whether kopf's stream of sets is believed to be alive."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import kopf
+import pytest
+
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.client.connection import Cluster
+from lws.runtime.client.resources import LEADERWORKERSETS, PODS, SERVICES, Resource
+from lws.runtime.errors import Unreachable
+from lws.runtime.informer import Source
+from lws.runtime.rollback import Rollback
+from lws.runtime.store import Store
+from lws.runtime.watch import KopfStream, informers_of, register
+from lws.runtime.workloads import LEADER_WORKER_SET, Workload
+from test.unit.builders import make_set
+from test.unit.fake_time import in_fake_time, now
+
+INTERVAL = 60.0
+
+
+@dataclass
+class FakeCluster:
+    """Lists sets. listed: name → version. pages: how many to a page."""
+
+    listed: dict[str, int] = field(default_factory=dict)
+    version: int = 100
+    page: int = 500
+    errors: list[Exception] = field(default_factory=list)
+    asked_at: list[float] = field(default_factory=list)
+
+    async def list_page(
+        self, resource: Resource, query: Mapping[str, str], metadata_only: bool, namespace: str
+    ) -> dict[str, Any]:
+        assert resource is LEADERWORKERSETS and metadata_only and not namespace
+        start = int(query.get("continue", "0"))
+        if start == 0:
+            self.asked_at.append(now())
+        if self.errors:
+            raise self.errors.pop(0)
+        items = [{"metadata": a_set(name, version)["metadata"]} for name, version in self.listed.items()]
+        metadata = {"resourceVersion": str(self.version)}
+        if start + self.page < len(items):
+            metadata["continue"] = str(start + self.page)
+        return {"metadata": metadata, "items": items[start : start + self.page]}
+
+
+def a_set(name: str, version: int) -> dict[str, Any]:
+    lws = make_set(name)
+    lws["metadata"]["resourceVersion"] = str(version)
+    return lws
+
+
+@dataclass
+class World:
+    """A store that kopf has filled, an API server, and the stream that compares them."""
+
+    cluster: FakeCluster
+    store: Store = field(default_factory=lambda: Store(lambda before, after: None, TABLES))
+
+    def __post_init__(self) -> None:
+        self.rollback = Rollback()
+        source = Source(cast(Cluster, self.cluster), self.rollback, now)
+        self.stream = KopfStream(source, self.store, LEADERWORKERSETS)
+
+    def shown(self, **sets: int) -> World:
+        for name, version in sets.items():
+            self.store.put(a_set(name, version))
+        return self
+
+    def names(self) -> set[str]:
+        return {lws["metadata"]["name"] for lws in self.store.of_kind("LeaderWorkerSet")}
+
+    async def run_for(self, seconds: float) -> None:
+        task = asyncio.create_task(self.stream.run(INTERVAL))
+        await asyncio.sleep(seconds)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("listed", "shown", "agrees"),
+    [
+        pytest.param({}, {}, True, id="no sets"),
+        pytest.param({"a": 5, "b": 7}, {"a": 5, "b": 7}, True, id="the same"),
+        pytest.param({"a": 5}, {"a": 109}, True, id="the store is ahead"),
+        pytest.param({"a": 5}, {"a": 4}, False, id="the store is behind"),
+        pytest.param({"a": 5, "b": 7}, {"a": 5}, False, id="one is missing"),
+        pytest.param({"a": 5}, {}, False, id="nothing was shown yet"),
+    ],
+)
+@in_fake_time
+async def test_agreement(listed: dict[str, int], shown: dict[str, int], agrees: bool) -> None:
+    world = World(FakeCluster(listed)).shown(**shown)
+    await world.run_for(0.01)
+    assert world.stream.listed.is_set() is agrees
+
+
+@in_fake_time
+async def test_sets_that_are_gone_are_dropped_and_newer_ones_are_not() -> None:
+    world = World(FakeCluster({"a": 5}, version=100)).shown(a=5, gone=50, new=101)
+    await world.run_for(0.01)
+    assert world.names() == {"a", "new"}
+    assert world.stream.listed.is_set()
+
+
+@in_fake_time
+async def test_all_pages_count() -> None:
+    sets = {f"s{number}": number + 1 for number in range(5)}
+    world = World(FakeCluster(sets, page=2)).shown(**sets)
+    await world.run_for(0.01)
+    assert world.stream.listed.is_set() and len(world.names()) == 5
+    del sets["s4"]
+    behind = World(FakeCluster({**sets, "s4": 9}, page=2)).shown(**sets)
+    await behind.run_for(0.01)
+    assert not behind.stream.listed.is_set()
+
+
+@in_fake_time
+async def test_the_first_list_is_awaited_at_short_intervals_and_then_it_is_looked_at_seldom() -> None:
+    world = World(FakeCluster({"a": 5}))
+    task = asyncio.create_task(world.stream.run(INTERVAL))
+    await asyncio.sleep(1.0)
+    assert not world.stream.listed.is_set()
+    assert 5 <= len(world.cluster.asked_at) <= 20
+    world.shown(a=5)
+    await world.stream.listed.wait()
+    asked = len(world.cluster.asked_at)
+    await asyncio.sleep(2.5 * INTERVAL)
+    assert len(world.cluster.asked_at) == asked + 2
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@in_fake_time
+async def test_a_stream_that_falls_behind_grows_silent_until_it_has_caught_up() -> None:
+    world = World(FakeCluster({"a": 5})).shown(a=5)
+    task = asyncio.create_task(world.stream.run(INTERVAL))
+    await asyncio.sleep(2 * INTERVAL)
+    assert world.stream.silent_for <= INTERVAL
+    world.cluster.listed["a"] = 6
+    await asyncio.sleep(5 * INTERVAL)
+    assert world.stream.silent_for >= 5 * INTERVAL
+    assert world.stream.listed.is_set(), "what was listed once stays listed"
+    world.shown(a=6)
+    await asyncio.sleep(INTERVAL)
+    assert world.stream.silent_for <= INTERVAL
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@in_fake_time
+async def test_an_api_server_that_is_gone_is_asked_again_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    world = World(FakeCluster({"a": 5}, errors=[Unreachable("connection refused")] * 3)).shown(a=5)
+    await world.run_for(30.0)
+    assert world.stream.listed.is_set()
+    assert [record.message for record in caplog.records] == ["leaderworkersets: connection refused"] * 3
+    waits = [later - earlier for earlier, later in itertools.pairwise(world.cluster.asked_at)]
+    assert min(waits) >= 1.0
+
+
+@in_fake_time
+async def test_an_api_server_that_is_gone_is_not_taken_for_a_dead_stream() -> None:
+    world = World(FakeCluster({"a": 5}, errors=[Unreachable("connection refused")] * 5000)).shown(a=5)
+    await world.run_for(3600.0)
+    assert world.stream.silent_for < 5.0
+
+
+@in_fake_time
+async def test_a_list_that_is_older_than_the_one_before_is_a_restored_etcd() -> None:
+    world = World(FakeCluster({"a": 5}, version=100)).shown(a=5)
+    await world.run_for(1.0)
+    world.cluster.version = 60
+    await world.run_for(1.0)
+    assert world.rollback.is_noticed
+
+
+@in_fake_time
+async def test_a_set_that_goes_back_in_a_newer_list_is_a_restored_etcd() -> None:
+    world = World(FakeCluster({"a": 5}, version=100)).shown(a=101)
+    await world.run_for(1.0)
+    assert not world.rollback.is_noticed, "written after the list"
+    world.cluster.version = 200
+    await world.run_for(1.0)
+    assert world.rollback.is_noticed
+
+
+@in_fake_time
+async def test_a_refresh_waits_until_the_store_has_what_the_api_server_lists() -> None:
+    world = World(FakeCluster({"a": 5})).shown(a=5)
+    await world.stream.refresh()
+    world.cluster.listed["a"] = 6
+    refreshing = asyncio.create_task(world.stream.refresh())
+    await asyncio.sleep(5.0)
+    assert not refreshing.done()
+    world.shown(a=6)
+    await asyncio.sleep(2.1)
+    assert refreshing.done()
+
+
+class Restless(FakeCluster):
+    """Somebody has written every set once more whenever they are listed; kopf tells of it a moment later."""
+
+    async def list_page(
+        self, resource: Resource, query: Mapping[str, str], metadata_only: bool, namespace: str
+    ) -> dict[str, Any]:
+        self.version += len(self.listed)
+        for number, name in enumerate(self.listed):
+            self.listed[name] = self.version - number
+        page = await super().list_page(resource, query, metadata_only, namespace)
+        written = {**self.listed}
+        asyncio.get_running_loop().call_later(0.05, lambda: self.world.shown(**written))
+        return page
+
+    world: World
+
+
+def restless_world() -> World:
+    cluster = Restless({"a": 1, "b": 2, "c": 3})
+    cluster.world = World(cluster)
+    return cluster.world
+
+
+@in_fake_time
+async def test_where_somebody_always_writes_the_stream_is_ready_and_alive() -> None:
+    restless = restless_world()
+    task = asyncio.create_task(restless.stream.run(INTERVAL))
+    await asyncio.sleep(1.0)
+    assert restless.stream.listed.is_set()
+    for _ in range(20):
+        await asyncio.sleep(INTERVAL / 2)
+        assert restless.stream.silent_for < 2 * INTERVAL
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@in_fake_time
+async def test_where_somebody_always_writes_a_refresh_ends() -> None:
+    restless = restless_world()
+    await asyncio.wait_for(restless.stream.refresh(), 1.0)
+    assert restless.names() == {"a", "b", "c"}
+
+
+@in_fake_time
+async def test_a_set_that_goes_before_its_stream_told_of_it_is_awaited_no_more() -> None:
+    world = World(FakeCluster({"a": 5, "gone": 6})).shown(a=5)
+    refreshing = asyncio.create_task(world.stream.refresh())
+    await asyncio.sleep(1.0)
+    assert not refreshing.done()
+    del world.cluster.listed["gone"]
+    # Newer than what is awaited: another one that is made meanwhile is not waited for either.
+    world.cluster.listed["new"] = 90
+    await asyncio.wait_for(refreshing, 3.0)
+
+
+# --- Who puts what into the store ---------------------------------------------------------------------------
+
+
+def handler_of(store: Store) -> Callable[..., Any]:
+    registry = kopf.OperatorRegistry()
+    register(registry, store, LEADERWORKERSETS)
+    (handler,) = registry._watching.get_all_handlers()
+    return cast("Callable[..., Any]", handler.fn)
+
+
+async def test_sets_are_put_and_dropped_as_kopf_tells() -> None:
+    store = Store(lambda before, after: None, TABLES)
+    take = handler_of(store)
+    # An initial list has no type.
+    await take(event={"type": None, "object": a_set("a", 5)}, other="ignored")
+    await take(event={"type": "ADDED", "object": a_set("b", 6)})
+    await take(event={"type": "MODIFIED", "object": a_set("a", 7)})
+    versions = {
+        lws["metadata"]["name"]: lws["metadata"]["resourceVersion"]
+        for lws in store.of_kind("LeaderWorkerSet")
+    }
+    assert versions == {"a": "7", "b": "6"}
+    await take(event={"type": "DELETED", "object": a_set("a", 8)})
+    assert [lws["metadata"]["name"] for lws in store.of_kind("LeaderWorkerSet")] == ["b"]
+
+
+async def test_kopf_watches_nothing_but_sets_and_has_no_reason_to_write() -> None:
+    registry = kopf.OperatorRegistry()
+    register(registry, Store(lambda before, after: None, TABLES), LEADERWORKERSETS)
+    (handler,) = registry._watching.get_all_handlers()
+    selector = handler.selector
+    assert selector is not None
+    assert (selector.group, selector.version, selector.any_name) == (
+        "leaderworkerset.x-k8s.io",
+        "v1",
+        "leaderworkersets",
+    )
+    for others in (registry._changing, registry._spawning, registry._indexing, registry._webhooks):
+        assert list(others.get_all_handlers()) == []
+
+
+async def test_streams_of_children_are_narrowed_by_the_server() -> None:
+    source, store = Source(cast(Cluster, object())), Store(lambda before, after: None, TABLES)
+    informers = informers_of(source, store, [LEADER_WORKER_SET])
+    assert list(informers) == [
+        "statefulsets",
+        "pods",
+        "services",
+        "controllerrevisions",
+        "persistentvolumeclaims",
+        "poddisruptionbudgets",
+    ]
+    for name, informer in informers.items():
+        assert informer.resource.plural == name
+        assert informer._query["labelSelector"] == "leaderworkerset.sigs.k8s.io/name"
+
+
+async def test_a_kind_that_is_made_for_two_workloads_has_a_stream_for_each_label() -> None:
+    one = Workload(Resource("example.com/v1", "One", "ones"), "example.com/one", (SERVICES, PODS))
+    # What is made for it are workloads themselves, too, and come by kopf.
+    two = Workload(Resource("example.com/v1", "Two", "twos"), "example.com/two", (SERVICES, one.resource))
+    source, store = Source(cast(Cluster, object())), Store(lambda before, after: None, TABLES)
+    informers = informers_of(source, store, [one, two])
+    assert {name: (each._query["labelSelector"], each._spared) for name, each in informers.items()} == {
+        "services": ("example.com/one", {"example.com/two"}),
+        "services with example.com/two": ("example.com/two", {"example.com/one"}),
+        "pods": ("example.com/one", set()),
+    }

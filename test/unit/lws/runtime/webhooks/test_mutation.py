@@ -1,0 +1,56 @@
+"""Changes are collected for one review each, and carried out one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from lws.runtime.webhooks.mutation import change_object, collected, head_of, is_mutating, patch_of
+
+
+def _name(name: str) -> Any:
+    return lambda obj: {"metadata": {**obj["metadata"], "name": name}}
+
+
+def test_the_patch_of_all_changes() -> None:
+    obj = {"metadata": {"name": "a"}}
+    with collected() as changes:
+        change_object(_name("b"))
+        change_object(lambda obj: {"metadata": {**obj["metadata"], "labels": {}}})
+    assert patch_of(obj, changes) == [
+        {"op": "replace", "path": "/metadata/name", "value": "b"},
+        {"op": "add", "path": "/metadata/labels", "value": {}},
+    ]
+    assert obj == {"metadata": {"name": "a"}}
+
+
+async def test_reviews_side_by_side_do_not_meet() -> None:
+    async def review(name: str) -> list[Any]:
+        with collected() as changes:
+            await asyncio.sleep(0)
+            change_object(_name(name))
+            await asyncio.sleep(0)
+            return patch_of({"metadata": {}}, changes)
+
+    found = await asyncio.gather(*map(review, "abc"))
+    assert [[each["value"] for each in patch] for patch in found] == [["a"], ["b"], ["c"]]
+
+
+def test_nobody_changes_anything_outside_a_review() -> None:
+    with pytest.raises(LookupError):
+        change_object(_name("a"))
+
+
+@pytest.mark.parametrize(("webhook", "answer"), [("mutate--v1-pod", True), ("validate--v1-pod", False)])
+def test_which_webhooks_change_objects(webhook: str, answer: bool) -> None:
+    assert is_mutating(webhook) is answer
+
+
+def test_who_an_object_is() -> None:
+    assert head_of({"kind": "Pod", "metadata": {"name": "a"}, "spec": {}}) == {
+        "kind": "Pod",
+        "metadata": {"name": "a"},
+    }
+    assert head_of(None) is None
