@@ -1,8 +1,4 @@
-"""Which values does the chart take, as a table?
-
-In: values.schema.json and values.yaml of the chart. Out: the table between two marks of its README.
-`python -m tools.chartvalues` writes it, `--check` compares.
-"""
+"""Write the table of the chart's values into its README, from values.schema.json and values.yaml."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What are the CustomResourceDefinitions of our kinds?
-
-In: the models of `lws_api`, and the pinned extract of the OpenAPI document of Kubernetes for what they embed.
-Out: one YAML file per kind in the package and one in the chart. `python -m tools.crdgen` writes them,
-`--check` compares.
-"""
+"""Generate the CustomResourceDefinitions from the models of `lws_api`: YAML of package and chart."""
 
 from __future__ import annotations
 
@@ -20,7 +15,7 @@ from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 from lws_api.meta import EMBEDS, ResourceKind
 from tools.openapi import extract
-from tools.openapi.structural import structural
+from tools.openapi.extract import structural
 
 KINDS = (LEADER_WORKER_SET, DISAGGREGATED_SET, ROLE_SCALER)
 OPTIONAL = (DISAGGREGATED_SET, ROLE_SCALER)

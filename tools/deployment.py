@@ -1,9 +1,4 @@
-"""How the product runs on a cluster without containers: the chart by helm, the manager as a process of this
-host.
-
-In: access to a cluster. Out: a release with its webhooks pointed at the host, and managers to start, stop
-and kill. Demo, tests and benchmark stand on it.
-"""
+"""Run the product on a cluster without containers: the chart by helm, the manager as a host process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Answers: can a control plane run on this machine at all. Asked before anything takes long.
-
-In: the platform. Out: nothing, or an error that says what to do instead.
-"""
+"""Report before anything takes long that a control plane runs on Linux only."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""Which fields do pod and claim templates of Kubernetes have, and how does a typed client write each one?
+"""Generate lws/kube/types/pod_types.json: how a typed client writes each field of pod and claim templates.
 
-In: the Go sources of `k8s.io/api` and `k8s.io/apimachinery` at one version. Out: `pod_types.json` in
-`lws/kube/types`. The OpenAPI document cannot answer this: it tells no pointer from a value, nor what is
-always written.
-
-    python -m tools.podtypes [--check]
+From the Go sources of k8s.io/api and k8s.io/apimachinery: the OpenAPI document tells no pointer from a value.
 """
 
 from __future__ import annotations

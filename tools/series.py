@@ -1,9 +1,4 @@
-"""Which series does a manager serve, and what is written about them?
-
-In: the metrics of a manager that serves every kind of workload. Out: their names, types, labels and texts;
-the tables of the pages about them in `docs/reference`. `python -m tools.series` writes these, `--check`
-compares.
-"""
+"""List the series that a manager serves, and write their tables in docs/reference."""
 
 from __future__ import annotations
 

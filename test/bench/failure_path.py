@@ -36,8 +36,8 @@ from test.bench.subject import running
 from test.bench.surroundings import NODES
 from test.harness.audit import MANAGER
 from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
+from tools.localcluster.access import read_access
 from tools.localcluster.api import Api, ApiError, Call
-from tools.localcluster.kubeconfig import read_access
 from tools.localcluster.pods import Pods
 
 _NAMESPACE, _CONTAINER = "bench", "server"

@@ -18,7 +18,7 @@ from test.bench.paced.page import paced_section
 from test.bench.shapes import parse
 from test.bench.table import HEAD, rows
 from test.bench.thousands import page as thousands
-from tools.pictures.flames import flames
+from tools.pictures.plots import flames
 
 ONCE = "once.json"
 """What is not measured with every run: a profile, what changes have brought, single observations."""

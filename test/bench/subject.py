@@ -22,8 +22,8 @@ from test.bench.scrape import Scrape, parse
 from test.harness.product import serve_definitions, wait_until_sets_are_collected, wait_until_sets_may_own
 from tools.deployment import Deployment, DeploymentError, ManagerProcess
 from tools.localcluster import LocalCluster
+from tools.localcluster.access import read_access
 from tools.localcluster.cluster import COMPONENTS
-from tools.localcluster.kubeconfig import read_access
 
 _FIRST_PASS_SECONDS = 120.0
 _POLL_SECONDS = 0.05

@@ -18,7 +18,7 @@ from test.harness.fault_proxy import FaultProxy
 from test.harness.product import QUICK_LEASE
 from tools.deployment import NAMESPACE, SERVICE_ACCOUNT, Deployment, ManagerProcess
 from tools.localcluster import LocalCluster
-from tools.localcluster.kubeconfig import Access, kubeconfig_text, read_access
+from tools.localcluster.access import Access, kubeconfig_text, read_access
 
 
 class Stage:

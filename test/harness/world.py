@@ -18,8 +18,8 @@ from urllib.parse import urlencode
 
 from test.harness.waiting import eventually
 from tools.localcluster import Api, ApiError, ClusterAccess, LocalCluster
+from tools.localcluster.access import read_access
 from tools.localcluster.api import Call
-from tools.localcluster.kubeconfig import read_access
 
 Object = dict[str, Any]
 

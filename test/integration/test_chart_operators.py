@@ -27,10 +27,9 @@ from test.integration.release import (
     render,
 )
 from tools.localcluster import CommandError, LocalCluster, Options
-from tools.localcluster.build import cache_directory
+from tools.localcluster.build import cache_directory, find_go
 from tools.localcluster.recipe import go_environment
-from tools.localcluster.toolchain import find_go
-from tools.release.manifests import rendered
+from tools.release.chart import rendered
 from tools.release.source import run
 
 MODULE = Path(__file__).parent / "charts" / "operators"

@@ -17,9 +17,20 @@ from test.integration.release import CERTIFICATES, CHART, DEFINITION, DEPLOYMENT
 from tools.localcluster import LocalCluster, Options
 from tools.localcluster.build import find_programs
 from tools.localcluster.progress import LinePrinter
-from tools.release.chart import KUSTOMIZE, MANIFESTS, Chart, write_manifests
-from tools.release.kustomize import BASE, COMPONENTS, kustomization
-from tools.release.manifests import Object, key, parsed, rendered, split
+from tools.release.chart import (
+    BASE,
+    COMPONENTS,
+    KUSTOMIZE,
+    MANIFESTS,
+    Chart,
+    Object,
+    key,
+    kustomization,
+    parsed,
+    rendered,
+    split,
+    write_manifests,
+)
 from tools.release.source import ReleaseError, run
 
 PROGRAMS = find_programs(["helm", "kubectl"], LinePrinter())

@@ -18,8 +18,7 @@ import pytest
 import yaml
 
 import lws
-from tools.release.krew import plugin
-from tools.release.packages import build
+from tools.release.packages import build, plugin
 from tools.release.source import ROOT, commit_time, copy_source
 
 CLIENT = """\

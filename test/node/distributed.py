@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from test.node.groups import NAME_LABEL, manifest
-from tools.engines.archive import NAME
+from tools.engines import NAME
 
 PORT = 8080
 LABEL = "leaderworkerset.sigs.k8s.io"

@@ -23,10 +23,9 @@ import yaml
 from test.harness.waiting import eventually
 from tools.localcluster import ApiError
 from tools.localcluster.credentials import REAL_NODE
-from tools.realnode.cgroups import hierarchies
 from tools.realnode.cluster import RealCluster
-from tools.realnode.errors import NodeError
-from tools.realnode.kit import read_kit
+from tools.realnode.inside import hierarchies
+from tools.realnode.kit import NodeError, read_kit
 from tools.realnode.settings import Files
 
 SECONDS = 240.0

@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tools.realnode.debian import SystemPrograms
 from tools.realnode.guard import CGROUPS, PREFIX
-from tools.realnode.mounts import KERNEL_SETTINGS
+from tools.realnode.inside import KERNEL_SETTINGS
+from tools.realnode.preparation import SystemPrograms
 from tools.realnode.settings import SOCKET
 
 _FOLDERS = ("/var/lib/cni", "/var/lib/kubelet", "/run/netns")

@@ -12,7 +12,7 @@ from test.node.clients import Asked, asking
 from test.node.distributed import ENGINES, LABEL, PORT, Engine, keys
 from test.node.groups import SECONDS, Groups, Pod
 from test.node.managers import get
-from tools.engines.archive import NAME, TAG
+from tools.engines import NAME, TAG
 
 REVISION = f"{LABEL}/template-revision-hash"
 NEXT = f"{TAG}-next"

@@ -22,11 +22,10 @@ from pathlib import Path
 import pytest
 
 import lws
-from tools.image.__main__ import LARGEST
+from tools.image.__main__ import LARGEST, bill_beside, current_archive
 from tools.image.archive import Image, read_image
-from tools.image.current import bill_beside, current_archive
-from tools.image.errors import LackingError
 from tools.image.inside.left_out import KEPT_MODULES
+from tools.image.steps import LackingError
 from tools.localcluster.ports import pick_ports
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tools.image.__main__ import RESULTS, cache_directory
+from tools.image.__main__ import RESULTS, bill_beside, cache_directory
 from tools.image.archive import Image, read_image
 from tools.image.builders import Machine, choose_builder, choose_platforms
-from tools.image.current import bill_beside
-from tools.image.errors import LackingError
+from tools.image.steps import LackingError
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -16,14 +16,13 @@ import pytest
 
 from test.harness.waiting import eventually
 from test.node.remains import namespaces_below, state_of_machine, users_of
-from tools.image.current import current_archive
-from tools.image.errors import LackingError
+from tools.image.__main__ import current_archive
+from tools.image.steps import LackingError
 from tools.linux import require_linux
-from tools.realnode.debian import SystemPrograms
-from tools.realnode.errors import MissingError
+from tools.realnode.kit import MissingError
 from tools.realnode.namespaces import temporary_folder
-from tools.realnode.network import NODE_ADDRESS, POD_RANGE
-from tools.realnode.preparation import require_machine
+from tools.realnode.preparation import SystemPrograms, require_machine
+from tools.realnode.settings import NODE_ADDRESS, POD_RANGE
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 900.0

@@ -1,1 +1,1 @@
-"""Which test proves each part of the API? `make conformance` writes docs/reference/compatibility.md."""
+"""Proof of each part of the API by a test: `make conformance` writes docs/reference/compatibility.md."""

@@ -1,7 +1,4 @@
-"""Answers: do all tests pass that prove the API? Run as `python -m tools.conformance [--page-only]`.
-
-In: test/conformance.yaml. Out: docs/reference/compatibility.md if they do, else exit code 1 and no new page.
-"""
+"""Run the tests that prove the API, and write docs/reference/compatibility.md if they pass."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ import subprocess
 import sys
 
 from tools.conformance.inventory import missing_tests
-from tools.conformance.page import page_of
-from tools.conformance.table import proofs_of, read_table
+from tools.conformance.page import page_of, proofs_of, read_table
 from tools.deployment import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "reference" / "compatibility.md"

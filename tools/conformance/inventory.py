@@ -1,8 +1,4 @@
-"""Answers: what does the code have that a user could know it by?
-
-In: the generated definition, constants and sources of the product. Out: the names of fields, labels,
-annotations, variables, conditions, Event reasons and metrics.
-"""
+"""List what users could know the product by: fields, labels, variables, conditions, Events, metrics."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Answers: how is the demo started and ended? Run as `python -m tools.demo [--once] [--example NAME]`.
-
-In: the command line and signals. Out: 0 if every check held, 1 if not, 2 for an example that there is not,
-130 after Ctrl-C.
-"""
+"""Start and end the demo: 0 if every check held, 1 if not, 2 for an unknown example, 130 after Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Answers: what was claimed, and did it hold?
-
-In: a claim in words, what is expected, what was found. Out: a Check. Pure.
-"""
+"""A claim in words, what is expected and what was found."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Answers: which examples are there, and what does one of them ask for?
-
-In: the manifests of examples/. Out: one by its name, with what it says of itself and what it needs.
-"""
+"""Find a manifest of examples/ by name, with what it contains and what it needs."""
 
 from __future__ import annotations
 

@@ -1,31 +1,223 @@
-"""Answers: does one example come up as it says?
-
-In: a scene, a display, an example. Out: how many checks were made, and which of them did not hold.
-"""
+"""Apply one example and check that it comes up as it says, with every feature that it uses."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from lws_api.leaderworkerset.v1 import NAME_LABEL
-from tools.demo.check import Check, none_of, same_members
+from lws.leaderworkerset.group.subgroups import subgroup_of
+from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL, ROLE_LABEL, SLICE_LABEL
+from lws_api.leaderworkerset import v1
+from tools.demo.check import Check, equal, none_of, same_members
 from tools.demo.example import Example
-from tools.demo.facts import Object
-from tools.demo.features import Scenery, verify_features
+from tools.demo.facts import Kind, Object, View
 from tools.demo.mirror import NAMESPACE, NotInTime
 from tools.demo.picture import picture_of, summary
-from tools.demo.record import Kind, View
-from tools.demo.roles import children_of, is_whole, verify_roles
 from tools.demo.scene import Scene
-from tools.demo.settled import is_at_rest
 from tools.demo.show import Show
-from tools.demo.structure import verify_pods, verify_revision, verify_status
+from tools.demo.structure import is_at_rest, verify_pods, verify_revision, verify_status
 from tools.demo.tour import Result
 from tools.localcluster import ApiError, CommandError
+
+_WHOLE, _PART = v1.GROUP_KEY_LABEL, v1.SUBGROUP_KEY_LABEL
+_TPU_HOSTS, _TPU_ID = "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenery:
+    """A set and what is there. services, claims: of its namespace. nodes: labels by name."""
+
+    lws: Object
+    pods: Sequence[Object]
+    services: Sequence[Object]
+    claims: Sequence[Object]
+    nodes: Mapping[str, Mapping[str, str]]
+
+    @property
+    def name(self) -> str:
+        return str(self.lws["metadata"]["name"])
+
+    @property
+    def template(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.lws["spec"]["leaderWorkerTemplate"]
+        return found
+
+
+def verify_features(seen: Scenery) -> list[Check]:
+    """Addresses of every set; of the other features those that this one uses."""
+    return [check for verify in _FEATURES for check in verify(seen)]
+
+
+def _verify_addresses(seen: Scenery) -> list[Check]:
+    """Pods find their leader, under a name that a headless Service answers."""
+    headless = {_name(each) for each in seen.services if each["spec"].get("clusterIP") == "None"}
+    astray = [
+        _name(pod)
+        for pod in seen.pods
+        if pod["spec"].get("subdomain") not in headless
+        or _variable(pod, v1.LEADER_ADDRESS_ENV)
+        != f"{seen.name}-{_label(pod, v1.GROUP_INDEX_LABEL)}.{pod['spec']['subdomain']}."
+        f"{pod['metadata']['namespace']}"
+    ]
+    claim = f"{len(seen.pods)} pods carry {v1.LEADER_ADDRESS_ENV} of their own leader, in a headless Service"
+    return [none_of(claim, astray, len(seen.pods))]
+
+
+def _verify_subdomains(seen: Scenery) -> list[Check]:
+    policy = (seen.lws["spec"].get("networkConfig") or {}).get("subdomainPolicy")
+    if policy != v1.SubdomainPolicy.UNIQUE_PER_REPLICA:
+        return []
+    groups = {f"{seen.name}-{_label(pod, v1.GROUP_INDEX_LABEL)}" for pod in seen.pods}
+    found = {_name(each) for each in seen.services if _label(each, v1.NAME_LABEL) == seen.name}
+    return [same_members(f"each of {len(groups)} groups has a Service of its own", groups, found)]
+
+
+def _verify_subgroups(seen: Scenery) -> list[Check]:
+    policy = seen.template.get("subGroupPolicy")
+    if not policy:
+        return []
+    excluded = policy.get("subGroupPolicyType") == v1.SubGroupPolicyType.LEADER_EXCLUDED
+    size, part = seen.template["size"], policy["subGroupSize"]
+
+    def expected(pod: Object) -> str:
+        worker = int(_label(pod, v1.WORKER_INDEX_LABEL))
+        return "" if excluded and worker == 0 else str(subgroup_of(worker, size, part))
+
+    astray = [_name(pod) for pod in seen.pods if _label(pod, v1.SUBGROUP_INDEX_LABEL) != expected(pod)]
+    whose = "workers" if excluded else "pods"
+    return [none_of(f"{whose} of each group are in subgroups of {part}, in order", astray, len(seen.pods))]
+
+
+def _verify_placement(seen: Scenery) -> list[Check]:
+    annotations = seen.lws["metadata"].get("annotations") or {}
+    asked = ((v1.EXCLUSIVE_TOPOLOGY_ANNOTATION, _WHOLE), (v1.SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, _PART))
+    return [
+        check
+        for annotation, label in asked
+        if (topology := annotations.get(annotation))
+        for check in _verify_apart(seen, label, topology)
+    ]
+
+
+def _verify_apart(seen: Scenery, label: str, topology: str) -> list[Check]:
+    """label: that tells groups, or subgroups, apart."""
+    domains: dict[str, set[str]] = {}
+    for pod in seen.pods:
+        if key := _label(pod, label):
+            node = str(pod["spec"].get("nodeName", ""))
+            domains.setdefault(key, set()).add(seen.nodes.get(node, {}).get(topology, f"nowhere ({node})"))
+    scattered = [f"{key}: {', '.join(sorted(found))}" for key, found in domains.items() if len(found) != 1]
+    counts = Counter(domain for found in domains.values() for domain in found)
+    shared = [domain for domain, count in counts.items() if count > 1]
+    what = "groups" if label == _WHOLE else "subgroups"
+    return [
+        none_of(f"each of {len(domains)} {what} is in one {topology}", scattered, len(domains)),
+        none_of(f"no two {what} share a {topology}", shared, len(domains)),
+    ]
+
+
+def _verify_claims(seen: Scenery) -> list[Check]:
+    templates = [_name(each) for each in seen.template.get("volumeClaimTemplates") or ()]
+    if not templates:
+        return []
+    wanted = [f"{template}-{_name(pod)}" for template in templates for pod in seen.pods]
+    bound = [_name(each) for each in seen.claims if (each.get("status") or {}).get("phase") == "Bound"]
+    claim = f"each of {len(seen.pods)} pods has its volumes: {len(wanted)} claims are bound"
+    return [same_members(claim, wanted, [name for name in bound if name in wanted])]
+
+
+def _verify_tpus(seen: Scenery) -> list[Check]:
+    """What uses no TPUs is told of none."""
+    told: dict[str, list[Object]] = {}
+    for pod in seen.pods:
+        if hosts := _variable(pod, _TPU_HOSTS):
+            told.setdefault(hosts, []).append(pod)
+    if not told:
+        return []
+    wrong = [
+        f"{', '.join(map(_name, pods))} of {hosts}"
+        for hosts, pods in told.items()
+        if sorted(_variable(pod, _TPU_ID) for pod in pods)
+        != sorted(str(number) for number in range(len(hosts.split(","))))
+    ]
+    claim = f"pods of {len(told)} TPU slices name the same hosts, each with its own {_TPU_ID}"
+    return [none_of(claim, wrong, len(told))]
+
+
+_FEATURES: tuple[Callable[[Scenery], list[Check]], ...] = (
+    _verify_addresses,
+    _verify_subdomains,
+    _verify_subgroups,
+    _verify_placement,
+    _verify_claims,
+    _verify_tpus,
+)
+
+
+def _label(found: Object, key: str) -> str:
+    return str((found["metadata"].get("labels") or {}).get(key, ""))
+
+
+def _variable(pod: Object, name: str) -> str:
+    """Of any of its containers."""
+    entries = [entry for each in pod["spec"]["containers"] for entry in each.get("env") or ()]
+    return next((str(entry.get("value", "")) for entry in entries if entry["name"] == name), "")
+
+
+def children_of(view: View, name: str) -> list[str]:
+    """Its LeaderWorkerSets."""
+    return sorted(map(_name, _sets(view, name)))
+
+
+def is_whole(view: View, written: Mapping[str, Any], least: Mapping[str, int]) -> bool:
+    """Every role has its LeaderWorkerSet in every slice, with all groups. least: by the name of a scaler."""
+    name = written["metadata"]["name"]
+    found = {_place(each): _name(each) for each in _sets(view, name)}
+    return found.keys() == _places(written) and all(
+        is_at_rest(view, child, least.get(f"{name}-{role}", 0)) for (_, role), child in found.items()
+    )
+
+
+def verify_roles(view: View, written: Mapping[str, Any]) -> list[Check]:
+    """Names, one revision for all, and a Service for each."""
+    name = written["metadata"]["name"]
+    keys = Counter(_labels(each)[REVISION_LABEL] for each in _sets(view, name))
+    key = next(iter(keys), "")
+    expected = [f"{name}-{index}-{key}-{role}" for index, role in _places(written)]
+    services = [_name(each) for each in view.objects[Kind.SERVICE] if _belongs_to(each, name)]
+    return [
+        equal(f"all roles of {name} are on one revision", 1, len(keys)),
+        same_members("a LeaderWorkerSet for each role in each slice", expected, children_of(view, name)),
+        same_members("a Service for each of them", [f"{each}-prv" for each in expected], services),
+    ]
+
+
+def _sets(view: View, name: str) -> list[Object]:
+    return [each for each in view.objects[Kind.SET] if _belongs_to(each, name)]
+
+
+def _belongs_to(found: Object, name: str) -> bool:
+    return _labels(found).get(NAME_LABEL) == name
+
+
+def _places(written: Mapping[str, Any]) -> set[tuple[str, str]]:
+    spec = written["spec"]
+    return {(str(index), role["name"]) for index in range(spec.get("slices", 1)) for role in spec["roles"]}
+
+
+def _place(child: Object) -> tuple[str, str]:
+    labels = _labels(child)
+    return labels.get(SLICE_LABEL, "0"), labels[ROLE_LABEL]
+
+
+def _labels(found: Object) -> Mapping[str, str]:
+    return found["metadata"].get("labels") or {}
+
 
 _SECONDS = 180.0
 _LAST_WORDS = 12
@@ -122,7 +314,7 @@ def _scenery(scene: Scene, view: View, name: str) -> Scenery:
 
 
 def _is_of(found: Object, name: str) -> bool:
-    return (found["metadata"].get("labels") or {}).get(NAME_LABEL) == name
+    return _label(found, v1.NAME_LABEL) == name
 
 
 def _name(found: Object) -> str:

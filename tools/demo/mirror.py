@@ -1,8 +1,4 @@
-"""Answers: how does the demo see what happens on the cluster, and wait for it?
-
-In: a client of the API server. Out: a Record that streams keep current, and waits that end with a view or a
-deadline.
-"""
+"""Follow what happens on the cluster, and wait for it."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from lws_api.leaderworkerset.v1 import API_VERSION
-from tools.demo.record import Kind, Moment, Record, View
+from tools.demo.facts import Kind, Moment, Record, View
 from tools.localcluster import Api, ApiError
 from tools.localcluster.api import Call
 

@@ -1,7 +1,4 @@
-"""Answers: what is there to see of a set right now?
-
-In: a view and the time. Out: rows, conditions, Events and counts, ready to be drawn. Pure.
-"""
+"""What there is to see of a set now: rows, conditions, Events and counts. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tools.demo.facts import Object, Pod, SetFacts, set_of, time_of
-from tools.demo.groups import Group
-from tools.demo.record import Kind, View
+from tools.demo.facts import Group, Kind, Object, Pod, SetFacts, View, set_of, time_of
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 

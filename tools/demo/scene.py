@@ -1,22 +1,19 @@
-"""Answers: what has to run before there is something to see, and how does it all go away again?
-
-In: a display. Out: a cluster with the product on it, followed by a mirror, until the end of a `with` block.
-"""
+"""Start a cluster with the product on it and check the installation; everything is gone afterwards."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
-from lws_api.leaderworkerset.v1 import GROUP
-from tools.demo.check import Check, equal
-from tools.demo.installation import holder, verify_definition, verify_webhooks
+from lws_api.leaderworkerset.v1 import API_VERSION, GROUP
+from tools.demo.check import Check, equal, none_of
+from tools.demo.facts import Kind, Object, View
 from tools.demo.mirror import Mirror, collections
 from tools.demo.picture import Picture, picture_of
 from tools.demo.show import Show
@@ -24,6 +21,35 @@ from tools.deployment import CHART, NAMESPACE, REPOSITORY, Deployment, ManagerPr
 from tools.localcluster import ComponentError, LocalCluster, Options
 from tools.localcluster.build import find_programs
 from tools.localcluster.recipe import all_programs
+
+
+def holder(view: View) -> str:
+    """Which manager holds the Lease; empty for none."""
+    holders = (str(each["spec"].get("holderIdentity") or "") for each in view.objects[Kind.LEASE])
+    return next((each for each in holders if each), "")
+
+
+def verify_definition(definition: Object) -> Check:
+    """The CustomResourceDefinition is served in the version that the demo uses."""
+    conditions = definition.get("status", {}).get("conditions") or ()
+    spec = definition["spec"]
+    served = {f"{spec['group']}/{each['name']}" for each in spec["versions"] if each["served"]}
+    established = any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+    claim = f"the API server serves {API_VERSION} LeaderWorkerSet"
+    return equal(claim, (True, True), (established, API_VERSION in served))
+
+
+def verify_webhooks(configurations: Sequence[Object], port: int) -> Check:
+    """Every webhook calls the manager and trusts the certificate that the manager has made."""
+    entries = [each for configuration in configurations for each in configuration["webhooks"]]
+    astray = [
+        str(each["name"])
+        for each in entries
+        if f":{port}/" not in each["clientConfig"].get("url", "") or "caBundle" not in each["clientConfig"]
+    ]
+    claim = f"{len(entries)} webhooks call the manager and trust the certificate that it has made"
+    return none_of(claim, astray, len(entries))
+
 
 _RESOURCE = f"leaderworkersets.{GROUP}"
 _RESOURCES = {_RESOURCE, *(f"{kind.plural}.{kind.group}" for kind in (DISAGGREGATED_SET, ROLE_SCALER))}

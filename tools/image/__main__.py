@@ -1,12 +1,12 @@
-"""`make image`: what there is in, archives of the image with their bills of materials out.
+"""Build archives of the image with their bills of materials: `make image`, or once for the same sources.
 
-In: $BUILDER, $BASE, $PLATFORMS, $IMAGE, each optional. Out: build/image/lws-<version>-<os>-<architecture>.tar
-and ….cdx.json beside it; exit code 1 and one line where that cannot be.
+$BUILDER, $BASE, $PLATFORMS and $IMAGE are optional. An error is one line and exit code 1.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import sys
@@ -17,15 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.deployment import REPOSITORY
-from tools.image.archive import add_docker_manifest, read_image
+from tools.image.archive import add_docker_manifest, is_kept, read_image
 from tools.image.base import REGISTRY_BASE, DebianBase, add_to_builder
-from tools.image.builders import BUILDAH, Machine, choose_builder, choose_platforms
-from tools.image.commands import Build, Builder
-from tools.image.errors import ImageError, LackingError
-from tools.image.identity import Identity, identify
-from tools.image.machine_settings import proxy_arguments, write_secrets
-from tools.image.sbom import bill_of_materials
-from tools.image.steps import Steps, require_space
+from tools.image.builders import (
+    BUILDAH,
+    Build,
+    Builder,
+    Machine,
+    choose_builder,
+    choose_platforms,
+    proxy_arguments,
+    write_secrets,
+)
+from tools.image.identity import Identity, bill_of_materials, identify
+from tools.image.steps import ImageError, LackingError, Steps, require_space
 from tools.localcluster.progress import LinePrinter
 
 RESULTS = REPOSITORY / "build" / "image"
@@ -157,6 +162,61 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+_FILES = ("Dockerfile", "LICENSE", "README.md", "pyproject.toml")
+_FOLDERS = ("requirements", "api", "lws", "tools/image/inside")
+_KEPT = 3
+
+
+def current_archive() -> Path:
+    """Return an archive for this machine's platform."""
+    cache = cache_directory()
+    archive = cache / f"current-{sources_key(REPOSITORY)}.tar"
+    if not (bill_beside(archive).exists() and is_kept(archive)):
+        built, unfinished = _build(), archive.with_suffix(".unfinished")
+        shutil.copyfile(bill_beside(built), bill_beside(archive))
+        shutil.copyfile(built, unfinished)
+        unfinished.replace(archive)
+        for old in sorted(cache.glob("current-*.tar"), key=_age)[:-_KEPT]:
+            bill_beside(old).unlink(missing_ok=True)
+            old.unlink()
+    return archive
+
+
+def bill_beside(archive: Path) -> Path:
+    """Return where the bill of materials of an archive is."""
+    return archive.with_suffix(".cdx.json")
+
+
+def sources_key(repository: Path) -> str:
+    """Return 16 hexadecimal digits that change with every file that goes into the image."""
+    digest = hashlib.sha256()
+    for path in sorted(_files(repository)):
+        for part in (str(path.relative_to(repository)).encode(), path.read_bytes()):
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+    return digest.hexdigest()[:16]
+
+
+def _files(repository: Path) -> Iterator[Path]:
+    yield from (repository / name for name in _FILES)
+    for folder in _FOLDERS:
+        yield from (each for each in (repository / folder).rglob("*") if _counts(each))
+
+
+def _counts(path: Path) -> bool:
+    return path.is_file() and "__pycache__" not in path.parts
+
+
+def _build() -> Path:
+    machine = Machine()
+    (archive,) = build_all(machine, choose_platforms(machine)[0][-1])
+    return archive
+
+
+def _age(path: Path) -> float:
+    return path.stat().st_mtime
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""Answers: is the archive of an image whole, how large is it where it is pulled, and what is in it?
-
-In: a tar file as builders save it, an OCI layout. Out: facts and files; ImageError where it is cut short.
-"""
+"""Read the archive of an image, an OCI layout as builders save it, and check that it is whole."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.image.errors import ImageError
+from tools.image.steps import ImageError
 
 _REFERENCE = "org.opencontainers.image.ref.name"
 _GZIP = b"\x1f\x8b"

@@ -1,8 +1,6 @@
-"""Answers: where does a base for the image come from, when there is no registry?
+"""Make a base for the image from Debian packages if there is no registry.
 
-In: a builder, a cache. Out: the name of a base that the builder has, made from Debian packages. It is kept
-by a hash of what it is made from: the recipe, and the package lists of Debian as they are now, so that
-security updates make a new one.
+It is kept by a hash of its recipe and of Debian's package lists, so that security updates make a new one.
 """
 
 from __future__ import annotations
@@ -17,9 +15,8 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from tools.image.commands import Build, Builder
-from tools.image.errors import ImageError
-from tools.image.steps import Steps, alone
+from tools.image.builders import Build, Builder
+from tools.image.steps import ImageError, Steps, alone
 
 REGISTRY_BASE = "docker.io/library/python:3.12-slim"
 """What the Dockerfile names."""

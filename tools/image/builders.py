@@ -1,20 +1,18 @@
-"""Answers: what builds images on this machine, and for which platforms?
-
-In: the programs that are installed, whether they answer, who we are. Out: a builder, or an error with what
-each of them lacks.
-"""
+"""Choose what builds images on this machine and for which platforms, and with which commands and settings."""
 
 from __future__ import annotations
 
+import configparser
 import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.image.errors import ImageError, LackingError
+from tools.image.steps import ImageError, LackingError, alone
 
 DOCKER, PODMAN, BUILDAH = "docker", "podman", "buildah"
 BUILDERS = (DOCKER, PODMAN, BUILDAH)
@@ -102,3 +100,109 @@ def _not_run(wanted: str, machine: Machine) -> str:
 def _is_own(wanted: str, machine: Machine) -> bool:
     own = _ARCHITECTURES.get(machine.architecture, machine.architecture)
     return wanted == f"linux/{own}"
+
+
+@dataclass(frozen=True)
+class Build:
+    """One image for one platform."""
+
+    tag: str
+    platform: str
+    context: Path
+    labels: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, Path] = field(default_factory=dict)
+    """Name → file, there while commands of the build run, in no layer."""
+
+
+@dataclass(frozen=True)
+class Builder:
+    """A builder and where it keeps images: buildah gets a store of its own, so nothing is left elsewhere."""
+
+    name: str
+    store: Path
+    scratch: Path
+    """For what is gone after the build; on a disk, as layers pass through it."""
+
+    def build(self, build: Build) -> list[str]:
+        options = ["--network=host", f"--platform={build.platform}", f"--tag={build.tag}"]
+        options += [f"--label={key}={value}" for key, value in build.labels.items()]
+        options += [f"--build-arg={key}={value}" for key, value in build.arguments.items()]
+        options += [f"--secret=id={key},src={path}" for key, path in build.secrets.items()]
+        if self.name == DOCKER:
+            # --load: a builder in a container keeps what it has built to itself.
+            return [DOCKER, "buildx", "build", "--progress=plain", "--load", *options, str(build.context)]
+        command = [*self._program, "build", "--pull=never", "--layers=false", *options, str(build.context)]
+        # As root it mounts what it builds.
+        return alone(command) if self.name == BUILDAH else command
+
+    def save(self, tag: str, archive: Path) -> list[str]:
+        if self.name == DOCKER:
+            return [DOCKER, "save", f"--output={archive}", tag]
+        if self.name == BUILDAH:
+            return [*self._program, "push", tag, f"oci-archive:{archive}:{tag}"]
+        return [*self._program, "save", "--format=oci-archive", f"--output={archive}", tag]
+
+    def pull(self, image: str, platform: str) -> list[str]:
+        return [*self._program, "pull", f"--platform={platform}", image]
+
+    def find(self, image: str) -> list[str]:
+        """Ends with 0 where the image is there."""
+        kind = ["--type=image"] if self.name == BUILDAH else []
+        return [*self._program, *([] if self.name == BUILDAH else ["image"]), "inspect", *kind, image]
+
+    def forget(self, image: str) -> list[str]:
+        return [*self._program, "rmi", "--force", image]
+
+    @property
+    def _program(self) -> list[str]:
+        if self.name == BUILDAH:
+            # Without systemd, user namespaces and overlayfs: what root has on any machine.
+            variables = ["BUILDAH_ISOLATION=chroot", "STORAGE_DRIVER=vfs", f"TMPDIR={self.scratch}"]
+            return ["env", *variables, BUILDAH, f"--root={self.store}", f"--runroot={self.scratch}/run"]
+        return [self.name]
+
+
+# What says where packages come from; find-links, for one, names directories of this machine.
+_SETTINGS = ("default-timeout", "extra-index-url", "index-url", "proxy", "retries", "timeout", "trusted-host")
+_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
+# Where the builder shows a secret to commands of the build.
+_SHOWN_AT = "/run/secrets"
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+
+
+def pip_settings(listed: str) -> dict[str, str]:
+    """Read what `pip config list` says, as key='value'; later lines are stronger, as for pip."""
+    settings = {}
+    for line in listed.splitlines():
+        key, _, value = line.partition("=")
+        name = key.rpartition(".")[2]
+        if name in _SETTINGS or name == "cert":
+            settings[name] = value.strip("'").replace("\\n", "\n")
+    return settings
+
+
+def write_secrets(directory: Path, listed: str | None = None) -> dict[str, Path]:
+    """Write the files into `directory`; return the name of each secret."""
+    settings = pip_settings(_listed() if listed is None else listed)
+    authorities = Path(settings.pop("cert", "") or os.environ.get("SSL_CERT_FILE") or _AUTHORITIES)
+    secrets = {}
+    if authorities.is_file() and authorities.stat().st_size:
+        secrets["authorities"] = authorities
+        settings["cert"] = f"{_SHOWN_AT}/authorities"
+    document = configparser.RawConfigParser()
+    document["global"] = settings
+    secrets["pip.conf"] = directory / "pip.conf"
+    with open(os.open(secrets["pip.conf"], os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+        document.write(file)
+    return secrets
+
+
+def proxy_arguments(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Build arguments that every builder knows and keeps out of the image."""
+    return {name: environment[name] for name in PROXIES if environment.get(name)}
+
+
+def _listed() -> str:
+    done = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True)
+    return done.stdout

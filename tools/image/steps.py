@@ -1,7 +1,4 @@
-"""Answers: how is a long step run: its progress shown, its failure one line, nothing of it left?
-
-In: a command. Out: its output in a log; ImageError where it fails.
-"""
+"""Run long steps of a build: progress reported, failures one line, nothing left of them."""
 
 from __future__ import annotations
 
@@ -13,8 +10,16 @@ import subprocess
 import time
 from pathlib import Path
 
-from tools.image.errors import ImageError, LackingError
 from tools.localcluster.progress import Progress, Report
+
+
+class ImageError(RuntimeError):
+    """One line: what is missing or broken, and what to do."""
+
+
+class LackingError(ImageError):
+    """This machine lacks what a build needs: what, and how to get it. No build has begun."""
+
 
 _ALONE = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
 

@@ -5,13 +5,12 @@ In: options. Out: `LocalCluster`, a context manager. It knows nothing of what is
 
 from tools.localcluster.access import ClusterAccess, CommandError
 from tools.localcluster.api import Api, ApiError
-from tools.localcluster.build import BuildError
+from tools.localcluster.build import BuildError, NoGoError
 from tools.localcluster.cluster import COMPONENTS, LocalCluster
 from tools.localcluster.component import ComponentError
 from tools.localcluster.components import AUDIT_METADATA, Options
 from tools.localcluster.pods import Pods, PodView
 from tools.localcluster.progress import Progress, Report
-from tools.localcluster.toolchain import NoGoError
 from tools.localcluster.versions import UnknownVersionError
 
 __all__ = [

@@ -1,7 +1,4 @@
-"""Answers: how somebody gets a cluster to play with. Run as `python -m tools.localcluster [--nodes N]`.
-
-In: the command line. Out: a cluster that stays until Ctrl-C or SIGTERM.
-"""
+"""Run a cluster until Ctrl-C or SIGTERM: `python -m tools.localcluster [--nodes N]`."""
 
 from __future__ import annotations
 
@@ -11,13 +8,12 @@ import sys
 import threading
 
 from tools.linux import NotLinuxError, require_linux
-from tools.localcluster.build import BuildError, find_programs
+from tools.localcluster.build import BuildError, NoGoError, find_programs
 from tools.localcluster.cluster import LocalCluster
 from tools.localcluster.component import ComponentError
 from tools.localcluster.components import AUDIT_METADATA, Options
 from tools.localcluster.progress import LinePrinter
 from tools.localcluster.recipe import all_programs
-from tools.localcluster.toolchain import NoGoError
 from tools.localcluster.versions import RELEASES, UnknownVersionError, chosen_minor
 
 

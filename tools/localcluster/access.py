@@ -1,7 +1,4 @@
-"""Answers: how a test or a demo uses a cluster, regardless of who made it.
-
-In: an admin kubeconfig, kubectl and helm. Out: what they print, and kubeconfigs of ServiceAccounts.
-"""
+"""Use a cluster, whoever made it, through its admin kubeconfig, kubectl and helm."""
 
 from __future__ import annotations
 
@@ -10,11 +7,64 @@ import json
 import os
 import subprocess
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 
-from tools.localcluster.kubeconfig import Access, kubeconfig_text
+import yaml
+
 from tools.localcluster.pods import PodView
 from tools.localcluster.ports import LOOPBACK
+
+_NAME = "local"
+
+
+@dataclass(frozen=True)
+class Access:
+    """How to reach an API server as one user; `ca` is a PEM bundle."""
+
+    server: str
+    ca: bytes
+    token: str
+    namespace: str = "default"
+
+
+def kubeconfig_text(access: Access) -> str:
+    """Return a kubeconfig with everything inside, so that the file can be copied and still works."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": _NAME,
+        "clusters": [
+            {
+                "name": _NAME,
+                "cluster": {
+                    "server": access.server,
+                    "certificate-authority-data": base64.b64encode(access.ca).decode(),
+                },
+            }
+        ],
+        "users": [{"name": _NAME, "user": {"token": access.token}}],
+        "contexts": [
+            {"name": _NAME, "context": {"cluster": _NAME, "user": _NAME, "namespace": access.namespace}}
+        ],
+    }
+    return yaml.safe_dump(config, sort_keys=False)
+
+
+def read_access(text: str) -> Access:
+    """Return what `kubeconfig_text` was given; ValueError when the text was not made by it."""
+    try:
+        config = yaml.safe_load(text)
+        cluster = config["clusters"][0]["cluster"]
+        return Access(
+            server=cluster["server"],
+            ca=base64.b64decode(cluster["certificate-authority-data"]),
+            token=config["users"][0]["user"]["token"],
+            namespace=config["contexts"][0]["context"].get("namespace", "default"),
+        )
+    except (KeyError, IndexError, TypeError, yaml.YAMLError) as error:
+        raise ValueError(f"not a kubeconfig with inline CA and token: {error!r}") from error
+
 
 _TOKEN_LIFETIME = "24h"
 

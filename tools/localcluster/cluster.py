@@ -1,7 +1,4 @@
-"""Answers: how a whole Kubernetes control plane with simulated nodes comes up, is disturbed, and goes away.
-
-In: options. Out: a running cluster on the loopback address whose state lives in one temporary directory.
-"""
+"""Start, disturb and remove a control plane with simulated nodes on the loopback address."""
 
 from __future__ import annotations
 
@@ -16,19 +13,17 @@ from typing import Self
 import yaml
 
 from tools.linux import require_linux
-from tools.localcluster.access import ClusterAccess
+from tools.localcluster.access import Access, ClusterAccess, kubeconfig_text
 from tools.localcluster.api import Api, ApiError
 from tools.localcluster.build import find_programs
-from tools.localcluster.component import Blueprint, Component, ComponentError, Guard, wait_until
+from tools.localcluster.component import Blueprint, Component, ComponentError, Guard, Supervisor, wait_until
 from tools.localcluster.components import PROGRAMS, Options, Plan, Ports, command_lines, health_addresses
 from tools.localcluster.credentials import write_credentials
-from tools.localcluster.kubeconfig import Access, kubeconfig_text
 from tools.localcluster.nodes import DEAD_LABEL
 from tools.localcluster.pods import Pods
 from tools.localcluster.ports import pick_ports
 from tools.localcluster.progress import LinePrinter, Report
 from tools.localcluster.simulation import KUBELET, STAGES, add_nodes, kubelet_blueprint
-from tools.localcluster.supervisor import Supervisor
 
 ADMIN = "admin"
 COMPONENTS = (*PROGRAMS, KUBELET)

@@ -1,7 +1,4 @@
-"""Answers: is this part of the control plane running, and how is it stopped, killed and started again.
-
-In: a command line, a log file, a health address. Out: one child in a session of its own, known to the guard.
-"""
+"""Run one part of the control plane: start, stop, kill, start again, and revive it if it ends by itself."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,3 +189,30 @@ def wait_until(is_true: Callable[[], bool], complaint: str, seconds: float) -> N
         if time.monotonic() > deadline:
             raise ComponentError(f"{complaint} within {seconds:g} s")
         time.sleep(_POLL_SECONDS)
+
+
+_REVIVE_SECONDS = 0.5
+
+
+class Supervisor:
+    """Looks after components in a thread of its own from `start` to `stop`."""
+
+    def __init__(self, components: Iterable[Component]) -> None:
+        self._components = tuple(components)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="localcluster-supervisor", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look after the components."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Return once no component will be started any more."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_REVIVE_SECONDS):
+            for component in self._components:
+                component.revive()

@@ -1,7 +1,4 @@
-"""Answers: with which arguments each part of the control plane runs.
-
-In: binaries, ports, credentials, options, a state directory. Out: argument lists and health addresses. Pure.
-"""
+"""Command lines and health addresses of the parts of the control plane. Pure."""
 
 from __future__ import annotations
 

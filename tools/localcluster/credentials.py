@@ -1,7 +1,4 @@
-"""Answers: who may talk to the cluster, and how its API server proves itself.
-
-In: an empty directory. Out: CA, serving certificate, ServiceAccount keys and static tokens as files in it.
-"""
+"""Write the CA, certificates, keys and tokens of a cluster."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Answers: who cleans up when the process that started a cluster is killed. Run as a script of its own.
+"""Clean up after a process that started a cluster and was killed. Runs as a script of its own.
 
-In: on stdin the state directory, then "+PID" and "-PID" as components come and go, until the parent ends.
-Out: no such component is left alive, and no state directory. Imports nothing of ours, so that it stays small.
+On stdin: the state directory, then "+PID" and "-PID" as components come and go, until the parent ends.
+Imports nothing of ours, so that it stays small.
 """
 
 from __future__ import annotations

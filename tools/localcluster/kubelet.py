@@ -1,6 +1,4 @@
-"""Answers: who ends the pods of simulated nodes. Run as `python -m tools.localcluster.kubelet KUBECONFIG`.
-
-In: a kubeconfig and the stream of pods. Out: a last status and a DELETE by UID for each that waits for it.
+"""End pods of simulated nodes, as their kubelet would: `python -m tools.localcluster.kubelet KUBECONFIG`.
 
 Pods held by finalizers (foreground deletion) lose their grace period but stay, as with a real kubelet.
 """
@@ -17,12 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tools.localcluster import podstatus
-from tools.localcluster.api import Api, ApiError
-from tools.localcluster.kubeconfig import read_access
-from tools.localcluster.nodes import DEAD_LABEL, is_simulated
-from tools.localcluster.stream import Stream
-from tools.localcluster.volumes import Provisioner
+from tools.localcluster.access import read_access
+from tools.localcluster.api import Api, ApiError, Stream
+from tools.localcluster.nodes import DEAD_LABEL, Provisioner, is_simulated
+from tools.localcluster.pods import SIGTERMED, ended
 
 STOPS_AFTER = "localcluster/stops-after"
 NEVER = "never"
@@ -132,7 +128,7 @@ class Kubelet:
         pod = self._api.get(path)
         if pod["metadata"]["uid"] == uid:
             now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            patch = podstatus.ended(pod, podstatus.SIGTERMED, now)
+            patch = ended(pod, SIGTERMED, now)
             # Only the UID: a kubelet knows its containers, whatever else was written to the status meanwhile.
             self._api.merge(f"{path}/status", {**patch, "metadata": {"uid": uid}})
 

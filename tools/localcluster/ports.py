@@ -1,8 +1,4 @@
-"""Answers: which TCP ports of the loopback address a cluster may use.
-
-In: how many. Out: that many different ports, free at this moment, which no other process that asks here gets
-as long as this one lives.
-"""
+"""Pick free ports of the loopback address that no other process which asks here gets meanwhile."""
 
 from __future__ import annotations
 

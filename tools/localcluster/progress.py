@@ -1,7 +1,4 @@
-"""Answers: how far is something that takes minutes.
-
-In: steps with elapsed time and, where known, a fraction. Out: a line of text now and then.
-"""
+"""Report how far something is that takes minutes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Answers: what has to be compiled, by which command, and which earlier result may be used again.
-
-In: the Go modules beside this file, a version of Kubernetes, the platform. Out: targets, `go` argument lists
-and cache keys.
-"""
+"""What is compiled, by which command, and under which cache key."""
 
 from __future__ import annotations
 

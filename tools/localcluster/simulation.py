@@ -1,8 +1,4 @@
-"""Answers: how nodes are simulated, on a cluster of ours or beside the nodes of another one.
-
-In: a kubeconfig with inline CA and token of somebody who may do anything. Out: nodes on which pods get ready
-although nothing runs: kwok plays what happens on them, and our kubelet ends it.
-"""
+"""Simulate nodes on our cluster or beside the nodes of another: kwok starts pods, our kubelet ends them."""
 
 from __future__ import annotations
 
@@ -15,16 +11,14 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from tools.linux import require_linux
+from tools.localcluster.access import read_access
 from tools.localcluster.api import Api, ApiError
 from tools.localcluster.build import find_kwok
-from tools.localcluster.component import Blueprint, Component, Guard, wait_until
+from tools.localcluster.component import Blueprint, Component, Guard, Supervisor, wait_until
 from tools.localcluster.components import Options, kwok_flags, kwok_health
-from tools.localcluster.kubeconfig import read_access
-from tools.localcluster.nodes import SIMULATED_LABEL, build_node, is_ready, is_simulated
+from tools.localcluster.nodes import SIMULATED_LABEL, STORAGE_CLASS, build_node, is_ready, is_simulated
 from tools.localcluster.ports import pick_ports
 from tools.localcluster.progress import LinePrinter, Report
-from tools.localcluster.supervisor import Supervisor
-from tools.localcluster.volumes import STORAGE_CLASS
 
 KUBELET = "kubelet"
 STAGES = Path(__file__).with_name("stages.yaml")

@@ -1,7 +1,4 @@
-"""Answers: which version of Kubernetes does the local cluster run?
-
-In: $K8S, a minor version such as 1.32. Out: the release that stands for it.
-"""
+"""The versions of Kubernetes that the local cluster can run, chosen by $K8S."""
 
 from __future__ import annotations
 

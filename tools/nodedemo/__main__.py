@@ -1,7 +1,4 @@
-"""Answers: how is the demo on a real node started? Run as `python -m tools.nodedemo [--once]`.
-
-In: the command line. Out: 0 if every check held; 1 with one line where something is missing.
-"""
+"""Start the demo on a real node: `python -m tools.nodedemo [--once]`."""
 
 from __future__ import annotations
 

@@ -1,25 +1,256 @@
-"""Answers: did every step of the tour on a real node do what it should? Run inside, by tools/nodedemo.
-
-In: the command line. Out: 0 if every check held, else 1.
-"""
+"""Play the tour on a real node, and check objects and what the processes in the pods report."""
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from tools.demo.check import Check
-from tools.demo.plain import PlainShow
-from tools.deployment import NAMESPACE
+from tools.demo.check import Check, equal
+from tools.demo.show import PlainShow
+from tools.deployment import CHART, NAMESPACE
 from tools.localcluster import ApiError, BuildError, CommandError, ComponentError
-from tools.nodedemo.acts import ACTS
-from tools.nodedemo.stage import NotInTimeError, Stage
 from tools.realnode.cluster import RealCluster
 from tools.realnode.entry import invitation
-from tools.realnode.errors import NodeError
-from tools.realnode.kit import read_kit
+from tools.realnode.images import MEMBERS
+from tools.realnode.kit import NodeError, read_kit
+from tools.realnode.members import addresses_of, end, given_to
+
+SET = "members"
+GROUPS, SIZE = 2, 3
+NAME_LABEL = "leaderworkerset.sigs.k8s.io/name"
+GROUP_LABEL = "leaderworkerset.sigs.k8s.io/group-index"
+WORKER_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
+
+_SECONDS = 300.0
+_POLL_SECONDS = 0.1
+
+Pod = Mapping[str, Any]
+
+
+class NotInTimeError(RuntimeError):
+    """What an act waits for did not come."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A cluster, and where its tour is told."""
+
+    cluster: RealCluster
+    show: PlainShow
+
+    def kubectl(self, *arguments: str, input: str | None = None) -> str:
+        self.show.say(f"$ kubectl {' '.join(arguments)}")
+        return self.cluster.kubectl(*arguments, input=input)
+
+    def helm(self, *arguments: str) -> str:
+        self.show.say(
+            f"$ helm {' '.join(os.path.relpath(each) if '/' in each else each for each in arguments)}"
+        )
+        return self.cluster.helm(*arguments)
+
+    def object(self, *what: str) -> dict[str, Any]:
+        return dict(json.loads(self.cluster.kubectl("get", *what, "-o", "json")))
+
+    def pods(self, selector: str = f"{NAME_LABEL}={SET}", namespace: str = "default") -> list[dict[str, Any]]:
+        """Those of the set, by group and worker."""
+        return sorted(self.cluster.pods.matching(namespace, selector), key=_place)
+
+    def until(self, wanted: str, holds: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+        """The pods of the set, once `holds` does. Raises NotInTimeError."""
+        self.show.wait_for(wanted)
+        deadline = time.monotonic() + _SECONDS
+        while not holds(pods := self.pods()):
+            if time.monotonic() > deadline:
+                there = ", ".join(f"{name_of(pod)} {pod['status'].get('phase')}" for pod in pods)
+                raise NotInTimeError(
+                    f"{wanted}: not within {_SECONDS:.0f} s; there are: {there or 'no pods'}"
+                )
+            time.sleep(_POLL_SECONDS)
+        return pods
+
+
+def name_of(pod: Pod) -> str:
+    return str(pod["metadata"]["name"])
+
+
+def uid_of(pod: Pod) -> str:
+    return str(pod["metadata"]["uid"])
+
+
+def group_of(pod: Pod) -> str:
+    return str(pod["metadata"]["labels"].get(GROUP_LABEL, ""))
+
+
+def is_ready(pod: Pod) -> bool:
+    """Ready, and not being deleted."""
+    conditions = pod["status"].get("conditions", [])
+    leaving = "deletionTimestamp" in pod["metadata"]
+    return not leaving and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def all_ready(pods: list[dict[str, Any]]) -> bool:
+    """The whole set: every pod of every group."""
+    return len(pods) == GROUPS * SIZE and all(map(is_ready, pods))
+
+
+def _place(pod: Pod) -> tuple[str, str, str]:
+    labels = pod["metadata"]["labels"]
+    return labels.get(GROUP_LABEL, ""), labels.get(WORKER_LABEL, ""), name_of(pod)
+
+
+MANIFEST = Path(__file__).with_name("members.yaml")
+VICTIM = f"{SET}-1-2"
+_MANAGERS = "control-plane=controller-manager"
+_EXIT_CODE = 3
+
+
+def install(stage: Stage) -> list[Check]:
+    """The chart with its defaults, from this checkout, with the image that was made of it."""
+    stage.helm(
+        "install", "lws", str(CHART), "-n", NAMESPACE, "--create-namespace", "--wait", "--timeout", "300s"
+    )
+    managers = stage.pods(_MANAGERS, NAMESPACE)
+    lease = stage.object("lease", "-n", NAMESPACE)["items"][0]["spec"]["holderIdentity"]
+    webhooks = stage.object("validatingwebhookconfiguration", "lws-validating-webhook-configuration")[
+        "webhooks"
+    ]
+    services = {each["clientConfig"]["service"]["name"] for each in webhooks}
+    return [
+        equal("two replicas are ready, says the kubelet", 2, len([pod for pod in managers if is_ready(pod)])),
+        equal("one of them holds the Lease", True, any(lease.startswith(name_of(pod)) for pod in managers)),
+        equal("the API server calls the webhooks by their Service", {"lws-webhook-service"}, services),
+        equal(
+            "…and they answer: a rollout without steps is refused",
+            True,
+            "admission webhook" in _refusal(stage),
+        ),
+    ]
+
+
+def create(stage: Stage) -> list[Check]:
+    """Processes come up, and each tells what it was given."""
+    stage.kubectl("apply", "-f", os.path.relpath(MANIFEST))
+    pods = stage.until(f"{GROUPS} groups of {SIZE} to be ready", all_ready)
+    given = {name_of(pod): given_to(pod) for pod in pods}
+    leaders = {group_of(pod): pod["status"]["podIP"] for pod in pods if name_of(pod).count("-") == 1}
+    address = {name: each.variables["LWS_LEADER_ADDRESS"] for name, each in given.items()}
+    workers = [pod for pod in pods if name_of(pod).count("-") > 1]
+    for name, each in given.items():
+        stage.show.say(f"{name}: {' '.join(each.arguments)}, {each.variables['LWS_WORKER_INDEX']} of {SIZE}")
+    return [
+        equal(
+            "every process knows the size of its group",
+            {str(SIZE)},
+            {it.variables["LWS_GROUP_SIZE"] for it in given.values()},
+        ),
+        equal(
+            "every process has its leader's address among its arguments",
+            {name: (f"--leader={address[name]}",) for name in given},
+            {name: each.arguments for name, each in given.items()},
+        ),
+        equal(
+            "every worker found its leader by DNS before it was ready itself",
+            {name_of(pod): (leaders[group_of(pod)],) for pod in workers},
+            {name_of(pod): given[name_of(pod)].resolved[address[name_of(pod)]] for pod in workers},
+        ),
+        equal(
+            "leader 0 finds every worker by name",
+            {name_of(pod): [pod["status"]["podIP"]] for pod in workers},
+            {name_of(pod): addresses_of(pods[0], f"{name_of(pod)}.{SET}") for pod in workers},
+        ),
+    ]
+
+
+def lose_worker(stage: Stage) -> list[Check]:
+    """A process ends; the kubelet says so; its group is made anew."""
+    before = stage.pods()
+    (victim,) = (pod for pod in before if name_of(pod) == VICTIM)
+    group = group_of(victim)
+    stage.show.say(f"the process in pod {VICTIM} ends with exit code {_EXIT_CODE}")
+    end(victim, _EXIT_CODE)
+    old = {uid_of(pod) for pod in before if group_of(pod) == group}
+    now = stage.until(
+        f"group {group} to be recreated", lambda pods: all_ready(pods) and not old & set(map(uid_of, pods))
+    )
+    kept = {uid_of(pod) for pod in before if group_of(pod) != group}
+    return [
+        equal(f"all {SIZE} pods of group {group} are new", SIZE, len({uid_of(pod) for pod in now} - kept)),
+        equal("the other group kept its pods", kept, {uid_of(pod) for pod in now if group_of(pod) != group}),
+    ]
+
+
+def update(stage: Stage) -> list[Check]:
+    """A new image rolls over the groups."""
+    before, lowest = stage.pods(), [GROUPS]
+    place = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/image"
+    patch = json.dumps([{"op": "replace", "path": place, "value": MEMBERS[1]}])
+    stage.kubectl("patch", "lws", SET, "--type=json", "-p", patch)
+    old = {uid_of(pod) for pod in before}
+
+    def done(pods: list[dict[str, object]]) -> bool:
+        lowest.append(
+            len(
+                {
+                    group_of(pod)
+                    for pod in pods
+                    if sum(is_ready(it) for it in pods if group_of(it) == group_of(pod)) == SIZE
+                }
+            )
+        )
+        return all_ready(pods) and not old & set(map(uid_of, pods))
+
+    now = stage.until("all groups to run the new image", done)
+    return [
+        equal(
+            f"every pod runs {MEMBERS[1]}",
+            {MEMBERS[1]},
+            {pod["spec"]["containers"][0]["image"] for pod in now},
+        ),
+        equal("one group at least was ready whenever it was looked at", True, min(lowest) >= GROUPS - 1),
+    ]
+
+
+def uninstall(stage: Stage) -> list[Check]:
+    """The chart goes; sets and their processes stay."""
+    before = {uid_of(pod) for pod in stage.pods()}
+    stage.helm("uninstall", "lws", "-n", NAMESPACE, "--wait")
+    pods = stage.pods()
+    return [
+        equal("all pods of the set are the same", before, {uid_of(pod) for pod in pods}),
+        equal(
+            "every process answers still", GROUPS * SIZE, sum(bool(given_to(pod).hostname) for pod in pods)
+        ),
+        equal("the set is there still", SET, stage.object("lws", SET)["metadata"]["name"]),
+    ]
+
+
+ACTS: tuple[tuple[str, Callable[[Stage], list[Check]]], ...] = (
+    ("helm install, with the chart's defaults: the manager runs in pods", install),
+    (f"{GROUPS} groups of {SIZE} processes come up", create),
+    (f"The process of worker {VICTIM} ends: its group is recreated as a whole", lose_worker),
+    ("A new image: rolling update", update),
+    ("helm uninstall: what runs goes on running", uninstall),
+)
+"""Title and act of every step, in order."""
+
+
+def _refusal(stage: Stage) -> str:
+    """What only the webhook refuses, not the definition: a rollout that could never take a step."""
+    stuck = "  rolloutStrategy: {rollingUpdateConfiguration: {maxUnavailable: 0}}\n"
+    wrong = MANIFEST.read_text("utf-8").replace("  replicas:", f"{stuck}  replicas:")
+    try:
+        stage.cluster.kubectl("apply", "-f", "-", input=wrong)
+    except CommandError as refusal:
+        return str(refusal)
+    return "accepted"
+
 
 _EXPECTED = (ApiError, BuildError, CommandError, ComponentError, NodeError, NotInTimeError, OSError)
 

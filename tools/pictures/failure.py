@@ -1,7 +1,4 @@
-"""How does a failure look, and what becomes of its group?
-
-In: the text of a file of test/unit/stories/golden/failures. Out: the text of an SVG. Pure.
-"""
+"""Draw a failure and what becomes of its group, from a golden story. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tools.pictures.canvas import LINE_HEIGHT, Canvas, wrapped
-from tools.pictures.signs import MISSING, draw_sign, explain, legend_place
+from tools.pictures.canvas import LINE_HEIGHT, MISSING, Canvas, draw_sign, explain, legend_place, wrapped
 
 _WIDTH, _MARGIN = 760, 16
 _PITCH, _GAP = 22, 18

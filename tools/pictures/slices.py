@@ -1,7 +1,4 @@
-"""How does the rollout of a slice look, step by step from the top of the picture to its foot?
-
-In: rows of a rollout, as they are simulated. Out: the text of an SVG. Pure.
-"""
+"""Draw the rollout of a slice step by step, from a simulation. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from lws.disaggregatedset.rollout.simulation import Row
-from tools.pictures.canvas import LINE_HEIGHT, Canvas
-from tools.pictures.signs import draw_sign, explain, legend_place
+from tools.pictures.canvas import LINE_HEIGHT, Canvas, draw_sign, explain, legend_place
 
 _WIDTH, _MARGIN = 760, 16
 _PITCH, _GAP = 26, 30

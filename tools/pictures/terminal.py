@@ -1,7 +1,4 @@
-"""How does a terminal look at one moment?
-
-In: what a program wrote to it, colours included. Out: the text of an SVG. Pure.
-"""
+"""Draw a terminal at one moment, from what a program wrote to it. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Answers: how does somebody get a real node? Run as `python -m tools.realnode [OPTION…] [COMMAND…]`.
+"""Run a command beside a control plane with a real node: `python -m tools.realnode [OPTION…] [COMMAND…]`.
 
-In: a command, or none for a cluster that stays until Ctrl-C. Out: its exit code; 1 with one line where a node
-cannot be had, unless the command shall say so itself (--or-skip): what the machine lacks, never that a build
-has failed.
+Without a command the cluster stays until Ctrl-C. With --or-skip the command itself reports what the machine
+lacks, never that a build has failed.
 """
 
 from __future__ import annotations
@@ -14,18 +13,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.image.errors import ImageError, LackingError
+from tools.image.steps import ImageError, LackingError
 from tools.linux import NotLinuxError, require_linux
-from tools.localcluster.build import BuildError
+from tools.localcluster.build import BuildError, NoGoError
 from tools.localcluster.progress import LinePrinter
-from tools.localcluster.toolchain import NoGoError
 from tools.localcluster.versions import UnknownVersionError
-from tools.realnode.errors import MissingError, NodeError
+from tools.realnode.kit import MissingError, NodeError
 
 MISSING = "REALNODE_MISSING"
 """Says to the command what this machine lacks, with --or-skip."""
 
-_HERE = [sys.executable, "-m", "tools.realnode.here"]
+_HERE = [sys.executable, "-m", "tools.realnode.entry"]
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -87,13 +85,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _product() -> Sequence[Path]:
-    from tools.image.current import current_archive
+    from tools.image.__main__ import current_archive
 
     return [current_archive()]
 
 
 def _engines() -> Sequence[Path]:
-    from tools.engines.archive import engines_archive
+    from tools.engines import engines_archive
 
     return [engines_archive()]
 

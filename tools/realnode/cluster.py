@@ -1,7 +1,4 @@
-"""Answers: how does a control plane with a real node come up? Inside of the namespaces only.
-
-In: a kit. Out: a running cluster in which pods are processes, with DNS and Services.
-"""
+"""Start a control plane with a real node, DNS and Services. Inside of the namespaces only."""
 
 from __future__ import annotations
 
@@ -15,18 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from tools.image.archive import read_image
-from tools.image.errors import ImageError
+from tools.image.steps import ImageError
 from tools.localcluster import LocalCluster, Options, Report
 from tools.localcluster.component import Blueprint, Component, ComponentError
 from tools.localcluster.credentials import REAL_NODE
 from tools.localcluster.nodes import is_ready
 from tools.localcluster.progress import Progress
-from tools.realnode.errors import NodeError
-from tools.realnode.kit import Kit
-from tools.realnode.network import NODE_ADDRESS
-from tools.realnode.recipe import CNI_PLUGINS
+from tools.realnode.images import CNI_PLUGINS
+from tools.realnode.kit import Kit, NodeError
 from tools.realnode.settings import (
     KUBELET_HEALTH,
+    NODE_ADDRESS,
     PROXY_HEALTH,
     SOCKET,
     Files,

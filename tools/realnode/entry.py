@@ -1,20 +1,20 @@
-"""Answers: how does a second terminal get into the namespaces of a node that runs?
-
-In: the states of nodes. Out: a command runs there, with kubectl, helm and the admin's kubeconfig.
-"""
+"""Keep a node to play with, and let a second terminal into its namespaces."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.localcluster import ApiError, BuildError, CommandError, ComponentError
 from tools.localcluster.access import ClusterAccess
 from tools.realnode import guard
-from tools.realnode.errors import NodeError
-from tools.realnode.kit import VARIABLE
+from tools.realnode.cluster import RealCluster
+from tools.realnode.kit import VARIABLE, NodeError, read_kit
 from tools.realnode.namespaces import PID_FILE, first_process
 
 _COMMAND = "python -m tools.realnode --enter"
@@ -47,3 +47,29 @@ def enter(command: Sequence[str]) -> int:
 
 def _age(path: Path) -> float:
     return path.stat().st_mtime
+
+
+_EXPECTED = (ApiError, BuildError, CommandError, ComponentError, NodeError, OSError)
+
+
+def main() -> int:
+    """Start, say how it is used, and wait for a signal."""
+    asked_to_end = threading.Event()
+    try:
+        with RealCluster(read_kit()) as cluster:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, lambda *_: asked_to_end.set())
+            print(
+                *invitation(cluster), "# Ctrl-C ends the cluster and removes its files", sep="\n", flush=True
+            )
+            asked_to_end.wait()
+    except _EXPECTED as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,7 @@
-"""Answers: who cleans up after a node, however it ended? Run as a script, outside of the namespaces.
+"""Clean up after a node, however it ended. Runs as a script, outside of the namespaces.
 
-In: on stdin the name of the node, until its owner ends, killed or not. Out: neither cgroups nor files of it
-are left. Mounts, devices and processes went with the namespaces. Imports nothing of ours: it stays small.
+On stdin: the name of the node, until its owner ends. Then neither cgroups nor files of it are left; mounts,
+devices and processes went with the namespaces. Imports nothing of ours, so that it stays small.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Answers: what does the first process in the namespaces do? `python -m tools.realnode.inside COMMAND`
+"""Run a command as the first process in the namespaces: `python -m tools.realnode.inside COMMAND`.
 
-In: a command. Out: mounts, addresses and cgroups are there before it starts; signals reach it; processes that
-nobody waits for are taken away; its exit code is ours, and everything else is killed by the kernel then.
+Mounts, addresses and cgroups are there before it starts; signals reach it; orphans are reaped; its exit code
+is ours, and the kernel then kills everything else.
 """
 
 from __future__ import annotations
@@ -11,12 +11,73 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 
-from tools.realnode import cgroups, mounts, network
-from tools.realnode.errors import NodeError
-from tools.realnode.kit import read_kit
+from tools.realnode.guard import CGROUPS
+from tools.realnode.kit import NodeError, read_kit
 from tools.realnode.namespaces import FORWARDED
+from tools.realnode.settings import set_up_network
+
+# The kubelet wants these and would set them for the whole machine. What it reads here, it leaves alone.
+KERNEL_SETTINGS = {
+    "vm/overcommit_memory": 1,
+    "vm/panic_on_oom": 0,
+    "kernel/panic": 10,
+    "kernel/panic_on_oops": 1,
+    "kernel/keys/root_maxkeys": 1_000_000,
+    "kernel/keys/root_maxbytes": 25_000_000,
+}
+# Where parts of a node write, whatever they are told.
+_WRITTEN = (Path("/var/lib"), Path("/var/log"))
+_RUN = Path("/run")
+
+
+def set_up_mounts(state: Path, overlay: bool) -> None:
+    """Hide what would be written to. `overlay`: what is there is seen still. Raises NodeError."""
+    for place in _WRITTEN:
+        upper, work = (state / "written" / kind / place.name for kind in ("upper", "work"))
+        for folder in (upper, work):
+            folder.mkdir(parents=True)
+        if overlay:
+            options = f"lowerdir={place},upperdir={upper},workdir={work}"
+            _mount("-t", "overlay", "-o", options, "overlay", str(place))
+        else:
+            _mount("--bind", str(upper), str(place))
+    _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", str(_RUN))
+    settings = state / "kernel"
+    settings.mkdir()
+    for name, value in KERNEL_SETTINGS.items():
+        shown = settings / name.replace("/", ".")
+        shown.write_text(f"{value}\n")
+        _mount("--bind", str(shown), f"/proc/sys/{name}")
+
+
+def _mount(*arguments: str) -> None:
+    done = subprocess.run(["mount", *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise NodeError(f"mount {' '.join(arguments)} failed: {done.stderr.strip()}")
+
+
+# A new one of cgroup v1 has none, and takes no process before it has some.
+_INHERITED = ("cpuset.cpus", "cpuset.mems")
+
+
+def hierarchies(root: Path = CGROUPS) -> list[Path]:
+    """Return the root of each hierarchy: the one of cgroup v2, or those of v1."""
+    if (root / "cgroup.controllers").exists():
+        return [root]
+    return sorted({path.resolve() for path in root.glob("*") if (path / "cgroup.procs").exists()})
+
+
+def set_up_cgroups(name: str, root: Path = CGROUPS) -> None:
+    """Make the cgroups of a node. OSError where that is not allowed."""
+    for hierarchy in hierarchies(root):
+        made = hierarchy / name
+        made.mkdir()
+        for setting in _INHERITED:
+            if (made / setting).exists() and hierarchy != root:
+                (made / setting).write_text((hierarchy / setting).read_text())
 
 
 def main(command: Sequence[str]) -> int:
@@ -26,9 +87,9 @@ def main(command: Sequence[str]) -> int:
         signal.signal(number, lambda received, _: early.append(received))
     try:
         kit = read_kit()
-        mounts.set_up(kit.folder, kit.overlay)
-        network.set_up()
-        cgroups.set_up(kit.name)
+        set_up_mounts(kit.folder, kit.overlay)
+        set_up_network()
+        set_up_cgroups(kit.name)
     except (NodeError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

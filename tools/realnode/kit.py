@@ -1,7 +1,4 @@
-"""Answers: what is handed to the process inside of the namespaces?
-
-In: what was found and built outside, where there is a network. Out: a file, and back.
-"""
+"""What is handed to the process inside of the namespaces, as a file."""
 
 from __future__ import annotations
 
@@ -11,7 +8,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tools.realnode.errors import NodeError
+
+class NodeError(RuntimeError):
+    """One line: what failed, and what to do."""
+
+
+class MissingError(NodeError):
+    """This machine lacks something that a node needs: what, and how to get it."""
+
 
 VARIABLE = "REALNODE"
 """Names the file, inside of the namespaces."""

@@ -1,7 +1,4 @@
-"""Answers: what does a process in a pod say of itself, and how does it fail on demand? See go/member/main.go.
-
-In: a pod that runs one of images.MEMBERS. Out: what its process was given, asked at the pod's own address.
-"""
+"""Ask the process in a pod what it was given, and have it fail. See go/member/main.go."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Answers: how does a command run where nothing of it can be left behind?
+"""Run a command where nothing of it can be left behind.
 
-In: a command and a kit. Out: its exit code. It runs in network, mount and process namespaces of its own,
-which the kernel takes away with the last process, whatever kills us; the guard takes away the rest.
+It runs in network, mount and process namespaces of its own, which the kernel removes with the last process;
+the guard removes the rest.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from pathlib import Path
 from types import FrameType
 
 from tools.realnode import guard
-from tools.realnode.errors import NodeError
-from tools.realnode.kit import VARIABLE, Kit
-from tools.realnode.requirements import NAMESPACES
+from tools.realnode.kit import VARIABLE, Kit, NodeError
+from tools.realnode.preparation import NAMESPACES
 
 PID_FILE = "unshare.pid"
 """In the folder of a node: the process whose only child is the first one in the namespaces."""

@@ -1,21 +1,58 @@
-"""Answers: with which settings does each part of a node run? Pure.
-
-In: a kit, the CA and kubeconfigs of the cluster. Out: the text of files.
-"""
+"""Settings of each part of a node, and the addresses of the node, its pods and Services."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from tools.localcluster.credentials import REAL_NODE
+from tools.localcluster.credentials import REAL_NODE, SERVICE_RANGE
 from tools.localcluster.ports import LOOPBACK
 from tools.realnode.images import PAUSE
-from tools.realnode.kit import Kit
-from tools.realnode.network import DNS_ADDRESS, POD_RANGE, pod_network
+from tools.realnode.kit import Kit, NodeError
+
+NODE_ADDRESS = "10.63.0.1"
+POD_RANGE = "10.64.0.0/24"
+DNS_ADDRESS = "10.96.0.10"
+
+_KERNEL = {"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0"}
+_COMMANDS = (
+    ("link", "set", "lo", "up"),
+    ("address", "add", f"{NODE_ADDRESS}/32", "dev", "lo"),
+    # Nobody has these addresses: kube-proxy translates them, once there is a route that packets could take.
+    ("route", "add", SERVICE_RANGE, "dev", "lo", "src", NODE_ADDRESS),
+)
+
+
+def set_up_network(kernel: Path = Path("/proc/sys/net")) -> None:
+    """Give this network namespace its addresses. Raises NodeError."""
+    for command in _COMMANDS:
+        done = subprocess.run(["ip", *command], capture_output=True, text=True)
+        if done.returncode:
+            raise NodeError(f"ip {' '.join(command)} failed: {done.stderr.strip()}")
+    for name, value in _KERNEL.items():
+        (kernel / name).write_text(value)
+
+
+def pod_network(addresses: Path) -> dict[str, Any]:
+    """Return the CNI configuration; `addresses` is the folder that remembers which are taken."""
+    ranges = [[{"subnet": POD_RANGE}]]
+    assignment = {
+        "type": "host-local",
+        "dataDir": str(addresses),
+        "ranges": ranges,
+        "routes": [{"dst": "0.0.0.0/0"}],
+    }
+    return {
+        "cniVersion": "1.0.0",
+        "name": "pods",
+        "plugins": [{"type": "ptp", "ipMasq": False, "ipam": assignment}],
+    }
+
 
 SOCKET = "/run/containerd.sock"
 KUBELET_HEALTH = f"http://{LOOPBACK}:10248/healthz"

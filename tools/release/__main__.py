@@ -1,8 +1,7 @@
-"""`make release`: the files of the repository in, every artifact of a release out, in dist/.
+"""Make every artifact of a release, into dist/: `make release`.
 
-In: $TAG, if one is released; $IMAGE_REPOSITORY, where the image will be; $PROJECT_URL, where the project is
-at home; $WITHOUT_IMAGE, to leave the image out. Out: exit code 1 and one line where something cannot be made;
-dist/ is then as it was.
+$TAG, if one is released; $IMAGE_REPOSITORY, of the image; $PROJECT_URL, of the project; $WITHOUT_IMAGE. If
+something cannot be made, exit code 1, one line, and dist/ stays as it was.
 """
 
 from __future__ import annotations
@@ -16,14 +15,11 @@ from pathlib import Path
 
 from tools.image.__main__ import RESULTS, build_all
 from tools.image.builders import Machine
-from tools.image.errors import ImageError
-from tools.localcluster.build import BuildError, find_programs
+from tools.image.steps import ImageError
+from tools.localcluster.build import BuildError, NoGoError, find_programs
 from tools.localcluster.progress import LinePrinter
-from tools.localcluster.toolchain import NoGoError
-from tools.release.archives import archive, checksums, files_below
 from tools.release.chart import KUSTOMIZE, Chart, write_manifests
-from tools.release.krew import PROGRAM, manifest, plugin
-from tools.release.packages import build
+from tools.release.packages import PROGRAM, archive, build, checksums, files_below, manifest, plugin
 from tools.release.places import ROOT, home, version
 from tools.release.source import ReleaseError, commit_time, copy_source, put_in
 

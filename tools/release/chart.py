@@ -1,20 +1,200 @@
-"""What becomes of the chart in a release?
+"""The chart in a release: its package, plain manifests, and kustomize components.
 
-In: the chart, helm. Out: its package; and, rendered, the manifests and kustomize components in dist/.
+A component turns the manifests into what the chart renders for other values.
 """
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import jsonpatch
+import yaml
+
 from tools.localcluster.recipe import KUBERNETES_VERSION
-from tools.release.kustomize import BASE, COMPONENTS, KUSTOMIZATION, component, kustomization
-from tools.release.manifests import NAMESPACE, Object, parsed, plain, rendered, split
 from tools.release.source import ReleaseError, run
+
+Values = Mapping[str, Any]
+
+BASE = "base"
+KUSTOMIZATION = "kustomization.yaml"
+_CONFIGURATION = ("ConfigMap", "data", "/data/controller_manager_config.yaml")
+_CERTIFICATES: Values = {"enableCertManager": True}
+_METRICS: Values = {"enablePrometheus": True}
+_POLICY: Values = {"networkPolicy.enabled": True}
+
+
+@dataclass(frozen=True)
+class Component:
+    """What the chart's values are before and after it: its patches are the difference."""
+
+    before: Values
+    after: Values
+
+
+def _gang(provider: str) -> Values:
+    return {"gangSchedulingManagement.schedulerProvider": provider}
+
+
+def _components() -> Mapping[str, Component]:
+    providers = ("volcano", "scheduler-plugins", "kubernetes")
+    plain = {f"gang-{provider}": _gang(provider) for provider in providers}
+    both = {"prometheus": _METRICS, **plain}
+    return MappingProxyType(
+        {
+            "cert-manager": Component({}, _CERTIFICATES),
+            **{name: Component({}, values) for name, values in both.items()},
+            # Scrapers are let in whether or not there is something to scrape.
+            "network-policy": Component(_METRICS, {**_METRICS, **_POLICY}),
+            "alerts": Component(_METRICS, {**_METRICS, "alerts.enabled": True}),
+            "dashboard": Component({}, {"dashboard.enabled": True}),
+            # After cert-manager, in place of those above: they change what cert-manager changes too.
+            **{
+                f"{name}-with-cert-manager": Component(_CERTIFICATES, {**_CERTIFICATES, **values})
+                for name, values in both.items()
+            },
+        }
+    )
+
+
+COMPONENTS = _components()
+"""Name → what it does."""
+
+
+def kustomization(resources: Sequence[str], components: Sequence[str] = ()) -> str:
+    """The text of a kustomization."""
+    content: Object = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    content["resources"] = list(resources)
+    if components:
+        content["components"] = list(components)
+    return document(content)
+
+
+def component(before: Sequence[Object], after: Sequence[Object]) -> Mapping[str, str]:
+    """File name → text of a component that turns `before` into `after`."""
+    old, new = ({key(each): each for each in objects} for objects in (before, after))
+    content: Object = {"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"}
+    files: dict[str, str] = {}
+    come = [each for name, each in new.items() if name not in old]
+    if come:
+        content["resources"] = ["resources.yaml"]
+        files["resources.yaml"] = rendered(come)
+    patches = [_removal(each) for name, each in old.items() if name not in new]
+    patches += [_change(old[name], each) for name, each in new.items() if name in old and old[name] != each]
+    if patches:
+        content["patches"] = patches
+    files[KUSTOMIZATION] = document(content)
+    return files
+
+
+def _removal(obj: Object) -> Object:
+    bare = {
+        "$patch": "delete",
+        "apiVersion": obj["apiVersion"],
+        "kind": obj["kind"],
+        "metadata": {
+            field: obj["metadata"][field] for field in ("name", "namespace") if field in obj["metadata"]
+        },
+    }
+    return {"patch": document(bare)}
+
+
+def _change(old: Object, new: Object) -> Object:
+    operations = jsonpatch.make_patch(old, new).patch
+    kind, field, path = _CONFIGURATION
+    if old["kind"] == kind and field in old:
+        # The file is one string. A component that was made for another one would undo what that one says, so
+        # it must not apply.
+        name = path.rpartition("/")[2]
+        operations.insert(0, {"op": "test", "path": path, "value": old[field][name]})
+    group, _, version = old["apiVersion"].rpartition("/")
+    target = {"group": group, "version": version, "kind": old["kind"], "name": old["metadata"]["name"]}
+    return {
+        "target": {name: value for name, value in target.items() if value},
+        "patch": yaml.safe_dump(operations, sort_keys=False, width=10_000),
+    }
+
+
+Object = dict[str, Any]
+
+NAMESPACE = "lws-system"
+DEFINITION = "CustomResourceDefinition"
+_OF_HELM = ("helm.sh/", "meta.helm.sh/", "app.kubernetes.io/managed-by")
+# The pure Python loader takes seconds for the definitions.
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Plain(_Dumper):  # type: ignore[misc, valid-type]
+    def ignore_aliases(self, data: Any) -> bool:
+        """No reader expects anchors in a manifest."""
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    """Files and patches within a manifest are read line by line."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Plain.add_representer(str, _text)
+
+
+def parsed(text: str) -> list[Object]:
+    """The objects of a text of several YAML documents."""
+    return [each for each in yaml.load_all(text, Loader=_Loader) if each]
+
+
+def rendered(objects: Iterable[Object]) -> str:
+    """The text of several YAML documents."""
+    return yaml.dump_all(objects, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
+
+
+def document(content: Object) -> str:
+    """The text of one YAML document."""
+    return rendered([content])
+
+
+def plain(objects: Iterable[Object]) -> list[Object]:
+    """The Namespace and the objects of a release in it, in an order in which they can be applied."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    bare = [_without_helm(each) for each in objects]
+    # Those that wait for others are last in the chart's own order; definitions are served after a moment.
+    return [namespace, *sorted(bare, key=lambda each: each["kind"] != DEFINITION)]
+
+
+def key(obj: Object) -> tuple[str, str, str, str]:
+    """API version, kind, namespace and name: what an object is told apart by."""
+    metadata = obj["metadata"]
+    return obj["apiVersion"], obj["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+def split(objects: Sequence[Object]) -> tuple[list[Object], list[Object]]:
+    """The definitions, and everything else."""
+    definitions = [each for each in objects if each["kind"] == DEFINITION]
+    return definitions, [each for each in objects if each["kind"] != DEFINITION]
+
+
+def _without_helm(obj: Object) -> Object:
+    bare = copy.deepcopy(obj)
+    metadatas = [bare["metadata"], bare.get("spec", {}).get("template", {}).get("metadata", {})]
+    for metadata in metadatas:
+        for field in ("labels", "annotations"):
+            kept = {
+                name: value
+                for name, value in metadata.get(field, {}).items()
+                if not name.startswith(_OF_HELM)
+            }
+            if kept:
+                metadata[field] = kept
+            else:
+                metadata.pop(field, None)
+    return bare
+
 
 MANIFESTS = "manifests.yaml"
 KUSTOMIZE = "kustomize"

@@ -1,9 +1,4 @@
-"""Under which licences are the packages that ours need?
-
-In: the locks, and the metadata of the installed packages. Out: docs/reference/licences.md.
-`python -m tools.release.licences` writes it, `--check` compares. A licence that is not permissive, or that
-nobody has looked at, is an error.
-"""
+"""Write docs/reference/licences.md from locks and package metadata; reject what is not permissive."""
 
 from __future__ import annotations
 

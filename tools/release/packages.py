@@ -1,14 +1,101 @@
-"""Which packages for pip are in a release?
+"""Packages of a release: wheels, source distributions, and the archive that krew installs `kubectl lws` from.
 
-In: the files of the repository. Out: a wheel and a source distribution of each of our two.
+Compiled packages differ with each interpreter and platform, so that archive holds ours only, and the first
+call installs the others, each checked against its hash.
 """
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import io
 import sys
+import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
+
+from tools.release.places import ROOT
 from tools.release.source import ReleaseError, run
+
+PROGRAM = "kubectl-lws"
+_LAUNCHER = Path(__file__).parent / "plugin" / "launcher.py"
+_DESCRIPTION = """\
+Shows every group of a LeaderWorkerSet and why it waits, its revisions and what
+changed between them, says what an apply would restart before it does, goes back
+to an earlier revision, restarts, pauses and resumes rollouts. The same for
+DisaggregatedSets.
+"""
+_CAVEATS = """\
+Needs python3, 3.11 or newer, with its module venv. The first call installs
+locked packages from PyPI, or the mirror that pip is configured for.
+"""
+
+
+def plugin(wheels: Mapping[str, bytes], seconds: int) -> bytes:
+    """The archive: launcher, wheels by name, requirements with hashes, licence."""
+    files = {f"wheels/{name}": content for name, content in wheels.items()}
+    files[PROGRAM] = _LAUNCHER.read_bytes()
+    files["requirements.txt"] = (ROOT / "requirements" / "runtime.txt").read_bytes()
+    files["LICENSE"] = (ROOT / "LICENSE").read_bytes()
+    return archive(files, seconds, executable=frozenset({PROGRAM}))
+
+
+def manifest(archive_name: str, content: bytes, version: str, home: str) -> str:
+    """The manifest of the plugin, for a release at `home`."""
+    platform = {
+        # Windows starts no scripts: there, `pipx install lws-controller` brings kubectl-lws.exe.
+        "selector": {"matchExpressions": [{"key": "os", "operator": "In", "values": ["darwin", "linux"]}]},
+        "uri": f"{home}/releases/download/v{version}/{archive_name}",
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bin": PROGRAM,
+    }
+    return yaml.safe_dump(
+        {
+            "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
+            "kind": "Plugin",
+            "metadata": {"name": "lws"},
+            "spec": {
+                "version": f"v{version}",
+                "homepage": home,
+                "shortDescription": "See and change LeaderWorkerSets as groups",
+                "description": _DESCRIPTION,
+                "caveats": _CAVEATS,
+                "platforms": [platform],
+            },
+        },
+        sort_keys=False,
+    )
+
+
+def files_below(directory: Path) -> Mapping[str, bytes]:
+    """Path below `directory` → content."""
+    paths = (path for path in sorted(directory.rglob("*")) if path.is_file())
+    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in paths}
+
+
+def archive(files: Mapping[str, bytes], seconds: int, executable: frozenset[str] = frozenset()) -> bytes:
+    """The archive; `seconds` since 1970 is the date of everything in it."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=seconds, filename="") as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for name, content in sorted(files.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime = len(content), seconds
+            entry.mode = 0o755 if name in executable else 0o644
+            tar.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def checksums(directory: Path) -> str:
+    """A line for each file below `directory`, as `sha256sum --check` reads it."""
+    return "".join(
+        f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files_below(directory).items()
+    )
+
 
 PROJECTS = {"lws-controller": ".", "lws-api": "api"}
 """Name on PyPI → where its pyproject.toml is. `lws` is somebody else's there."""

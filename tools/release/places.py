@@ -1,9 +1,7 @@
-"""Where does it say which version this is, and where the project is at home?
+"""Every place that names the version, and where the project is at home.
 
-In: the files of the repository. Out: the version, the same everywhere; or all places changed to another one.
-
-    python -m tools.release.places               # says the version; exit code 1 where places disagree
-    python -m tools.release.places 2026.12.0     # writes it everywhere
+python -m tools.release.places               # prints the version; exit code 1 if places disagree
+python -m tools.release.places 2026.12.0     # writes it everywhere
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""From which files is a release made?
-
-In: the repository. Out: a copy of the files that git knows or would take, with the repository of the image
-and the address of the project in their places.
-"""
+"""Copy the files that git knows or would take, with the repository of the image and the address put in."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Are the workflows written as GitHub reads them?
-
-In: .github/workflows, actionlint, which is compiled once. Out: what it finds, one line each.
-"""
+"""Check the workflows with actionlint, which is compiled once."""
 
 from __future__ import annotations
 

@@ -1,18 +1,99 @@
-"""Answers: is the documentation one whole site? Run as `python -m tools.site`.
+"""Build the site of docs/ into build/site; a dead link or anchor is an error.
 
-In: docs/, what it links to, mkdocs.yml. Out: build/site; exit code 1 where a link or an anchor is dead.
+A file outside docs/ that a document links to becomes a page below `repository/`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from tools.deployment import REPOSITORY
-from tools.site.pages import DeadLinkError, pages_of
+
+LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
+_FENCE = re.compile(r"^( *)(```+|~~~+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
+_ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
+_CODE = re.compile(r"(`+)(.+?)\1(?!`)")
+_LEXERS = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
+_NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
+
+
+class DeadLinkError(Exception):
+    """A link of a document leads to nothing."""
+
+
+def pages_of(root: Path) -> Mapping[str, str]:
+    """Path on the site → Markdown, for all documents and every file that one of them leads to."""
+    waiting = sorted(path.relative_to(root).as_posix() for path in (root / "docs").rglob("*.md"))
+    pages: dict[str, str] = {}
+    seen = set(waiting)
+    while waiting:
+        path = waiting.pop()
+        text, targets = _page(root, path)
+        pages[on_site(path)] = text
+        waiting.extend(targets - seen)
+        seen |= targets
+    return pages
+
+
+def on_site(path: str) -> str:
+    """Where a file of the repository is on the site."""
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/")
+    return f"repository/{path}" if path.endswith(".md") else f"repository/{path}.md"
+
+
+def outside_fences(text: str, change: Callable[[str], str]) -> str:
+    """A text with all changed but its fenced code."""
+    parts, end = [], 0
+    for fence in _FENCE.finditer(text):
+        parts += [change(text[end : fence.start()]), fence[0]]
+        end = fence.end()
+    return "".join([*parts, change(text[end:])])
+
+
+def _page(root: Path, path: str) -> tuple[str, set[str]]:
+    """The Markdown of one page, and the other pages that it needs."""
+    text = (root / path).read_text(encoding="utf-8")
+    if not path.endswith(".md"):
+        lexer = _LEXERS.get(Path(path).suffix, "text")
+        return f"{_NOT_SEARCHED}# `{path}`\n\n~~~~~{lexer}\n{text.rstrip()}\n~~~~~\n", set()
+    needed: set[str] = set()
+
+    def moved(link: re.Match[str]) -> str:
+        if re.match(r"[a-z]+:|#", link[1]):
+            return link[1]
+        name, mark, anchor = link[1].partition("#")
+        target = _target(root, path, name)
+        if not target.startswith("docs/") or target.endswith(".md"):
+            needed.add(target)
+            there = on_site(target)
+        else:
+            there = target.removeprefix("docs/")
+        return f"{os.path.relpath(there, Path(on_site(path)).parent)}{mark}{anchor}"
+
+    return outside_fences(text, lambda part: LINK.sub(moved, _ROW.sub(_unescaped, part))), needed
+
+
+def _target(root: Path, path: str, name: str) -> str:
+    """The file of the repository that a link of a document leads to."""
+    target = os.path.normpath(Path(path).parent / name)
+    if (root / target).is_dir():
+        target = f"{target}/README.md"
+    if not (root / target).is_file():
+        raise DeadLinkError(f"{path}: {name} leads to nothing")
+    return target
+
+
+def _unescaped(row: re.Match[str]) -> str:
+    """A row of a table: within code, GitHub wants pipes escaped and the site does not."""
+    return _CODE.sub(lambda code: code[0].replace(r"\|", "|"), row[0])
+
 
 # docs_dir of mkdocs.yml.
 _PREPARED = REPOSITORY / "build" / "docs"

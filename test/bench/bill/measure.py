@@ -29,8 +29,8 @@ from test.bench.shapes import Shape
 from test.bench.subject import Subject, running
 from test.bench.surroundings import NODES, commit, machine
 from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
+from tools.localcluster.access import read_access
 from tools.localcluster.cluster import COMPONENTS
-from tools.localcluster.kubeconfig import read_access
 
 BACKGROUND, BARE, SERVED, OURS = "floor, background", "floor", "floor with Services", "the product"
 # Name → with Services, waiting for the pods of a group before its new ones are made.

@@ -16,14 +16,13 @@ from typing import Any
 import yaml
 
 from tools.localcluster import LocalCluster
-from tools.localcluster.build import cache_directory, find_kwok
+from tools.localcluster.build import cache_directory, find_go, find_kwok
 from tools.localcluster.component import Blueprint, Component, Guard, wait_until
 from tools.localcluster.components import kwok_health
 from tools.localcluster.nodes import is_ready
 from tools.localcluster.ports import LOOPBACK, pick_ports
 from tools.localcluster.progress import LinePrinter
 from tools.localcluster.recipe import KWOK, go_environment
-from tools.localcluster.toolchain import find_go
 
 NODES = ("kwok-node-0", "kwok-node-1")
 

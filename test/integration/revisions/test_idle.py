@@ -16,7 +16,7 @@ from test.harness.waiting import eventually
 from test.harness.world import SET, World
 from tools.demo.play import read_passes
 from tools.localcluster import LocalCluster
-from tools.localcluster.kubeconfig import read_access
+from tools.localcluster.access import read_access
 
 pytestmark = pytest.mark.local_only
 

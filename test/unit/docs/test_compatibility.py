@@ -7,8 +7,7 @@ from pathlib import Path
 
 from tools.conformance.__main__ import PAGE
 from tools.conformance.inventory import inventory, missing_tests
-from tools.conformance.page import page_of
-from tools.conformance.table import TABLE, proofs_of, read_table
+from tools.conformance.page import TABLE, page_of, proofs_of, read_table
 
 ROOT = Path(__file__).parents[3]
 # Texts that only a running controller puts together; the code must say their words all the same.

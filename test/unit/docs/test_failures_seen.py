@@ -48,3 +48,10 @@ def test_every_test_of_a_failure_is_in_the_table() -> None:
     text += (ROOT / "test" / "node" / "test_node.py").read_text(encoding="utf-8")
     names = set(re.findall(r"^def (test_\w+)", text, re.MULTILINE))
     assert names - set(re.findall(r"`(test_\w+)`", TABLE)) == set()
+
+
+def test_the_events_that_the_flow_chart_names_exist() -> None:
+    (chart,) = re.findall(r"```mermaid\n(.*?)```", PAGE, re.DOTALL)
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "lws").rglob("*.py"))
+    events = re.findall(r"Event (\w+)", chart)
+    assert len(events) == 3 and [event for event in events if f'"{event}"' not in code] == []

@@ -13,8 +13,8 @@ from lws.leaderworkerset.status import summary
 from lws_api.leaderworkerset.v1 import LeaderWorkerSet
 from test.unit.builders import make_set
 from test.unit.stories.letters import groups
-from tools.pictures.catalogue import STORIES
-from tools.pictures.story import parse_story
+from tools.pictures.__main__ import STORIES
+from tools.pictures.rollout import parse_story
 
 CONCEPTS = Path(__file__).parents[3] / "docs" / "concepts"
 PAGES = [CONCEPTS / "rollouts.md", CONCEPTS / "status.md"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tools.conformance.inventory import said_in
-from tools.conformance.table import read_table
+from tools.conformance.page import read_table
 from tools.series import series_of, served
 
 ROOT = Path(__file__).parents[3]

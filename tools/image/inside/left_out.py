@@ -1,7 +1,4 @@
-"""Answers: which files of installed packages does the image do without?
-
-In: a virtual environment (`python -m inside.left_out /opt/lws`). Out: the same without modules that nothing
-imports, sources in C, and programs of others.
+"""Remove from a virtual environment what the image does without: `python -m inside.left_out /opt/lws`.
 
 The generated models and calls of the Kubernetes client are nine tenths of it. It loads each when its name is
 asked for, and nobody here asks: users' objects stay plain dicts. All unit tests run without these modules

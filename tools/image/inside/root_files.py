@@ -1,8 +1,7 @@
-"""Answers: which files of the base does the image need?
+"""Copy what the image needs of its base: `python -m inside.root_files /opt/lws /image`.
 
-In: a virtual environment, on the base that it was made on (`python -m inside.root_files /opt/lws /image`).
-Out: a directory with it, its interpreter, the standard library, the libraries that these load, authorities
-and users; and which packages of Debian those files belong to, where scanners look for that.
+The environment, its interpreter, the standard library, the libraries that these load, authorities, users, and
+the records and licences of the Debian packages that those files belong to, where scanners look for them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,48 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .debian_packages import copy_records
+RECORDS = "var/lib/dpkg/status.d"
+
+
+def owners_of(paths: set[str], dpkg: Path) -> Iterator[str]:
+    """The names of the packages, without architecture."""
+    wanted = {_merged(path) for path in paths}
+    for listed in sorted((dpkg / "info").glob("*.list")):
+        lines = listed.read_text(encoding="utf-8").splitlines()
+        if any(_merged(line) in wanted for line in lines):
+            yield listed.stem.partition(":")[0]
+
+
+def records_in(status: str) -> dict[str, str]:
+    """Name of an installed package → what dpkg says of it."""
+    blocks = [block.strip() + "\n" for block in status.split("\n\n") if block.strip()]
+    return {_name(block): block for block in blocks if "\nStatus: install ok installed\n" in block}
+
+
+def copy_records(paths: set[str], target: Path, source: Path = Path("/")) -> None:
+    """Write down which packages the files at `paths` come from; nothing where the base has no dpkg."""
+    dpkg = source / "var/lib/dpkg"
+    if not (dpkg / "status").exists():
+        return
+    records = records_in((dpkg / "status").read_text(encoding="utf-8"))
+    (target / RECORDS).mkdir(parents=True)
+    for name in sorted(set(owners_of(paths, dpkg)) & set(records)):
+        (target / RECORDS / name).write_text(records[name], encoding="utf-8")
+        licence = source / "usr/share/doc" / name / "copyright"
+        if licence.exists():
+            place = target / "usr/share/doc" / name
+            place.mkdir(parents=True)
+            shutil.copyfile(licence, place / "copyright")
+
+
+def _name(record: str) -> str:
+    return record.partition("\n")[0].removeprefix("Package: ")
+
+
+def _merged(path: str) -> str:
+    """/lib/x and /usr/lib/x are one file, and packages list it under either."""
+    return path if path.startswith("/usr/") else f"/usr{path}"
+
 
 USER = 65532
 # Nothing imports them, or only programs that are not in the image; ensurepip carries pip.

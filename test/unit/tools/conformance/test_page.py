@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tools.conformance.page import page_of
-from tools.conformance.table import Row
+from tools.conformance.page import Row, page_of
 
 
 def test_what_the_original_lacks_has_a_table_of_its_own() -> None:

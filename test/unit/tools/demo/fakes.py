@@ -8,12 +8,12 @@ from typing import Any
 
 from test.unit.tools.demo.objects import IMAGE, NAME
 from tools.demo.check import Check
-from tools.demo.manifest import Manifest
+from tools.demo.facts import Moment, Record, View
 from tools.demo.mirror import NotInTime
 from tools.demo.picture import Picture
-from tools.demo.record import Moment, Record, View
+from tools.demo.play import Manifest
 from tools.localcluster import Progress
-from tools.localcluster.kubeconfig import Access, kubeconfig_text
+from tools.localcluster.access import Access, kubeconfig_text
 
 
 def a_manifest() -> Manifest:

@@ -15,8 +15,7 @@ from lws_api.leaderworkerset.v1 import (
     WORKER_INDEX_ENV,
     WORKER_INDEX_LABEL,
 )
-from tools.demo.facts import Object
-from tools.demo.record import Kind, Record, View
+from tools.demo.facts import Kind, Object, Record, View
 
 NAME = "quickstart"
 CREATED = "2026-01-01T00:00:00Z"

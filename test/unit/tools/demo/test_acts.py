@@ -16,12 +16,10 @@ from test.unit.tools.demo.objects import (
     make_set,
     make_view,
 )
-from tools.demo.acts import ACTS, create, delete, lose_worker, restart_manager, scale, update
 from tools.demo.check import Check
-from tools.demo.facts import Object, pod_of
+from tools.demo.facts import Moment, Object, Record, View, pod_of
 from tools.demo.play import Play
-from tools.demo.record import Moment, Record, View
-from tools.demo.tour import MANIFEST
+from tools.demo.tour import ACTS, MANIFEST, create, delete, lose_worker, restart_manager, scale, update
 
 NEW_IMAGE = "example.com/pause:3.9"
 Act = Callable[[Play], list[Check]]

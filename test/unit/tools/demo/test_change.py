@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from test.unit.tools.demo.objects import NAME, make_children, make_group, make_set, make_view
-from tools.demo.acts import verify_gone, verify_kept, verify_new, verify_untouched, versions
-from tools.demo.record import Kind, Record
+from tools.demo.facts import Kind, Record
+from tools.demo.tour import verify_gone, verify_kept, verify_new, verify_untouched, versions
 
 OLD = make_view([*make_group(0), *make_group(1)])
 HALF = make_view([*make_group(0), *make_group(1, incarnation="-2")])

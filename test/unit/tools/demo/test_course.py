@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from test.unit.tools.demo.objects import NAME, make_group
-from tools.demo.acts import verify_always_ready, verify_least_ready, verify_only_went, verify_order
-from tools.demo.facts import pod_of
-from tools.demo.record import Moment
+from tools.demo.facts import Moment, pod_of
+from tools.demo.tour import verify_always_ready, verify_least_ready, verify_only_went, verify_order
 
 LEADERS = {
     f"workers-{index}-uid{suffix}": f"{NAME}-{index}-0-uid{suffix}"

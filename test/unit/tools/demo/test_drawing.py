@@ -9,9 +9,9 @@ from rich.console import Console, RenderableType
 
 from test.unit.tools.demo.objects import CREATED, make_event, make_group, make_set, make_view
 from tools.demo.check import Check
-from tools.demo.drawing import draw_build, draw_checks, draw_picture
 from tools.demo.facts import time_of
 from tools.demo.picture import Picture, picture_of
+from tools.demo.presentation import draw_build, draw_checks, draw_picture
 from tools.localcluster import Progress
 
 NOW = time_of(CREATED) + timedelta(seconds=5)

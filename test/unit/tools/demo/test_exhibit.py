@@ -12,7 +12,7 @@ from test.unit.tools.demo.fakes import FakeScene, SilentShow
 from test.unit.tools.demo.objects import NAME, make_children, make_group, make_service, make_set, make_view
 from tools.demo.example import Example
 from tools.demo.exhibit import run_example
-from tools.demo.record import View
+from tools.demo.facts import View
 from tools.demo.tour import Result
 from tools.localcluster import CommandError
 

@@ -1,4 +1,4 @@
-"""tools.demo.features: each feature that a set uses is looked at, and what is wrong is seen."""
+"""tools.demo.exhibit: each feature that a set uses is looked at, and what is wrong is seen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from lws_api.leaderworkerset import v1
 from test.unit.tools.demo.objects import NAME, make_group, make_service, make_set
-from tools.demo.features import Scenery, verify_features
+from tools.demo.exhibit import Scenery, verify_features
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 NODES = {f"node-{number}": {ZONE: f"zone-{number // 2}", HOST: f"node-{number}"} for number in range(4)}

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from test.unit.tools.demo.objects import make_group, make_pod
-from tools.demo.facts import Object, Pod, pod_of
-from tools.demo.groups import groups_of
+from tools.demo.facts import Object, Pod, groups_of, pod_of
 
 LEADERS = {"workers-0-uid": "quickstart-0-0-uid", "workers-0-uid-new": "quickstart-0-0-uid-new"}
 

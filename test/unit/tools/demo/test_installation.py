@@ -6,7 +6,7 @@ import pytest
 
 from lws_api.leaderworkerset.v1 import GROUP
 from test.unit.tools.demo.objects import make_lease, make_view
-from tools.demo.installation import holder, verify_definition, verify_webhooks
+from tools.demo.scene import holder, verify_definition, verify_webhooks
 
 
 @pytest.mark.parametrize(

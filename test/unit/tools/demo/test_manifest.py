@@ -5,9 +5,8 @@ import json
 import pytest
 import yaml
 
-from tools.demo.acts import MORE_GROUPS, NEW_TAG, VICTIM_GROUP, VICTIM_INDEX
-from tools.demo.manifest import image_patch, read_manifest, slowly_starting, with_tag
-from tools.demo.tour import MANIFEST
+from tools.demo.play import image_patch, read_manifest, slowly_starting, with_tag
+from tools.demo.tour import MANIFEST, MORE_GROUPS, NEW_TAG, VICTIM_GROUP, VICTIM_INDEX
 
 TEXT = """
 apiVersion: leaderworkerset.x-k8s.io/v1

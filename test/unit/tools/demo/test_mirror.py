@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from test.unit.tools.demo.objects import NAME, make_pod
+from tools.demo.facts import Kind
 from tools.demo.mirror import Mirror, NotInTime, collections
-from tools.demo.record import Kind
 from tools.localcluster import ApiError
 from tools.localcluster.api import Call
 

@@ -6,8 +6,7 @@ from test.unit.tools.demo.objects import CREATED, make_event, make_set, make_vie
 from tools.demo.check import Check
 from tools.demo.facts import time_of
 from tools.demo.picture import Picture, picture_of
-from tools.demo.plain import PlainShow
-from tools.demo.show import Show
+from tools.demo.show import PlainShow, Show
 from tools.localcluster import Progress
 
 NOW = time_of(CREATED)

@@ -7,10 +7,10 @@ import pytest
 
 from test.unit.tools.demo.fakes import FakeScene, SilentShow, a_manifest
 from test.unit.tools.demo.objects import IMAGE, NAME, make_lease, make_view
+from tools.demo.facts import Record, View
 from tools.demo.mirror import NotInTime
 from tools.demo.play import Play, SetMissingError
-from tools.demo.record import Record, View
-from tools.demo.settled import Goal
+from tools.demo.structure import Goal
 
 
 def a_play(scene: FakeScene, show: SilentShow | None = None, kept: frozenset[str] = frozenset()) -> Play:

@@ -11,8 +11,8 @@ import pytest
 from test.unit.tools.demo.fakes import FakeScene, SilentShow
 from test.unit.tools.demo.objects import make_view
 from tools.demo.example import find_example
-from tools.demo.plain import PlainShow
 from tools.demo.presentation import LiveShow, choose_show, invitation, present, verdict
+from tools.demo.show import PlainShow
 from tools.demo.tour import Result
 from tools.localcluster import BuildError
 

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from test.unit.tools.demo.objects import NAME, make_group, make_pod, make_set, make_statefulset
-from tools.demo.facts import Object
-from tools.demo.record import Kind, Record
+from tools.demo.facts import Kind, Object, Record
 
 
 def event(kind: str, found: Object) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""tools.demo.roles: what a DisaggregatedSet of an example comes to."""
+"""tools.demo.exhibit: what a DisaggregatedSet of an example comes to."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL, ROLE_LABEL, SLICE_LABEL
 from test.unit.tools.demo.objects import make_view
-from tools.demo import roles
-from tools.demo.record import Kind, View
-from tools.demo.roles import children_of, is_whole, verify_roles
+from tools.demo import exhibit as roles
+from tools.demo.exhibit import children_of, is_whole, verify_roles
+from tools.demo.facts import Kind, View
 
 ROLES = [{"name": "prefill"}, {"name": "decode"}]
 WRITTEN: dict[str, Any] = {"metadata": {"name": "pd"}, "spec": {"slices": 2, "roles": ROLES}}

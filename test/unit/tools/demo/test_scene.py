@@ -11,8 +11,8 @@ from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
 from lws_api.leaderworkerset.v1 import GROUP
 from test.unit.tools.demo.fakes import SilentShow
 from test.unit.tools.demo.objects import make_lease, make_view
+from tools.demo.facts import View
 from tools.demo.mirror import NotInTime
-from tools.demo.record import View
 from tools.demo.scene import set_up
 from tools.localcluster import ComponentError
 

@@ -13,8 +13,8 @@ from test.unit.tools.demo.objects import (
     make_set,
     make_view,
 )
-from tools.demo.record import Kind, Record
-from tools.demo.settled import Goal, is_empty, is_reached
+from tools.demo.facts import Kind, Record
+from tools.demo.structure import Goal, is_empty, is_reached
 
 GOAL = Goal(NAME, 4, IMAGE)
 GROUPS = [pod for index in range(4) for pod in make_group(index)]

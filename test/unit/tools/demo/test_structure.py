@@ -18,8 +18,7 @@ from test.unit.tools.demo.objects import (
     make_view,
 )
 from tools.demo.check import Check
-from tools.demo.facts import SetFacts, set_of
-from tools.demo.record import View
+from tools.demo.facts import SetFacts, View, set_of
 from tools.demo.structure import verify_environment, verify_objects, verify_pods, verify_status
 
 WANTED = set_of(make_set())

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from test.unit.tools.demo.objects import make_event, make_view
-from tools.demo.acts import verify_event
+from tools.demo.tour import verify_event
 
 TOLD = make_event("RecreateGroup", "Worker pod a-1 failed")
 

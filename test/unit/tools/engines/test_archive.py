@@ -1,4 +1,4 @@
-"""tools.engines.archive: an image of engines is built once for the same files."""
+"""tools.engines: an image of engines is built once for the same files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from test.unit.tools.image.archives import write_archive
-from tools.engines import archive
+from tools import engines as archive
 
 
 @pytest.fixture

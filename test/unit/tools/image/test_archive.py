@@ -11,7 +11,7 @@ import pytest
 
 from test.unit.tools.image.archives import write_archive
 from tools.image.archive import Image, add_docker_manifest, is_kept, read_image
-from tools.image.errors import ImageError
+from tools.image.steps import ImageError
 
 
 def test_name_configuration_and_files(tmp_path: Path) -> None:

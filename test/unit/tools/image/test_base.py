@@ -17,9 +17,8 @@ from tools.image.base import (
     is_whole,
     make_archive,
 )
-from tools.image.commands import Builder
-from tools.image.errors import ImageError
-from tools.image.steps import Steps
+from tools.image.builders import Builder
+from tools.image.steps import ImageError, Steps
 
 RELEASE = """Origin: Debian
 MD5Sum:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.image.builders import Machine, choose_builder, choose_platforms
-from tools.image.errors import ImageError, LackingError
+from tools.image.steps import ImageError, LackingError
 
 
 def machine(installed: Sequence[str], *, silent: Sequence[str] = (), root: bool = True) -> Machine:

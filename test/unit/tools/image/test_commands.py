@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.image.builders import BUILDERS
-from tools.image.commands import Build, Builder
+from tools.image.builders import BUILDERS, Build, Builder
 
 BUILD = Build(
     tag="localhost/lws:0.1.0",

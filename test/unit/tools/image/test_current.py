@@ -1,4 +1,4 @@
-"""tools.image.current: an image is built once for the same sources."""
+"""tools.image.__main__: an image is built once for the same sources."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from test.unit.tools.image.archives import write_archive
-from tools.image import current
+from tools.image import __main__ as current
 from tools.image.archive import read_image
 from tools.image.builders import Machine
-from tools.image.errors import LackingError
+from tools.image.steps import LackingError
 
 
 @pytest.fixture

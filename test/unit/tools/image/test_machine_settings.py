@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.image.machine_settings import pip_settings, proxy_arguments, write_secrets
+from tools.image.builders import pip_settings, proxy_arguments, write_secrets
 
 LISTED = """:env:.cert='{cert}'
 global.find-links='/wheels'

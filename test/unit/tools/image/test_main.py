@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from tools.image import __main__ as program
-from tools.image.builders import Machine
-from tools.image.commands import Builder
-from tools.image.errors import ImageError, LackingError
-from tools.image.steps import Steps
+from tools.image.builders import Builder, Machine
+from tools.image.steps import ImageError, LackingError, Steps
 
 BARE = Machine(installed=lambda _: False, root=False)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from test.unit.tools.image.archives import write_archive
 from tools.image.archive import read_image
-from tools.image.sbom import bill_of_materials
+from tools.image.identity import bill_of_materials
 
 SITE = "opt/lws/lib/python3.13/site-packages"
 FILES = {

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.image.errors import ImageError
-from tools.image.steps import Steps, reason_in, require_space
+from tools.image.steps import ImageError, Steps, reason_in, require_space
 from tools.localcluster.progress import Progress
 
 

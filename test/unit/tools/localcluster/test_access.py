@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.localcluster.access import ClusterAccess, CommandError, environment
-from tools.localcluster.kubeconfig import read_access
+from tools.localcluster.access import ClusterAccess, CommandError, environment, read_access
 
 KUBECTL = """#!/bin/sh
 echo "$KUBECONFIG $KUBECACHEDIR $*" >> "{log}"

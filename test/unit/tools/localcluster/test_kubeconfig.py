@@ -1,11 +1,11 @@
-"""tools.localcluster.kubeconfig: text of a kubeconfig and back."""
+"""tools.localcluster.access: text of a kubeconfig and back."""
 
 from __future__ import annotations
 
 import pytest
 import yaml
 
-from tools.localcluster.kubeconfig import Access, kubeconfig_text, read_access
+from tools.localcluster.access import Access, kubeconfig_text, read_access
 
 ACCESS = Access("https://127.0.0.1:20001", b"-----BEGIN CERTIFICATE-----", "secret: token", "team")
 

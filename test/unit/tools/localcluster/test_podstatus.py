@@ -1,4 +1,4 @@
-"""tools.localcluster.podstatus: what a kubelet would write."""
+"""tools.localcluster.pods: what a kubelet would write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tools.localcluster.podstatus import ended, restarted, with_readiness
+from tools.localcluster.pods import ended, restarted, with_readiness
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
 

@@ -1,4 +1,4 @@
-"""tools.localcluster.stream: list, watch, list again after an error."""
+"""tools.localcluster.api: list, watch, list again after an error."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tools.localcluster.api import METADATA_ONLY, Api, ApiError, Call
-from tools.localcluster.stream import Stream
+from tools.localcluster.api import METADATA_ONLY, Api, ApiError, Call, Stream
 
 
 class EndOfTest(Exception):

@@ -1,4 +1,4 @@
-"""tools.localcluster.toolchain: which Go is used."""
+"""tools.localcluster.build: which Go is used."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.localcluster import toolchain
-from tools.localcluster.toolchain import NoGoError, find_go, go_version, parse_go_version
+from tools.localcluster import build as toolchain
+from tools.localcluster.build import NoGoError, find_go, go_version, parse_go_version
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""tools.localcluster.volumes: a volume for each claim, none without one."""
+"""tools.localcluster.nodes: a volume for each claim, none without one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tools.localcluster.volumes import STORAGE_CLASS, build_volume, is_left_over, wants_volume
+from tools.localcluster.nodes import STORAGE_CLASS, build_volume, is_left_over, wants_volume
 
 OURS = {"volume.kubernetes.io/storage-provisioner": "localcluster/volumes"}
 OF_ANOTHER = {"volume.kubernetes.io/storage-provisioner": "rancher.io/local-path"}

@@ -1,4 +1,4 @@
-"""tools.openapi.structural: types of Kubernetes as they may stand inside a CRD."""
+"""tools.openapi.extract: types of Kubernetes as they may stand inside a CRD."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tools.openapi import extract
-from tools.openapi.structural import structural
+from tools.openapi.extract import structural
 
 POD = "io.k8s.api.core.v1.PodTemplateSpec"
 CLAIM = "io.k8s.api.core.v1.PersistentVolumeClaim"

@@ -1,4 +1,4 @@
-"""tools.pictures.catalogue: committed pictures are those that would be drawn now; pages show them all."""
+"""tools.pictures.__main__: committed pictures are those that would be drawn now; pages show them all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tools.pictures import __main__ as pictures_main
-from tools.pictures.catalogue import DIRECTORY, ROOT, pictures
+from tools.pictures.__main__ import DIRECTORY, ROOT, pictures
 
 DRAWN = pictures()
 SVG = "{http://www.w3.org/2000/svg}"

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tools.pictures.catalogue import STORIES
+from tools.pictures.__main__ import STORIES
 from tools.pictures.failure import Moment, drawn_failure, parse_failure
 
 LONG = "RecreateGroup: Worker pod demo-0-1 failed, deleted leader pod demo-0 to recreate group 0: it went"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from tools.pictures.flames import flames
-from tools.pictures.plots import Bars, Lines, bars, lines
+from tools.pictures.plots import Bars, Lines, bars, flames, lines
 
 
 def _shapes(text: str, tag: str) -> list[ElementTree.Element]:

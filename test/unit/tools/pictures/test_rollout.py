@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from tools.pictures.rollout import drawn_story
-from tools.pictures.story import Chapter, Step, Story
+from tools.pictures.rollout import Chapter, Step, Story, drawn_story
 
 WHY = "group 1 may move to the new revision: 2 groups are ready, 1 must stay; replacing group 1"
 STORY = Story(

@@ -1,11 +1,10 @@
-"""tools.pictures.signs: one sign for each state, told apart without colours."""
+"""tools.pictures.canvas: one sign for each state, told apart without colours."""
 
 from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from tools.pictures.canvas import Canvas
-from tools.pictures.signs import draw_ring, draw_sign, explain, legend_place
+from tools.pictures.canvas import Canvas, draw_ring, draw_sign, explain, legend_place
 
 
 def _drawn(letter: str) -> list[tuple[str, str | None]]:

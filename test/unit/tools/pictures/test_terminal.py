@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from xml.etree import ElementTree
 
-from tools.demo import acts
-from tools.pictures.catalogue import RECORDING
+from tools.demo import tour as acts
+from tools.pictures.__main__ import RECORDING
 from tools.pictures.terminal import drawn_terminal
 
 TEXT = (

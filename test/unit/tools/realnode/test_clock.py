@@ -6,8 +6,7 @@ import pytest
 
 from tools.localcluster import ComponentError
 from tools.realnode.cluster import Clock, RealCluster
-from tools.realnode.errors import NodeError
-from tools.realnode.kit import Kit
+from tools.realnode.kit import Kit, NodeError
 
 
 class Hands:

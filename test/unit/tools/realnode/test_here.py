@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tools.localcluster import CommandError
-from tools.realnode import here
+from tools.realnode import entry as here
 
 
 class Failing:

@@ -10,8 +10,7 @@ import pytest
 
 from test.unit.tools.image.archives import write_archive
 from tools.realnode.cluster import RealCluster
-from tools.realnode.errors import NodeError
-from tools.realnode.kit import Kit
+from tools.realnode.kit import Kit, NodeError
 from tools.realnode.settings import SOCKET
 
 README = Path(__file__).parents[4] / "README.md"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tools.image import current
+from tools.image import __main__ as current
 from tools.image.builders import Machine
-from tools.image.errors import ImageError
+from tools.image.steps import ImageError
 from tools.realnode import preparation
 from tools.realnode.__main__ import MISSING, main
-from tools.realnode.debian import SystemPrograms
-from tools.realnode.errors import MissingError
+from tools.realnode.kit import MissingError
+from tools.realnode.preparation import SystemPrograms
 
 ASKED = ["--product", "--or-skip", "sh", "-c", f'test -n "${MISSING}" && echo "${MISSING}" > "$TOLD"']
 

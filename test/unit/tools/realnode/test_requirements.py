@@ -1,4 +1,4 @@
-"""tools.realnode.requirements: what a machine lacks is said at once, in one line."""
+"""tools.realnode.preparation: what a machine lacks is said at once, in one line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tools.realnode import preparation
-from tools.realnode.errors import MissingError
-from tools.realnode.requirements import Machine, can_overlay, lacks
+from tools.realnode.kit import MissingError
+from tools.realnode.preparation import Machine, can_overlay, lacks
 
 
 @pytest.fixture

@@ -12,12 +12,11 @@ import pytest
 import yaml
 
 from tools.localcluster.credentials import SERVICE_RANGE
-from tools.realnode import cgroups, network
-from tools.realnode.debian import program_in
-from tools.realnode.errors import MissingError, NodeError
-from tools.realnode.images import COREDNS, PAUSE
-from tools.realnode.kit import VARIABLE, Kit, read_kit
-from tools.realnode.recipe import CNI_PLUGINS, TARGETS
+from tools.realnode import inside as cgroups
+from tools.realnode import settings as network
+from tools.realnode.images import CNI_PLUGINS, COREDNS, PAUSE, TARGETS
+from tools.realnode.kit import VARIABLE, Kit, MissingError, NodeError, read_kit
+from tools.realnode.preparation import program_in
 from tools.realnode.settings import Files, containerd, kube_proxy, kubelet, write_settings
 
 KIT = Kit("lws-node-7-8", "/state", True, {"runc": "/bin/runc"}, ("/lib",), ("/a.tar",))
@@ -113,10 +112,10 @@ def test_cgroups_of_the_first_version_inherit_processors(tmp_path: Path) -> None
     (tmp_path / "memory,pids").symlink_to("memory")
     (tmp_path / "empty").mkdir()
     assert cgroups.hierarchies(tmp_path) == [tmp_path / "cpuset", tmp_path / "memory"]
-    cgroups.set_up("lws-node-7-8", tmp_path)
+    cgroups.set_up_cgroups("lws-node-7-8", tmp_path)
     assert (tmp_path / "memory" / "lws-node-7-8").is_dir()
     with pytest.raises(FileExistsError):
-        cgroups.set_up("lws-node-7-8", tmp_path)
+        cgroups.set_up_cgroups("lws-node-7-8", tmp_path)
 
 
 def test_one_cgroup_of_the_second_version(tmp_path: Path) -> None:

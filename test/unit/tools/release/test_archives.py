@@ -1,4 +1,4 @@
-"""tools.release.archives: the same bytes from the same files, on every machine."""
+"""tools.release.packages: the same bytes from the same files, on every machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import tarfile
 from pathlib import Path
 
-from tools.release.archives import archive, checksums, files_below
+from tools.release.packages import archive, checksums, files_below
 
 FILES = {"b/c": b"two", "a": b"one"}
 

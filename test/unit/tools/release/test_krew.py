@@ -1,4 +1,4 @@
-"""tools.release.krew: the archive holds what the launcher needs, and the manifest names it."""
+"""tools.release.packages: the archive holds what the launcher needs, and the manifest names it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.release.krew import PROGRAM, manifest, plugin
+from tools.release.packages import PROGRAM, manifest, plugin
 from tools.release.plugin import launcher
 
 ARCHIVE = plugin({"lws_api-1.0.0-py3-none-any.whl": b"wheel"}, 1_700_000_000)

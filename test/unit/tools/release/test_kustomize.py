@@ -1,4 +1,4 @@
-"""tools.release.kustomize: a component is the difference that a value makes."""
+"""tools.release.chart: a component is the difference that a value makes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import jsonpatch
 import yaml
 
-from tools.release.kustomize import COMPONENTS, KUSTOMIZATION, component, kustomization
+from tools.release.chart import COMPONENTS, KUSTOMIZATION, component, kustomization
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:

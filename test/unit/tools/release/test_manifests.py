@@ -1,10 +1,10 @@
-"""tools.release.manifests: what Helm alone reads goes, the rest stays as it was."""
+"""tools.release.chart: what Helm alone reads goes, the rest stays as it was."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tools.release.manifests import NAMESPACE, key, parsed, plain, rendered, split
+from tools.release.chart import NAMESPACE, key, parsed, plain, rendered, split
 
 
 def made(kind: str, name: str, **more: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.site.pages import DeadLinkError, on_site, pages_of
+from tools.site.__main__ import DeadLinkError, on_site, pages_of
 
 
 def repository(tmp_path: Path, **files: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.image.inside.debian_packages import RECORDS, copy_records
+from tools.image.inside.root_files import RECORDS, copy_records
 
 STATUS = """Package: libc6
 Status: install ok installed
