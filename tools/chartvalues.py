@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tools import generated
 
 CHART = Path(__file__).resolve().parent.parent / "charts" / "lws"
 BEGIN, END = "<!-- values: begin -->\n", "<!-- values: end -->\n"
@@ -67,20 +68,9 @@ def readme(chart: Path = CHART) -> str:
 
 def main(arguments: list[str] | None = None, chart: Path = CHART) -> int:
     """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.chartvalues", description="Write the table of the chart's values."
+    return generated.main(
+        "tools.chartvalues", lambda: {Path("README.md"): readme(chart)}, "the schema", arguments, chart
     )
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if it is out of date")
-    check = parser.parse_args(arguments).check
-    path, wanted = chart / "README.md", readme(chart)
-    if path.read_text(encoding="utf-8") == wanted:
-        return 0
-    if check:
-        print(f"{path} differs from the schema: run `python -m tools.chartvalues`", file=sys.stderr)
-        return 1
-    path.write_text(wanted, encoding="utf-8")
-    print(f"wrote {path}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -14,6 +13,7 @@ import yaml
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 from lws_api.meta import EMBEDS, ResourceKind
+from tools import generated
 from tools.openapi import extract
 from tools.openapi.extract import structural
 
@@ -213,41 +213,9 @@ def files() -> Mapping[Path, str]:
     return texts
 
 
-def outdated(root: Path = ROOT) -> list[Path]:
-    """The generated files under `root` that are missing or differ from the models."""
-    return [
-        path
-        for path, text in files().items()
-        if not (root / path).is_file() or (root / path).read_text(encoding="utf-8") != text
-    ]
-
-
-def write(root: Path = ROOT) -> list[Path]:
-    """Write every file that is out of date; returns their paths, relative to `root`."""
-    texts = files()
-    changed = outdated(root)
-    for path in changed:
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(texts[path], encoding="utf-8")
-    return changed
-
-
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.crdgen", description="Generate the CRDs from the models."
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
-    if parser.parse_args(arguments).check:
-        for path in (stale := outdated(root)):
-            print(
-                f"{path} differs from the models in api/lws_api: run `python -m tools.crdgen`",
-                file=sys.stderr,
-            )
-        return 1 if stale else 0
-    for path in write(root):
-        print(f"wrote {path}")
-    return 0
+    return generated.main("tools.crdgen", files, "the models in api/lws_api", arguments, root)
 
 
 if __name__ == "__main__":

@@ -5,15 +5,15 @@ From the Go sources of k8s.io/api and k8s.io/apimachinery: the OpenAPI document 
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from tools import generated
 
 VERSION = "v0.37.2"
 SOURCES = {
@@ -167,17 +167,13 @@ def rendered(table: Table, version: str = VERSION) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes the table, or with `--check` says whether the committed one is current (exit code 1 if not)."""
-    parser = argparse.ArgumentParser(prog="python -m tools.podtypes", description=f"Generates {TABLE.name}.")
-    parser.add_argument("--check", action="store_true", help="compare with the committed file, write nothing")
-    check = parser.parse_args(arguments).check
-    text = rendered(table_of(read_sources()))
-    if not check:
-        TABLE.write_text(text, encoding="utf-8")
-    elif TABLE.read_text(encoding="utf-8") != text:
-        print(f"{TABLE.name} is not of k8s.io/api {VERSION}; run: python -m tools.podtypes", file=sys.stderr)
-        return 1
-    return 0
+    """The command line; returns the exit code."""
+    return generated.main(
+        "tools.podtypes",
+        lambda: {TABLE: rendered(table_of(read_sources()))},
+        f"k8s.io/api {VERSION}",
+        arguments,
+    )
 
 
 if __name__ == "__main__":

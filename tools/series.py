@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from lws.registrations import REGISTRATIONS
 from lws.runtime.endpoints.metrics import Metrics
+from tools import generated
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 PAGES = ("metrics.md",)
@@ -69,25 +69,11 @@ def page(text: str, metrics: Metrics) -> str:
 
 def main(arguments: list[str] | None = None, directory: Path = REFERENCE) -> int:
     """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.series", description="Write the tables of metrics."
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 if the page is out of date"
-    )
-    is_checked = parser.parse_args(arguments).check
-    metrics, is_stale = served(), False
-    for path in (directory / name for name in PAGES):
-        before = path.read_text(encoding="utf-8")
-        after = page(before, metrics)
-        if before == after:
-            continue
-        if not is_checked:
-            path.write_text(after, encoding="utf-8")
-            continue
-        is_stale = True
-        print(f"{path} differs from what is served: run `python -m tools.series`", file=sys.stderr)
-    return 1 if is_stale else 0
+
+    def pages() -> dict[Path, str]:
+        return {Path(name): page((directory / name).read_text("utf-8"), served()) for name in PAGES}
+
+    return generated.main("tools.series", pages, "what is served", arguments, directory)
 
 
 def _of(collector: object) -> Iterator[Series]:

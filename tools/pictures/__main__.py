@@ -8,11 +8,9 @@ from pathlib import Path
 
 from lws.disaggregatedset.rollout.simulation import simulate, start
 from lws.disaggregatedset.rollout.state import RoleTarget
-from tools.pictures.failure import drawn_failure
 from tools.pictures.plots import RECORDING as DASHBOARD
 from tools.pictures.plots import drawn_dashboard
-from tools.pictures.rollout import drawn_story, parse_story
-from tools.pictures.slices import drawn_slice
+from tools.pictures.steps import drawn_failure, drawn_slice, drawn_story, parse_story
 from tools.pictures.terminal import drawn_terminal
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from textwrap import wrap
 from xml.etree import ElementTree as ET
 
 FONT_SIZE = 13
+MARGIN = 16
 LINE_HEIGHT = 18
 _LETTER = 0.56
 """Width of a letter of running text by its height, on average, in the widest of the usual fonts."""
@@ -48,6 +50,13 @@ class Canvas:
         """A line of text. y: its base line; anchor: which end of it x is."""
         extra = {} if anchor == "start" else {"text-anchor": anchor}
         self.add("text", kind, x=x, y=y, **extra).text = words
+
+    def words(self, x: float, y: float, words: str, width: float) -> int:
+        """Lines of text no wider than `width`, from the base line y on; returns how many."""
+        lines = wrapped(words, width)
+        for number, line in enumerate(lines):
+            self.text(x, y + number * LINE_HEIGHT, line)
+        return len(lines)
 
     def hint(self, shape: ET.Element, words: str) -> None:
         """What a browser shows when the pointer rests on a shape."""
@@ -114,11 +123,20 @@ def draw_ring(canvas: Canvas, x: float, y: float) -> None:
     canvas.add("circle", "n s-alert w", cx=x, cy=y, r=_RADIUS + 4)
 
 
-def legend_place(number: int, columns: int, area: tuple[float, float, float]) -> tuple[float, float]:
-    """The middle of a sign in the legend. area: left, top and width of the whole."""
-    left, top, width = area
-    row, column = divmod(number, columns)
-    return left + _SIGN / 2 + column * width / columns, top + row * _LEGEND_ROW
+def draw_legend(
+    canvas: Canvas, top: float, meanings: Mapping[str, str], columns: int, further: int = 0
+) -> list[tuple[float, float]]:
+    """A line across, and below it signs with their meanings; returns the places of further signs."""
+    across = canvas.width - 2 * MARGIN
+    canvas.add("path", "n s-rule", d=f"M{MARGIN} {top}H{canvas.width - MARGIN}")
+    places = [
+        (MARGIN + _SIGN / 2 + column * across / columns, top + 20 + row * _LEGEND_ROW)
+        for row, column in (divmod(number, columns) for number in range(len(meanings) + further))
+    ]
+    for place, (letter, meaning) in zip(places, meanings.items(), strict=False):
+        draw_sign(canvas, *place, letter)
+        explain(canvas, place, meaning)
+    return places[len(meanings) :]
 
 
 def explain(canvas: Canvas, place: tuple[float, float], meaning: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
+from tools import generated
 from tools.release.places import ROOT
 
 PAGE = Path("docs/reference/licences.md")
@@ -111,25 +111,13 @@ def page(root: Path = ROOT) -> str:
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.release.licences", description="Write the page of licences."
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if it is out of date")
-    check = parser.parse_args(arguments).check
     try:
-        wanted = page(root)
+        return generated.main(
+            "tools.release.licences", lambda: {PAGE: page(root)}, "the locks", arguments, root
+        )
     except LicenceError as error:
         print(error, file=sys.stderr)
         return 1
-    path = root / PAGE
-    if path.is_file() and path.read_text(encoding="utf-8") == wanted:
-        return 0
-    if check:
-        print(f"{PAGE} differs from the locks: run `python -m tools.release.licences`", file=sys.stderr)
-        return 1
-    path.write_text(wanted, encoding="utf-8")
-    print(f"wrote {PAGE}")
-    return 0
 
 
 if __name__ == "__main__":

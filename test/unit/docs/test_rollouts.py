@@ -14,7 +14,7 @@ from lws_api.leaderworkerset.v1 import LeaderWorkerSet
 from test.unit.builders import make_set
 from test.unit.stories.letters import groups
 from tools.pictures.__main__ import STORIES
-from tools.pictures.rollout import parse_story
+from tools.pictures.steps import parse_story
 
 CONCEPTS = Path(__file__).parents[3] / "docs" / "concepts"
 PAGES = [CONCEPTS / "rollouts.md", CONCEPTS / "status.md"]

@@ -1,4 +1,4 @@
-"""tools.pictures.failure: golden stories of failures, read and drawn."""
+"""tools.pictures.steps: golden stories of failures, read and drawn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tools.pictures.__main__ import STORIES
-from tools.pictures.failure import Moment, drawn_failure, parse_failure
+from tools.pictures.steps import Moment, drawn_failure, parse_failure
 
 LONG = "RecreateGroup: Worker pod demo-0-1 failed, deleted leader pod demo-0 to recreate group 0: it went"
 TEXT = f"""the legend

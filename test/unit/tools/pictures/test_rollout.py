@@ -1,10 +1,10 @@
-"""tools.pictures.rollout: what a picture of a story shows."""
+"""tools.pictures.steps: what a picture of a story shows."""
 
 from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from tools.pictures.rollout import Chapter, Step, Story, drawn_story
+from tools.pictures.steps import Chapter, Step, Story, drawn_story
 
 WHY = "group 1 may move to the new revision: 2 groups are ready, 1 must stay; replacing group 1"
 STORY = Story(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from tools.pictures.canvas import Canvas, draw_ring, draw_sign, explain, legend_place
+from tools.pictures.canvas import Canvas, draw_legend, draw_ring, draw_sign, explain
 
 
 def _drawn(letter: str) -> list[tuple[str, str | None]]:
@@ -21,7 +21,7 @@ def test_every_state_has_a_sign_of_its_own() -> None:
 
 
 def test_the_legend_goes_on_in_the_next_row() -> None:
-    places = [legend_place(number, 3, (10.0, 20.0, 300.0)) for number in range(4)]
+    places = draw_legend(Canvas(332, "title", "description"), 20.0, {}, 3, further=4)
     assert places[1][0] - places[0][0] == 100 and places[3] == (places[0][0], places[0][1] + 24)
 
 

@@ -1,11 +1,11 @@
-"""tools.pictures.slices: one line for each row, with the groups of each role."""
+"""tools.pictures.steps: one line for each row, with the groups of each role."""
 
 from __future__ import annotations
 
 from xml.etree import ElementTree
 
 from lws.disaggregatedset.rollout.simulation import Row
-from tools.pictures.slices import drawn_slice
+from tools.pictures.steps import drawn_slice
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROWS = [

@@ -1,4 +1,4 @@
-"""tools.pictures.rollout: golden stories, read."""
+"""tools.pictures.steps: golden stories, read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from test.unit.stories.letters import letters_of
 from test.unit.stories.test_golden import STORIES
-from tools.pictures.rollout import Chapter, Step, parse_story
+from tools.pictures.steps import Chapter, Step, parse_story
 
 TEXT = """the legend
   of letters

@@ -1,0 +1,34 @@
+"""The command line of everything that writes committed files: write what is out of date, or `--check` it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+Files = Callable[[], Mapping[Path, str]]
+"""The text of each file, by path below a directory."""
+
+
+def main(
+    program: str, files: Files, source: str, arguments: Sequence[str] | None, root: Path = Path()
+) -> int:
+    """Write the files, by path below `root`, or compare them; returns the exit code."""
+    description = f"Write what comes of {source}."
+    parser = argparse.ArgumentParser(prog=f"python -m {program}", description=description)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
+    check = parser.parse_args(arguments).check
+    wanted = files()
+    paths = {path: root / path for path in wanted}
+    stale = [
+        path for path, file in paths.items() if not file.is_file() or file.read_text("utf-8") != wanted[path]
+    ]
+    for path in stale:
+        if check:
+            print(f"{path} differs from {source}: run `python -m {program}`", file=sys.stderr)
+        else:
+            paths[path].parent.mkdir(parents=True, exist_ok=True)
+            paths[path].write_text(wanted[path], encoding="utf-8")
+            print(f"wrote {path}")
+    return 1 if check and stale else 0
