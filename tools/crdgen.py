@@ -92,12 +92,7 @@ def definition(kind: ResourceKind) -> dict[str, Any]:
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": kind.crd_name},
-        "spec": {
-            "group": kind.group,
-            "names": names,
-            "scope": "Namespaced",
-            "versions": [_version(kind)],
-        },
+        "spec": {"group": kind.group, "names": names, "scope": "Namespaced", "versions": [_version(kind)]},
     }
 
 

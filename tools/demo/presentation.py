@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
@@ -28,7 +28,7 @@ from tools.demo.mirror import NotInTime
 from tools.demo.picture import EventLine, Picture, Row, clock, short
 from tools.demo.play import read_manifest
 from tools.demo.scene import Scene, set_up
-from tools.demo.show import PlainShow, Show
+from tools.demo.show import Show
 from tools.demo.tour import MANIFEST, Result, run_tour
 from tools.deployment import DeploymentError
 from tools.localcluster import (
@@ -158,16 +158,14 @@ def _bar(done: float, total: float, width: int, pulses: bool = False) -> Progres
 _FRAMES_PER_SECOND = 8
 
 
-class LiveShow:
-    """A `Show` that draws with rich, from `__init__` to `close`."""
+class LiveShow(Show):
+    """A display that draws with rich, from `__init__` to `close`."""
 
     def __init__(self, console: Console) -> None:
+        super().__init__(console.file)
         self._console = console
-        self._began = self._waiting_since = time.monotonic()
+        self._waiting, self._waiting_since = "", self._began
         self._building: Progress | None = None
-        self._source: Callable[[], Picture] | None = None
-        self._step = 0
-        self._waiting = ""
         self._spinner = Spinner("dots", style="cyan")
         self._live = Live(
             console=console,
@@ -184,20 +182,17 @@ class LiveShow:
 
     def begin(self, title: str) -> None:
         self._step += 1
-        self._print(Text(""), Text.assemble((f"{self._step}  ", "bold cyan"), (title, "bold")))
+        self._draw(Text(""), Text.assemble((f"{self._step}  ", "bold cyan"), (title, "bold")))
 
     def say(self, text: str) -> None:
-        self._print(Padding(Text(text, style="dim"), (0, 0, 0, 3)))
+        self._draw(Padding(Text(text, style="dim"), (0, 0, 0, 3)))
 
     def wait_for(self, text: str) -> None:
         self._waiting, self._waiting_since = text, time.monotonic()
         self._live.refresh()
 
     def verified(self, checks: Sequence[Check]) -> None:
-        self._print(Padding(draw_checks(checks), (0, 0, 0, 3)))
-
-    def watch(self, source: Callable[[], Picture]) -> None:
-        self._source = source
+        self._draw(Padding(draw_checks(checks), (0, 0, 0, 3)))
 
     def changed(self) -> None:
         """Nothing to do: a thread of rich looks several times a second."""
@@ -208,12 +203,12 @@ class LiveShow:
             self._console.print(escape(line), soft_wrap=True, highlight=False)
 
     def fail(self, text: str) -> None:
-        self._print(Text(text, style="red"))
+        self._draw(Text(text, style="red"))
 
     def close(self) -> None:
         self._live.stop()
 
-    def _print(self, *renderables: RenderableType) -> None:
+    def _draw(self, *renderables: RenderableType) -> None:
         for each in renderables:
             self._console.print(each)
 
@@ -226,14 +221,11 @@ class LiveShow:
         if self._source is not None:
             parts.append(draw_picture(self._source(), self._console.size.height))
         if self._waiting:
-            parts.append(self._draw_waiting(now))
+            line = Table.grid(padding=(0, 1))
+            elapsed = Text(clock(now - self._waiting_since), style="dim")
+            line.add_row(self._spinner, Text(f"waiting for {self._waiting}"), elapsed)
+            parts.append(line)
         return Group(*parts)
-
-    def _draw_waiting(self, now: float) -> RenderableType:
-        line = Table.grid(padding=(0, 1))
-        elapsed = Text(clock(now - self._waiting_since), style="dim")
-        line.add_row(self._spinner, Text(f"waiting for {self._waiting}"), elapsed)
-        return line
 
 
 # What tells by its message alone what is wrong.
@@ -319,4 +311,4 @@ def choose_show() -> Show:
         sys.stdout.reconfigure(errors="replace")
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         return LiveShow(Console())
-    return PlainShow(sys.stdout)
+    return Show(sys.stdout)

@@ -5,52 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol, TextIO
+from typing import IO
 
 from tools.demo.check import Check
-from tools.demo.picture import EventLine, Picture, clock, summary
+from tools.demo.picture import Picture, clock, summary
 from tools.localcluster import Progress
 from tools.localcluster.progress import LinePrinter
 
 
-class Show(Protocol):
-    """A display. `changed` may be called from any thread, all else from the main one."""
+class Show:
+    """A display that prints lines, each with the time since the start; others draw over these methods.
 
-    def build(self, progress: Progress) -> None:
-        """How far something is that may take minutes."""
+    `changed` may be called from any thread, all else from the main one.
+    """
 
-    def begin(self, title: str) -> None:
-        """The next step begins."""
-
-    def say(self, text: str) -> None:
-        """What was done just now, such as the command that a user would type."""
-
-    def wait_for(self, text: str) -> None:
-        """What is being waited for from now on; empty for nothing."""
-
-    def verified(self, checks: Sequence[Check]) -> None:
-        """What was verified at the end of a step."""
-
-    def watch(self, source: Callable[[], Picture]) -> None:
-        """From now on there is something to see."""
-
-    def changed(self) -> None:
-        """What there is to see has changed."""
-
-    def tell(self, lines: Sequence[str]) -> None:
-        """Something to read and copy, as it is."""
-
-    def fail(self, text: str) -> None:
-        """Something went wrong."""
-
-    def close(self) -> None:
-        """Nothing more is shown."""
-
-
-class PlainShow:
-    """A `Show` that prints lines, each with the time since the start."""
-
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._began = time.monotonic()
         self._printer = LinePrinter(stream)
@@ -62,20 +31,25 @@ class PlainShow:
         self._step = 0
 
     def build(self, progress: Progress) -> None:
+        """How far something is that may take minutes."""
         self._printer(progress)
 
     def begin(self, title: str) -> None:
+        """The next step begins."""
         self._step += 1
         self._print(f"== {self._step}. {title}")
 
     def say(self, text: str) -> None:
+        """What was done just now, such as the command that a user would type."""
         self._print(text)
 
     def wait_for(self, text: str) -> None:
+        """What is being waited for from now on; empty for nothing."""
         if text:
             self._print(f"waiting for {text}")
 
     def verified(self, checks: Sequence[Check]) -> None:
+        """What was verified at the end of a step."""
         for check in checks:
             self._print(f"ok      {check.claim}" if check.held else f"FAILED  {check.claim}")
             if not check.held:
@@ -83,35 +57,39 @@ class PlainShow:
                 self._print(f"          found:    {check.actual}")
 
     def watch(self, source: Callable[[], Picture]) -> None:
+        """From now on there is something to see."""
         self._source = source
 
     def changed(self) -> None:
+        """What there is to see has changed."""
         if self._source is None:
             return
         with self._lock:
             picture = self._source()
             for event in reversed(picture.events):
-                self._tell_event(event)
+                identity = (event.reason, event.note, event.count)
+                if identity not in self._told:
+                    self._told.add(identity)
+                    self._print(
+                        f"  {'warning' if event.is_warning else 'event'} {event.reason}: {event.note}"
+                    )
             line = summary(picture)
             if line != self._summary:
                 self._summary = line
                 self._print(f"  {line}")
 
     def tell(self, lines: Sequence[str]) -> None:
+        """Something to read and copy, as it is."""
         for line in lines:
             self._write(line)
 
     def fail(self, text: str) -> None:
+        """Something went wrong."""
         self._print(text)
 
     def close(self) -> None:
+        """Nothing more is shown."""
         self._source = None
-
-    def _tell_event(self, event: EventLine) -> None:
-        identity = (event.reason, event.note, event.count)
-        if identity not in self._told:
-            self._told.add(identity)
-            self._print(f"  {'warning' if event.is_warning else 'event'} {event.reason}: {event.note}")
 
     def _print(self, text: str) -> None:
         self._write(f"{clock(time.monotonic() - self._began):>5}  {text}")

@@ -52,11 +52,7 @@ class Steps:
         began, start = time.monotonic(), self._log.stat().st_size
         self._report(Progress(step, 0, None))
         process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            preexec_fn=_end_with_parent,
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=_end_with_parent
         )
         try:
             while (code := _code_of(process)) is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.demo.check import Check, equal
-from tools.demo.show import PlainShow
+from tools.demo.show import Show
 from tools.deployment import CHART, NAMESPACE
 from tools.localcluster import ApiError, BuildError, CommandError, ComponentError
 from tools.realnode.cluster import RealCluster
@@ -43,7 +43,7 @@ class Stage:
     """A cluster, and where its tour is told."""
 
     cluster: RealCluster
-    show: PlainShow
+    show: Show
 
     def kubectl(self, *arguments: str, input: str | None = None) -> str:
         self.show.say(f"$ kubectl {' '.join(arguments)}")
@@ -257,7 +257,7 @@ _EXPECTED = (ApiError, BuildError, CommandError, ComponentError, NodeError, NotI
 
 def main() -> int:
     """Play every act, stop after the first of which a check does not hold, and stay unless --once."""
-    show = PlainShow(sys.stdout)
+    show = Show(sys.stdout)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:

@@ -200,11 +200,6 @@ def kube_proxy(kubeconfig: Path) -> str:
         "clusterCIDR": POD_RANGE,
         "detectLocalMode": "ClusterCIDR",
         # These are settings of the machine, not of a network namespace.
-        "conntrack": {
-            "maxPerCore": 0,
-            "min": 0,
-            "tcpEstablishedTimeout": "0s",
-            "tcpCloseWaitTimeout": "0s",
-        },
+        "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
     }
     return yaml.safe_dump(settings)

@@ -6,7 +6,7 @@ from test.unit.tools.demo.objects import CREATED, make_event, make_set, make_vie
 from tools.demo.check import Check
 from tools.demo.facts import time_of
 from tools.demo.picture import Picture, picture_of
-from tools.demo.show import PlainShow, Show
+from tools.demo.show import Show
 from tools.localcluster import Progress
 
 NOW = time_of(CREATED)
@@ -17,13 +17,13 @@ def lines_of(stream: StringIO) -> list[str]:
 
 
 def test_it_is_a_show() -> None:
-    show: Show = PlainShow(StringIO())
+    show: Show = Show(StringIO())
     show.close()
 
 
 def test_everything_is_a_line_with_the_time() -> None:
     stream = StringIO()
-    show = PlainShow(stream)
+    show = Show(stream)
     show.begin("Create")
     show.say("$ kubectl apply")
     show.wait_for("pods")
@@ -46,13 +46,13 @@ def test_everything_is_a_line_with_the_time() -> None:
 
 def test_what_can_be_copied_stands_alone() -> None:
     stream = StringIO()
-    PlainShow(stream).tell(["", "export A=b"])
+    Show(stream).tell(["", "export A=b"])
     assert lines_of(stream) == ["", "export A=b"]
 
 
 def test_builds_are_lines() -> None:
     stream = StringIO()
-    show = PlainShow(stream)
+    show = Show(stream)
     show.build(Progress("compile", 0.0, 0.0))
     show.build(Progress("compile", 0.2, 0.1))
     show.build(Progress("compile", 65.0, 1.0, finished=True))
@@ -64,7 +64,7 @@ def test_builds_are_lines() -> None:
 
 def test_pictures_are_told_when_they_change_and_events_once() -> None:
     stream = StringIO()
-    show = PlainShow(stream)
+    show = Show(stream)
     show.changed()
     pictures: list[Picture] = []
     show.watch(lambda: pictures[-1])
@@ -87,7 +87,7 @@ def test_pictures_are_told_when_they_change_and_events_once() -> None:
 
 def test_there_is_no_control_code() -> None:
     stream = StringIO()
-    show = PlainShow(stream)
+    show = Show(stream)
     show.verified([Check("claim", False, "1", "2")])
     show.build(Progress("compile", 1.0, 0.5))
     assert "\x1b" not in stream.getvalue() and "\r" not in stream.getvalue()

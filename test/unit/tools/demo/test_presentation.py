@@ -12,7 +12,7 @@ from test.unit.tools.demo.fakes import FakeScene, SilentShow
 from test.unit.tools.demo.objects import make_view
 from tools.demo.example import find_example
 from tools.demo.presentation import LiveShow, choose_show, invitation, present, verdict
-from tools.demo.show import PlainShow
+from tools.demo.show import Show
 from tools.demo.tour import Result
 from tools.localcluster import BuildError
 
@@ -135,9 +135,9 @@ class Terminal(StringIO):
     ("stream", "term", "kind"),
     [
         pytest.param(Terminal(), "xterm", LiveShow, id="a terminal"),
-        pytest.param(Terminal(), "dumb", PlainShow, id="a terminal without control codes"),
-        pytest.param(Terminal(), None, PlainShow, id="a terminal of which nothing is known"),
-        pytest.param(StringIO(), "xterm", PlainShow, id="a pipe"),
+        pytest.param(Terminal(), "dumb", Show, id="a terminal without control codes"),
+        pytest.param(Terminal(), None, Show, id="a terminal of which nothing is known"),
+        pytest.param(StringIO(), "xterm", Show, id="a pipe"),
     ],
 )
 def test_control_codes_are_for_terminals(
