@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -16,13 +15,11 @@ from lws_api.leaderworkerset import v1
 from tools.demo.check import Check, equal, none_of, same_members
 from tools.demo.example import Example
 from tools.demo.facts import Kind, Object, View
-from tools.demo.mirror import NAMESPACE, NotInTime
-from tools.demo.picture import picture_of, summary
+from tools.demo.mirror import NAMESPACE
 from tools.demo.scene import Scene
-from tools.demo.show import Show
+from tools.demo.show import Result, Show
 from tools.demo.structure import is_at_rest, verify_pods, verify_revision, verify_status
-from tools.demo.tour import Result
-from tools.localcluster import ApiError, CommandError
+from tools.demo.tour import play_in
 
 _WHOLE, _PART = v1.GROUP_KEY_LABEL, v1.SUBGROUP_KEY_LABEL
 _TPU_HOSTS, _TPU_ID = "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID"
@@ -220,48 +217,33 @@ def _labels(found: Object) -> Mapping[str, str]:
 
 
 _SECONDS = 180.0
-_LAST_WORDS = 12
 _CLAIMS, _NODES = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims", "/api/v1/nodes"
 
 
 def run_example(scene: Scene, show: Show, example: Example) -> Result:
     """Apply it, wait until all of its sets are at rest, and look at what came of it."""
-    show.begin(f"Example {example.name}")
+    steps = [(f"Example {example.name}", partial(_apply, scene, show, example))]
+    return play_in(scene, show, steps, "the example can be applied")
+
+
+def _apply(scene: Scene, show: Show, example: Example) -> list[Check]:
     show.tell(["", *example.comment, ""])
-    checks = _perform(scene, show, example)
-    show.verified(checks)
-    failed = tuple(check.claim for check in checks if not check.held)
-    show.say(f"{len(checks) - len(failed)} of {len(checks)} facts hold")
-    if failed:
-        show.fail(f"the manager's last words:\n{scene.manager.last_words(_LAST_WORDS)}")
-    return Result(len(checks), failed)
-
-
-def _perform(scene: Scene, show: Show, example: Example) -> list[Check]:
-    try:
-        for definition in example.needs:
-            show.say(f"$ kubectl apply --server-side -f {os.path.relpath(definition)}")
-            scene.cluster.kubectl("apply", "--server-side", "-f", str(definition))
-            scene.cluster.kubectl("wait", "--for=condition=Established", "-f", str(definition))
-        show.say(f"$ kubectl apply -f {os.path.relpath(example.path)}")
-        scene.cluster.kubectl("--namespace", NAMESPACE, "apply", "-f", str(example.path))
-        for name in example.sets:
-            wanted = f"LeaderWorkerSet {name} to be at rest"
-            show.wait_for(wanted)
-            rests = partial(is_at_rest, name=name, least=example.least.get(name, 0))
-            scene.mirror.until(rests, _SECONDS, wanted)
-        for name, written in example.disaggregated.items():
-            wanted = f"DisaggregatedSet {name} to be at rest"
-            show.wait_for(wanted)
-            scene.mirror.until(partial(_is_there, written=written, least=example.least), _SECONDS, wanted)
-        return list(_verify_all(scene, scene.mirror.fresh(), example))
-    except NotInTime as late:
-        found = summary(picture_of(late.view, datetime.now(UTC)))
-        return [Check(late.wanted, False, f"within {late.seconds:.0f} s", found)]
-    except (ApiError, CommandError) as error:
-        return [Check("the example can be applied", False, "no error", str(error))]
-    finally:
-        show.wait_for("")
+    for definition in example.needs:
+        show.say(f"$ kubectl apply --server-side -f {os.path.relpath(definition)}")
+        scene.cluster.kubectl("apply", "--server-side", "-f", str(definition))
+        scene.cluster.kubectl("wait", "--for=condition=Established", "-f", str(definition))
+    show.say(f"$ kubectl apply -f {os.path.relpath(example.path)}")
+    scene.cluster.kubectl("--namespace", NAMESPACE, "apply", "-f", str(example.path))
+    for name in example.sets:
+        wanted = f"LeaderWorkerSet {name} to be at rest"
+        show.wait_for(wanted)
+        rests = partial(is_at_rest, name=name, least=example.least.get(name, 0))
+        scene.mirror.until(rests, _SECONDS, wanted)
+    for name, written in example.disaggregated.items():
+        wanted = f"DisaggregatedSet {name} to be at rest"
+        show.wait_for(wanted)
+        scene.mirror.until(partial(_is_there, written=written, least=example.least), _SECONDS, wanted)
+    return list(_verify_all(scene, scene.mirror.fresh(), example))
 
 
 def _is_there(view: View, written: Mapping[str, Any], least: Mapping[str, int]) -> bool:

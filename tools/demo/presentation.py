@@ -29,7 +29,7 @@ from tools.demo.picture import EventLine, Picture, Row, clock, short
 from tools.demo.play import read_manifest
 from tools.demo.scene import Scene, set_up
 from tools.demo.show import Show
-from tools.demo.tour import MANIFEST, Result, run_tour
+from tools.demo.tour import MANIFEST, run_tour
 from tools.deployment import DeploymentError
 from tools.localcluster import (
     ApiError,
@@ -248,7 +248,7 @@ def present(once: bool, example: Example | None = None) -> int:
     try:
         with set_up(show) as scene:
             result = run_tour(scene, show) if example is None else run_example(scene, show, example)
-            show.tell(["", *verdict(result)])
+            show.tell(["", *result.verdict])
             if not once:
                 _stay(scene, show, example)
         return 0 if result.is_good else 1
@@ -261,13 +261,6 @@ def present(once: bool, example: Example | None = None) -> int:
         return 1
     finally:
         show.close()
-
-
-def verdict(result: Result) -> list[str]:
-    """The tour in one line, and the claims that did not hold."""
-    if result.is_good:
-        return [f"All {result.checks} checks held."]
-    return [f"{len(result.failed)} of {result.checks} checks did not hold:", *result.failed]
 
 
 def invitation(kubeconfig: Path, programs: Path, example: Example | None = None) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import IO
 
 from tools.demo.check import Check
@@ -98,3 +99,39 @@ class Show:
         # In one piece: the lines of several threads must not run into each other.
         self._stream.write(f"{line}\n")
         self._stream.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a tour. failed: the claims that did not hold."""
+
+    checks: int
+    failed: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        return not self.failed and self.checks > 0
+
+    @property
+    def verdict(self) -> list[str]:
+        """The tour in one line, and the claims that did not hold."""
+        if self.is_good:
+            return [f"All {self.checks} checks held."]
+        return [f"{len(self.failed)} of {self.checks} checks did not hold:", *self.failed]
+
+
+def play_steps(show: Show, steps: Iterable[tuple[str, Callable[[], list[Check]]]]) -> Result:
+    """Play steps, by title, and stop after the first one of which a check did not hold."""
+    made = 0
+    for title, act in steps:
+        show.begin(title)
+        began = time.monotonic()
+        checks = act()
+        show.verified(checks)
+        made += len(checks)
+        failed = tuple(check.claim for check in checks if not check.held)
+        held = len(checks) - len(failed)
+        show.say(f"{held} of {len(checks)} facts hold, {time.monotonic() - began:.1f} s")
+        if failed:
+            return Result(made, failed)
+    return Result(made)

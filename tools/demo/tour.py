@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from tools.demo.check import Check, equal, none_of, same_members
 from tools.demo.facts import Kind, Moment, Pod, View, groups_of
@@ -14,7 +13,7 @@ from tools.demo.mirror import NAMESPACE, NotInTime
 from tools.demo.picture import picture_of, summary
 from tools.demo.play import Play, SetMissingError, image_patch, read_manifest, slowly_starting, with_tag
 from tools.demo.scene import Scene, holder
-from tools.demo.show import Show
+from tools.demo.show import Result, Show, play_steps
 from tools.demo.structure import Goal, verify_environment, verify_objects, verify_pods, verify_status
 from tools.deployment import REPOSITORY, DeploymentError
 from tools.localcluster import ApiError, CommandError
@@ -266,48 +265,36 @@ MANIFEST = REPOSITORY / "examples" / "quickstart.yaml"
 _LAST_WORDS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What came of the tour. failed: the claims that did not hold."""
-
-    checks: int
-    failed: tuple[str, ...] = ()
-
-    @property
-    def is_good(self) -> bool:
-        return not self.failed and self.checks > 0
-
-
 def run_tour(scene: Scene, show: Show) -> Result:
     """Play every act, and stop after the first one of which a check did not hold."""
     manifest = read_manifest(MANIFEST.read_text("utf-8"))
     there = scene.mirror.fresh().objects
     kept = frozenset(each["metadata"]["uid"] for kind in Kind for each in there[kind])
     play = Play(scene, show, manifest, MANIFEST, kept)
-    made = 0
-    for title, act in ACTS:
-        show.begin(title.format(groups=manifest.replicas, size=manifest.size))
-        began = time.monotonic()
-        checks = _perform(act, play)
-        show.verified(checks)
-        made += len(checks)
-        failed = tuple(check.claim for check in checks if not check.held)
-        held = len(checks) - len(failed)
-        show.say(f"{held} of {len(checks)} facts hold, {time.monotonic() - began:.1f} s")
-        if failed:
-            show.fail(f"the manager's last words:\n{scene.manager.last_words(_LAST_WORDS)}")
-            return Result(made, failed)
-    return Result(made)
+    steps = [
+        (title.format(groups=manifest.replicas, size=manifest.size), partial(act, play))
+        for title, act in ACTS
+    ]
+    return play_in(scene, show, steps, "the step can be played")
 
 
-def _perform(act: Callable[[Play], list[Check]], play: Play) -> list[Check]:
-    """What the act has verified; an act that could not be played to its end is a check that did not hold."""
-    try:
-        return act(play)
-    except NotInTime as late:
-        found = summary(picture_of(late.view, datetime.now(UTC)))
-        return [Check(late.wanted, False, f"within {late.seconds:.0f} s", found)]
-    except (ApiError, CommandError, DeploymentError, LookupError, SetMissingError) as error:
-        return [Check("the step can be played", False, "no error", str(error))]
-    finally:
-        play.show.wait_for("")
+def play_in(
+    scene: Scene, show: Show, steps: Iterable[tuple[str, Callable[[], list[Check]]]], claim: str
+) -> Result:
+    """Play steps; one that cannot be played to its end is a check, with this claim, that did not hold."""
+
+    def attempt(act: Callable[[], list[Check]]) -> list[Check]:
+        try:
+            return act()
+        except NotInTime as late:
+            found = summary(picture_of(late.view, datetime.now(UTC)))
+            return [Check(late.wanted, False, f"within {late.seconds:.0f} s", found)]
+        except (ApiError, CommandError, DeploymentError, LookupError, SetMissingError) as error:
+            return [Check(claim, False, "no error", str(error))]
+        finally:
+            show.wait_for("")
+
+    result = play_steps(show, ((title, partial(attempt, act)) for title, act in steps))
+    if result.failed:
+        show.fail(f"the manager's last words:\n{scene.manager.last_words(_LAST_WORDS)}")
+    return result

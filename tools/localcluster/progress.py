@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TextIO
+from typing import IO
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ Report = Callable[[Progress], None]
 class LinePrinter:
     """A `Report` that prints a line when a step begins, every `interval` seconds, and when it ends."""
 
-    def __init__(self, stream: TextIO | None = None, interval: float = 15.0) -> None:
+    def __init__(self, stream: IO[str] | None = None, interval: float = 15.0) -> None:
         self._stream = stream or sys.stderr
         self._interval = interval
         self._step = ""

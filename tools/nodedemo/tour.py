@@ -7,15 +7,17 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tools.demo.check import Check, equal
-from tools.demo.show import Show
+from tools.demo.show import Show, play_steps
 from tools.deployment import CHART, NAMESPACE
 from tools.localcluster import ApiError, BuildError, CommandError, ComponentError
+from tools.localcluster.pods import is_ready
 from tools.realnode.cluster import RealCluster
 from tools.realnode.entry import invitation
 from tools.realnode.images import MEMBERS
@@ -31,7 +33,7 @@ WORKER_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
 _SECONDS = 300.0
 _POLL_SECONDS = 0.1
 
-Pod = Mapping[str, Any]
+Pod = dict[str, Any]
 
 
 class NotInTimeError(RuntimeError):
@@ -58,11 +60,11 @@ class Stage:
     def object(self, *what: str) -> dict[str, Any]:
         return dict(json.loads(self.cluster.kubectl("get", *what, "-o", "json")))
 
-    def pods(self, selector: str = f"{NAME_LABEL}={SET}", namespace: str = "default") -> list[dict[str, Any]]:
+    def pods(self, selector: str = f"{NAME_LABEL}={SET}", namespace: str = "default") -> list[Pod]:
         """Those of the set, by group and worker."""
         return sorted(self.cluster.pods.matching(namespace, selector), key=_place)
 
-    def until(self, wanted: str, holds: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+    def until(self, wanted: str, holds: Callable[[list[Pod]], bool]) -> list[Pod]:
         """The pods of the set, once `holds` does. Raises NotInTimeError."""
         self.show.wait_for(wanted)
         deadline = time.monotonic() + _SECONDS
@@ -88,14 +90,7 @@ def group_of(pod: Pod) -> str:
     return str(pod["metadata"]["labels"].get(GROUP_LABEL, ""))
 
 
-def is_ready(pod: Pod) -> bool:
-    """Ready, and not being deleted."""
-    conditions = pod["status"].get("conditions", [])
-    leaving = "deletionTimestamp" in pod["metadata"]
-    return not leaving and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def all_ready(pods: list[dict[str, Any]]) -> bool:
+def all_ready(pods: list[Pod]) -> bool:
     """The whole set: every pod of every group."""
     return len(pods) == GROUPS * SIZE and all(map(is_ready, pods))
 
@@ -194,7 +189,7 @@ def update(stage: Stage) -> list[Check]:
     stage.kubectl("patch", "lws", SET, "--type=json", "-p", patch)
     old = {uid_of(pod) for pod in before}
 
-    def done(pods: list[dict[str, object]]) -> bool:
+    def done(pods: list[Pod]) -> bool:
         lowest.append(
             len(
                 {
@@ -262,38 +257,20 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     try:
         with RealCluster(read_kit(), report=show.build) as cluster:
-            made, failed = _play(Stage(cluster, show))
-            show.tell(
-                ["", f"All {made} checks held." if not failed else f"{failed} of {made} checks did not hold."]
-            )
+            stage = Stage(cluster, show)
+            result = play_steps(show, ((title, partial(_perform, act, stage)) for title, act in ACTS))
+            show.tell(["", *result.verdict])
             if "--once" not in sys.argv[1:]:
                 show.tell(
                     ["", "The cluster stays up until Ctrl-C. In another terminal:", *invitation(cluster)]
                 )
                 signal.pause()
-        return 1 if failed else 0
+        return 0 if result.is_good else 1
     except _EXPECTED as error:
         show.fail(f"error: {error}")
         return 1
     except KeyboardInterrupt:
         return 130
-
-
-def _play(stage: Stage) -> tuple[int, int]:
-    made = 0
-    for title, act in ACTS:
-        stage.show.begin(title)
-        began = time.monotonic()
-        checks = _perform(act, stage)
-        stage.show.verified(checks)
-        made += len(checks)
-        failed = sum(not check.held for check in checks)
-        stage.show.say(
-            f"{len(checks) - failed} of {len(checks)} facts hold, {time.monotonic() - began:.1f} s"
-        )
-        if failed:
-            return made, failed
-    return made, 0
 
 
 def _perform(act: Callable[[Stage], list[Check]], stage: Stage) -> list[Check]:

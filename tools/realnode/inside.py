@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from tools.localcluster.credentials import SERVICE_RANGE
 from tools.realnode.guard import CGROUPS
 from tools.realnode.kit import NodeError, read_kit
 from tools.realnode.namespaces import FORWARDED
-from tools.realnode.settings import set_up_network
+from tools.realnode.settings import NODE_ADDRESS
 
 # The kubelet wants these and would set them for the whole machine. What it reads here, it leaves alone.
 KERNEL_SETTINGS = {
@@ -31,6 +32,25 @@ KERNEL_SETTINGS = {
 # Where parts of a node write, whatever they are told.
 _WRITTEN = (Path("/var/lib"), Path("/var/log"))
 _RUN = Path("/run")
+
+
+_KERNEL = {"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0"}
+_COMMANDS = (
+    ("link", "set", "lo", "up"),
+    ("address", "add", f"{NODE_ADDRESS}/32", "dev", "lo"),
+    # Nobody has these addresses: kube-proxy translates them, once there is a route that packets could take.
+    ("route", "add", SERVICE_RANGE, "dev", "lo", "src", NODE_ADDRESS),
+)
+
+
+def set_up_network(kernel: Path = Path("/proc/sys/net")) -> None:
+    """Give this network namespace its addresses. Raises NodeError."""
+    for command in _COMMANDS:
+        done = subprocess.run(["ip", *command], capture_output=True, text=True)
+        if done.returncode:
+            raise NodeError(f"ip {' '.join(command)} failed: {done.stderr.strip()}")
+    for name, value in _KERNEL.items():
+        (kernel / name).write_text(value)
 
 
 def set_up_mounts(state: Path, overlay: bool) -> None:

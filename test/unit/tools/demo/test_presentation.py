@@ -11,9 +11,8 @@ import pytest
 from test.unit.tools.demo.fakes import FakeScene, SilentShow
 from test.unit.tools.demo.objects import make_view
 from tools.demo.example import find_example
-from tools.demo.presentation import LiveShow, choose_show, invitation, present, verdict
-from tools.demo.show import Show
-from tools.demo.tour import Result
+from tools.demo.presentation import LiveShow, choose_show, invitation, present
+from tools.demo.show import Result, Show
 from tools.localcluster import BuildError
 
 
@@ -57,7 +56,7 @@ def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stage:
 def test_once(result: Result, code: int, said: list[str], stage: Stage) -> None:
     stage.result = result
     assert present(once=True) == code
-    assert stage.show.told == ["", *said] and said == verdict(result)
+    assert stage.show.told == ["", *said] and said == result.verdict
     assert stage.is_down and stage.show.closed == 1
 
 

@@ -9,7 +9,8 @@ from test.unit.tools.demo.objects import make_view
 from tools.demo.check import Check
 from tools.demo.mirror import NotInTime
 from tools.demo.play import Play, SetMissingError
-from tools.demo.tour import Result, run_tour
+from tools.demo.show import Result
+from tools.demo.tour import run_tour
 from tools.deployment import DeploymentError
 from tools.localcluster import ApiError, CommandError
 
