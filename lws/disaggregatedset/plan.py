@@ -17,9 +17,14 @@ from lws.disaggregatedset.children.scalers import plan_scalers
 from lws.disaggregatedset.children.services import plan_services
 from lws.disaggregatedset.children.upkeep import LiveRole, plan_upkeep, waiting_edits
 from lws.disaggregatedset.names import identity_of
-from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
-from lws.disaggregatedset.revisions.upkeep import plan_pruning
-from lws.disaggregatedset.revisions.upkeep import plan_upkeep as plan_history_upkeep
+from lws.disaggregatedset.revisions.target import (
+    TargetRevision,
+    is_all_that_is_recorded,
+    plan_pruning,
+    records,
+    target_revision,
+)
+from lws.disaggregatedset.revisions.target import plan_upkeep as plan_history_upkeep
 from lws.disaggregatedset.slices.course import Course, courses, waiting_slices
 from lws.disaggregatedset.slices.leftovers import plan_removed_slices
 from lws.disaggregatedset.slices.state import newest_first
@@ -29,6 +34,8 @@ from lws.disaggregatedset.spec import parse
 from lws.disaggregatedset.status.figures import figures_of
 from lws.disaggregatedset.status.problems import look_again, plan_left_alone, problems_of, without_nodes
 from lws.disaggregatedset.status.status import IN_ROLLOUT, ObservedRoles, can_wait, disaggregated_status
+from lws.history.plan import former_name
+from lws.history.revision import usable
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.status.progress import STALLED
 from lws.runtime.actions import Announce, Object, Plan, Reference, Status, soonest, together
@@ -43,7 +50,7 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
     if snapshot.fault:
         return plan_left_alone(snapshot)
     target = target_revision(snapshot)
-    wanted = RoleTargets(snapshot, parse(snapshot.obj), target.key, target.records)
+    wanted = RoleTargets(snapshot, parse(snapshot.obj), target.key, records(target))
     if target.actions and not _may_follow(wanted, target):
         return _plan_record(wanted, target)
     if snapshot.orphans:
@@ -57,7 +64,7 @@ def _may_follow(wanted: RoleTargets, target: TargetRevision) -> bool:
     """
     snapshot = wanted.snapshot
     slices = {*range(wanted.spec.slices), *(each.slice_index for each in snapshot.children)}
-    return target.is_all_that_is_recorded and not snapshot.orphans and len(slices) == 1
+    return is_all_that_is_recorded(target) and not snapshot.orphans and len(slices) == 1
 
 
 def _plan_record(wanted: RoleTargets, target: TargetRevision) -> Plan:
@@ -84,7 +91,7 @@ def _plan_adoption(wanted: RoleTargets, target: TargetRevision) -> Plan:
 def _plan_whole(wanted: RoleTargets, target: TargetRevision) -> Plan:
     snapshot, spec = wanted.snapshot, wanted.spec
     steps = courses(wanted)
-    roles = {key: tuple(each.roles) for key, each in target.records.items()}
+    roles = {key: tuple(revision.roles) for key, revision in target.records.items()}
     planned = together(
         plan_scalers(snapshot, spec, target.key),
         *(each.plan for each in steps),
@@ -114,7 +121,7 @@ def _upkeep(wanted: RoleTargets, target: TargetRevision) -> Iterator[Plan]:
     """What of edited roles takes effect on children as they are."""
     snapshot, spec = wanted.snapshot, wanted.spec
     # What was taken over as it ran stays so until the first edit.
-    is_edited = target.generation != snapshot.obj["metadata"].get("generation", 0)
+    is_edited = target.content.generation != snapshot.obj["metadata"].get("generation", 0)
     live = {role.name: LiveRole.of(role) for role in spec.roles} if is_edited else {}
     for child in snapshot.children:
         if child.is_leaving or child.slice_index >= spec.slices:
@@ -197,9 +204,8 @@ def _current(snapshot: DisaggregatedSnapshot, target: TargetRevision, is_rolling
     stored = str((snapshot.obj.get("status") or {}).get("currentRevision") or "")
     if stored and stored != target.name:
         return stored
-    old = [key for key in newest_first(snapshot.children, snapshot.revisions) if key != target.key]
-    names = {each.key: each.name for each in snapshot.revisions}
-    return next((names[key] for key in old if key in names), target.name)
+    names = {revision.key: revision.name for revision in usable(snapshot.revisions)}
+    return former_name(names, newest_first(snapshot.children, snapshot.revisions), target)
 
 
 def _collisions(obj: Object, target: TargetRevision) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from lws.kube.ownership import existing_note
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.rollout.scale_down import Leftover
@@ -31,15 +30,6 @@ def guessed_revision(lws: Object, revision: Reference, key: str, guessed: str) -
         f"groups of this key that are rebuilt get it"
     )
     return _warning(lws, "RevisionIncomplete", "Create", note, revision)
-
-
-def passed_over(lws: Object, stranger: Object, instead: Reference) -> Announce:
-    """A revision got another number than it would have got: the name of the first is taken."""
-    note = (
-        f"{existing_note(stranger)}: the revision is recorded as {instead.name} instead, with the same key; "
-        f"{stranger['metadata']['name']} is left untouched"
-    )
-    return _warning(lws, "NameClash", "Create", note, Reference.to(stranger))
 
 
 def edited_revision(lws: Object, revision: Reference, fields: Iterable[str]) -> Announce:

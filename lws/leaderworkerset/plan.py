@@ -19,10 +19,10 @@ from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.assessment import assess, remembered_position
 from lws.leaderworkerset.assessment.target_revision import (
-    Choice,
+    TargetRevision,
     former_revision,
-    plan_adoption,
     plan_pruning,
+    plan_upkeep,
 )
 from lws.leaderworkerset.children.disruption_budget import plan_disruption_budget
 from lws.leaderworkerset.children.leader_statefulset import LeaderStep, plan_leaders, plan_retries
@@ -64,7 +64,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     children = (step.plan, *services, plan_disruption_budget(snapshot, groups), plan_retries(snapshot))
     blocking = (problem for child in children for problem in child.problems)
     problems = problems_of(snapshot, [*blocking, *lost_nodes(snapshot)])
-    upkeep = [plan_adoption(snapshot, choice)]
+    upkeep = [plan_upkeep(snapshot, choice)]
     upkeep.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
     if ownership in (Ownership.OURS, Ownership.ABSENT):
         upkeep.append(plan_pruning(snapshot, choice, () if is_done else _remembered_names(snapshot.lws)))
@@ -119,7 +119,9 @@ def _written(snapshot: SetSnapshot, status: SetStatus, rollout: RolloutState) ->
     return (Status(Reference.to(lws), patch, status.announce, *urgency, before=stored),)
 
 
-def _revisions_to_tell(snapshot: SetSnapshot, choice: Choice, step: LeaderStep, is_done: bool) -> Revisions:
+def _revisions_to_tell(
+    snapshot: SetSnapshot, choice: TargetRevision, step: LeaderStep, is_done: bool
+) -> Revisions:
     # Otherwise nothing of that name exists.
     (written, *_) = step.plan.sequences or ((),)
     if written[: len(choice.actions)] != choice.actions:

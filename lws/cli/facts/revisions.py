@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.cli.refusal import Refusal
+from lws.history.revision import CHANGE_CAUSE_ANNOTATION
 from lws.kube.metadata import annotations_of, controller_of
 from lws.leaderworkerset.assessment.assessment import assess
-from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION, Recorded
+from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.rollout.reasons import named
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lws.cli.blocks import Block, SideBySide, Text
-from lws.history import Entry
+from lws.history.revision import Revision
 from lws.leaderworkerset.revisions.encoding import equality_tree
 from lws.leaderworkerset.revisions.history import Recorded
 
@@ -23,7 +23,7 @@ def difference_lines(differences: Iterable[str]) -> Iterator[Text]:
         yield Text(line, _style(line))
 
 
-def diff_data(name: str, old: Entry, new: Entry, differences: Iterable[str]) -> dict[str, Any]:
+def diff_data(name: str, old: Revision, new: Revision, differences: Iterable[str]) -> dict[str, Any]:
     """The same as data."""
     older, newer = (
         {"revision": entry.number, "key": entry.key, "name": entry.reference.name} for entry in (old, new)
@@ -31,7 +31,7 @@ def diff_data(name: str, old: Entry, new: Entry, differences: Iterable[str]) -> 
     return {"name": name, "from": older, "to": newer, "changes": list(differences)}
 
 
-def headline(old: Entry, new: Entry) -> Text:
+def headline(old: Revision, new: Revision) -> Text:
     """Which two are compared."""
     return Text(f"revision {old.number} ({old.key}) → revision {new.number} ({new.key})", "bold")
 

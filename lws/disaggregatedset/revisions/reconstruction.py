@@ -7,12 +7,12 @@ shows it. The key, which is a hash, proves an exact reconstruction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice, permutations
 from typing import Any, Protocol
 
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.revisions.record import RolesRecord, part_of, record, role_form
+from lws.history.plan import Reconstruction
 from lws.kube.affinity import PREFERRED, REQUIRED
 from lws.kube.metadata import annotations_of, labels_of
 from lws.leaderworkerset.revisions.shape import spec_fault
@@ -46,22 +46,9 @@ class RunningChild(Protocol):
     def key(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RolesReconstruction:
-    """record: what runs under the key; where that is what the set asks for, its roles as the set spells them.
-
-    is_wanted: it is what the set asks for. guessed: what nothing shows, in words; empty if nothing was.
-    """
-
-    key: str
-    record: RolesRecord
-    is_wanted: bool
-    guessed: str = ""
-
-
 def reconstruct(
     obj: Object, key: str, running: Iterable[RunningChild], is_alone: bool = True
-) -> RolesReconstruction | None:
+) -> Reconstruction[RolesRecord] | None:
     """running: the children of the key. is_alone: nothing of the set runs under another key: then a role
     without a child was lost, and not added since.
     """
@@ -72,7 +59,7 @@ def reconstruct(
     wanted = record(obj)
     placement = placement_shown(min(first.values(), key=_age).obj["spec"])
     if key_of(wanted.roles) == key:
-        return RolesReconstruction(key, RolesRecord(wanted.parts, placement), True)
+        return Reconstruction(key, RolesRecord(wanted.parts, placement), True)
     shown = _in_order(wanted, first)
     live = {each["name"]: each for each in wanted.parts}
     equal = {name for name in shown.keys() & live.keys() if _is_equal(shown[name], live[name])}
@@ -80,14 +67,12 @@ def reconstruct(
     lost = sorted(live.keys() - shown.keys())
     for parts in (spelled, shown):
         if (proven := _proven(key, parts)) is not None:
-            return RolesReconstruction(
-                key, RolesRecord(proven, placement), not lost and equal == shown.keys()
-            )
+            return Reconstruction(key, RolesRecord(proven, placement), not lost and equal == shown.keys())
     if equal == shown.keys() and (not lost or is_alone):
         guessed = f"the templates of {', '.join(lost)}" if lost else ""
-        return RolesReconstruction(key, RolesRecord(wanted.parts, placement), True, guessed)
+        return Reconstruction(key, RolesRecord(wanted.parts, placement), True, guessed)
     guessed = "the order of its roles, and labels of its pods in whose place there are labels of the set"
-    return RolesReconstruction(key, RolesRecord(tuple(spelled.values()), placement), False, guessed)
+    return Reconstruction(key, RolesRecord(tuple(spelled.values()), placement), False, guessed)
 
 
 def _in_order(wanted: RolesRecord, first: Mapping[str, RunningChild]) -> dict[str, Object]:

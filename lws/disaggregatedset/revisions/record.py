@@ -1,38 +1,27 @@
-"""Encode, compare, store and parse the revisions of a DisaggregatedSet.
+"""Encode, compare, store and parse the revisions of a DisaggregatedSet, and prove their data.
 
 The data of a ControllerRevision never changes once it is recorded; only its number may be raised.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, parse
-from lws.history import revision_name, stem_of, storable
-from lws.kube.metadata import (
-    annotations_of,
-    controller_of,
-    is_controlled_by,
-    is_mapping,
-    is_terminating,
-    labels_of,
-    metadata_of,
-    owner_reference,
-)
+from lws.history import revision as history
+from lws.history.revision import Draft, Format, Revision, build, checksum, fingerprint_in
+from lws.kube.metadata import name_of
 from lws.leaderworkerset.revisions.encoding import equality_form, serialised
-from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
-from lws.runtime.actions import Object, Reference, Verbatim
+from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 
 _OF_A_ROLE = ("name", "scaling", "startAfter", "metadata", "spec")
-_NAME = re.compile(r"(?s).+-([0-9a-f]{8})-[0-9]+")
+_FINGERPRINT = "[0-9a-f]{8}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +38,12 @@ class RolesRecord:
     @cached_property
     def roles(self) -> Mapping[str, Object]:
         """The spec of the LeaderWorkerSets of each role, in the order of the roles."""
-        return {each["name"]: each["spec"] for each in self.parts}
+        return {part["name"]: part["spec"] for part in self.parts}
 
     @cached_property
     def metadata(self) -> Mapping[str, Object]:
         """The metadata of the LeaderWorkerSets of each role."""
-        return {each["name"]: each.get("metadata") or {} for each in self.parts}
+        return {part["name"]: part.get("metadata") or {} for part in self.parts}
 
     @cached_property
     def forms(self) -> Mapping[str, str]:
@@ -79,31 +68,16 @@ NOTHING = RolesRecord(())
 """What a revision holds that cannot be read."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RecordedRoles:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RecordedRoles(Revision):
     """One ControllerRevision, decoded.
 
-    reference: with UID and resource version. number: its place in the history, the highest is the newest.
-    key: what its children carry as their label. created: creation time, RFC 3339.
     generation: that of the set for which a history was made of what ran; None where it was recorded before
-    anything ran. labels: those that streams and users find it by. broken: why it can be used for nothing, in
-    words; empty when it can.
+    anything ran.
     """
 
-    reference: Reference
-    number: int
-    key: str
-    created: str
-    is_orphan: bool
-    is_leaving: bool
     record: RolesRecord
     generation: int | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    broken: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.reference.name
 
     @property
     def roles(self) -> Mapping[str, Object]:
@@ -124,85 +98,45 @@ def part_of(role: Object) -> dict[str, Any]:
 
 def read(revision: Object) -> RecordedRoles:
     """The decoded revision. One that cannot be used says why in `broken`; stored objects never raise."""
-    metadata, data, number = metadata_of(revision), revision.get("data"), revision.get("revision")
-    proof, broken = proof_of(revision), _broken(revision)
-    labels = {key: value for key in (NAME_LABEL, REVISION_LABEL) if (value := labels_of(revision).get(key))}
+    fields, proof = history.read(FORMAT, revision), proof_of(revision)
     return RecordedRoles(
-        reference=Reference.to(revision),
-        number=number if type(number) is int else 0,
-        key=key_in(metadata["name"]),
-        created=str(metadata.get("creationTimestamp") or ""),
-        is_orphan=controller_of(revision) is None,
-        is_leaving=is_terminating(revision),
-        record=NOTHING if broken or not is_mapping(data) else _recorded(data["spec"]),
+        **fields,
+        key=key_in(name_of(revision)),
+        record=NOTHING if fields["broken"] else _recorded(revision["data"]["spec"]),
         generation=proof.generation if proof is not None else None,
-        labels=labels,
-        broken=broken,
     )
 
 
 def is_ours(revision: Object, owner: Object) -> bool:
-    """True if the set controls the revision or may adopt it (ControllerRef rules).
-
-    An orphan must bear the name that the set would have given to its data.
-    """
-    if controller_of(revision) is not None:
-        return is_controlled_by(revision, owner["metadata"]["uid"])
-    name: str = revision["metadata"]["name"]
-    is_named = re.fullmatch(rf"{re.escape(stem_of(owner))}-[0-9a-f]{{8}}-[0-9]+", name) is not None
-    return is_named and not is_terminating(revision) and not _broken(revision)
+    """True if the set controls the revision or may adopt it (ControllerRef rules)."""
+    return history.is_ours(FORMAT, revision, owner)
 
 
 def build_revision(
-    owner: Object, made: RolesRecord, key: str, number: int, generation: int | None = None
+    owner: Object, record: RolesRecord, key: str, number: int, generation: int | None = None
 ) -> dict[str, Any]:
-    """The complete ControllerRevision. generation: that of the set, where this is the history of what ran."""
-    name = revision_name(owner, key, number)
-    annotations = proving(name, made.text, Proof(generation))
-    cause = annotations_of(owner).get(CHANGE_CAUSE_ANNOTATION)
-    if generation is None and cause:
-        annotations[CHANGE_CAUSE_ANNOTATION] = cause
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ControllerRevision",
-        "metadata": {
-            "name": name,
-            "namespace": owner["metadata"]["namespace"],
-            "labels": labels_for(owner, key),
-            "annotations": annotations,
-            "ownerReferences": [owner_reference(owner, blocks_deletion=False)],
-        },
-        "revision": storable(number),
-        "data": Verbatim(made.text),
-    }
-
-
-def labels_for(owner: Object, key: str) -> dict[str, str]:
-    """The labels of a revision of this key."""
-    return {NAME_LABEL: owner["metadata"]["name"], REVISION_LABEL: key}
+    """The complete ControllerRevision. generation: that of the set, if it records what runs."""
+    return build(FORMAT, owner, Draft(record, key, key, generation), number)
 
 
 def key_in(name: str) -> str:
-    """The key of the revision of this name, which nobody can edit; empty where it has another form."""
-    match = _NAME.fullmatch(name)
-    return match[1] if match is not None else ""
+    """The key of the revision of this name, which nobody can edit; empty if it has another form."""
+    return fingerprint_in(_FINGERPRINT, name)
 
 
 def _recorded(spec: Object) -> RolesRecord:
     return RolesRecord(tuple(spec["roles"]), spec.get("placementPolicy"))
 
 
-def _broken(revision: Object) -> str:
-    name, data = revision["metadata"]["name"], revision.get("data")
-    told, key = f"ControllerRevision {name}", key_in(name)
+def _fault(revision: Object) -> str:
+    about, key = f"ControllerRevision {name_of(revision)}", key_in(name_of(revision))
     if not key:
-        return f"{told} has a name that holds no key"
+        return f"{about} has a name that holds no key"
     # The data have the shape of a set.
-    if fault := fault_of(data):
-        return f"{told}: data.{fault}: no role can be rebuilt from it"
-    assert is_mapping(data)
-    if not is_proven(revision, key, _recorded(data["spec"]).roles):
-        return f"{told} holds other data than its name says: it was replaced, and no role is rebuilt from it"
+    if fault := fault_of(revision.get("data")):
+        return f"{about}: data.{fault}: no role can be rebuilt from it"
+    if not is_proven(revision, key, _recorded(revision["data"]["spec"]).roles):
+        return f"{about} holds other data than its name says: it was replaced, and no role is rebuilt from it"
     return ""
 
 
@@ -231,13 +165,14 @@ def proving(name: str, text: str, proof: Proof) -> dict[str, str]:
 
 
 def proof_of(revision: Object) -> Proof | None:
-    """The proof of a revision that has its data; None where it has none that holds."""
+    """The proof of a revision that has its data; None if it has none that holds."""
+    noted = checksum(revision, PROOF_ANNOTATION)
+    if "sum" not in noted:
+        return None
     try:
-        noted = json.loads(annotations_of(revision).get(PROOF_ANNOTATION, ""))
-        generation = noted.get("generation") if is_mapping(noted) else None
+        generation = noted.get("generation")
         proof = Proof(None if generation is None else int(generation))
-        text = serialised(revision.get("data"))
-        is_whole = is_mapping(noted) and noted.get("sum") == _sum(revision["metadata"]["name"], text, proof)
+        is_whole = noted["sum"] == _sum(name_of(revision), serialised(revision.get("data")), proof)
     except (TypeError, ValueError, OverflowError, RecursionError):
         return None
     return proof if is_whole else None
@@ -253,6 +188,21 @@ def is_proven(revision: Object, key: str, roles: Mapping[str, Object]) -> bool:
 def _sum(name: str, text: str, proof: Proof) -> str:
     noted = f"{name}\n{proof.generation}\n{text}"
     return sha256(noted.encode()).hexdigest()[:_SUM_LENGTH]
+
+
+def _annotations(owner: Object, name: str, draft: Draft[RolesRecord]) -> dict[str, str]:
+    return proving(name, draft.record.text, Proof(draft.generation))
+
+
+FORMAT = Format(
+    NAME_LABEL,
+    REVISION_LABEL,
+    _FINGERPRINT,
+    _annotations,
+    _fault,
+    made="LeaderWorkerSets",
+    blocks_deletion=False,
+)
 
 
 def roles_form(roles: Mapping[str, Object]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from lws.kube.ownership import Ownership
 from lws.kube.quantities import is_integer
 from lws.kube.statefulsets import update_revision_of
 from lws.leaderworkerset.assessment.likeness import ownership_of_leaders
-from lws.leaderworkerset.assessment.target_revision import Choice, choose_revision
+from lws.leaderworkerset.assessment.target_revision import TargetRevision, choose_revision, sizes
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.rollout.groups import DesiredGroups, GroupState, group_states, leader_statefulset
 from lws.leaderworkerset.rollout.plan import plan_rollout
@@ -35,7 +35,7 @@ class Assessment:
     """
 
     ownership: Ownership
-    target: Choice
+    target: TargetRevision
     rollout: RolloutState
 
     @property
@@ -63,7 +63,7 @@ def assess(snapshot: SetSnapshot) -> Assessment:
         replicas=spec.replicas,
         budget=budget_of(spec),
         floor=spec.floor,
-        groups=group_states(snapshot.groups, DesiredGroups(target.key, target.size_of, update_revision)),
+        groups=group_states(snapshot.groups, DesiredGroups(target.key, sizes(target), update_revision)),
         statefulset=leader_statefulset(usable, target.key, snapshot.now) if usable is not None else None,
         paused=spec.paused,
         reached=position.partition if position is not None and position.revision == target.name else None,
@@ -115,7 +115,7 @@ class Beginning:
     former: Recorded | None = None
 
 
-def beginning(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> Beginning:
+def beginning(snapshot: SetSnapshot, choice: TargetRevision, planned: Rollout) -> Beginning:
     """Return `planned` if the set never had a StatefulSet, or lost it while no rollout was in progress.
 
     A StatefulSet that was lost during a rollout is created with the previous revision of the set. A

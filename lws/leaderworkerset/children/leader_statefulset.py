@@ -33,7 +33,7 @@ from lws.leaderworkerset.assessment.assessment import (
     remember,
     remembered_position,
 )
-from lws.leaderworkerset.assessment.target_revision import Choice, equal_keys
+from lws.leaderworkerset.assessment.target_revision import TargetRevision, equal_keys
 from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.rollout.groups import (
@@ -76,7 +76,7 @@ def plan_leaders(snapshot: SetSnapshot, assessment: Assessment) -> LeaderStep:
     )
 
 
-def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> LeaderStep:
+def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) -> LeaderStep:
     lws, leader, position_recorded = snapshot.lws, snapshot.leader, remembered_position(snapshot.lws)
     stored = state.statefulset
     rollout = plan_rollout(state)
@@ -152,7 +152,7 @@ def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[A
     return (remember(lws, position),) if position != remembered_position(lws) else ()
 
 
-def _create_leaders(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> Apply:
+def _create_leaders(snapshot: SetSnapshot, choice: TargetRevision, planned: Rollout) -> Apply:
     lws = snapshot.lws
     begun = beginning(snapshot, choice, planned)
     then, key, revision = snapshot.spec, choice.key, choice.revision
@@ -170,7 +170,7 @@ def _create_leaders(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> 
 
 
 def _apply_leaders(
-    snapshot: SetSnapshot, stored: Object, choice: Choice, rollout: Rollout
+    snapshot: SetSnapshot, stored: Object, choice: TargetRevision, rollout: Rollout
 ) -> tuple[Apply | Merge, ...]:
     lws = snapshot.lws
     update = RollingUpdate(rollout.partition, rollout.replicas, statefulset_max_unavailable(snapshot.spec))
@@ -249,7 +249,7 @@ def _telling_leftovers(
     return (*(replace(write, announce=(*write.announce, *added)) for write in applying[:1]), *applying[1:])
 
 
-def _replace_leaders(snapshot: SetSnapshot, choice: Choice, rollout: Rollout) -> tuple[Action, ...]:
+def _replace_leaders(snapshot: SetSnapshot, choice: TargetRevision, rollout: Rollout) -> tuple[Action, ...]:
     if not rollout.replace:
         return ()
     pods = {group.index: group.leader for group in snapshot.groups}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lws.history import find
+from lws.history.revision import find
 from lws.kube.metadata import name_of, namespace_of, owner_reference, uid_of
 from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.likeness import ownership_of_service

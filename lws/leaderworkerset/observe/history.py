@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from lws.history import find
+from lws.history.revision import find
 from lws.kube.metadata import (
     controller_of,
     is_controlled_by,
@@ -18,8 +18,7 @@ from lws.kube.metadata import (
 from lws.leaderworkerset.observe.membership import Membership
 from lws.leaderworkerset.observe.recent_writes import WriteMemory
 from lws.leaderworkerset.revisions.encoding import without_marker
-from lws.leaderworkerset.revisions.history import Recorded, is_ours
-from lws.leaderworkerset.revisions.identity import identified
+from lws.leaderworkerset.revisions.history import Recorded, identified, is_ours
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running, claim_templates_of
 from lws.leaderworkerset.revisions.shape import is_pod_template

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lws.history import find
+from lws.history.revision import find
 from lws.kube.metadata import labels_of
 from lws.leaderworkerset.group.labels import (
     PodMarks,

@@ -1,33 +1,28 @@
-"""Parse, build, recognise, restore and compare the ControllerRevisions of a set.
+"""Parse, build, compare and restore the ControllerRevisions of a set, and prove how they were recorded.
 
-The data of a ControllerRevision never changes once it is recorded; only its number may be raised.
+The data of a ControllerRevision never changes once it is recorded: the hash in its name proves it. The API
+server accepts edits of its metadata: a checksum annotation, the seal, proves key and placement.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
-from lws import history
-from lws.history import collisions_below, newest, revision_name, stem_of, storable
+from lws.history import revision as history
+from lws.history.revision import Draft, Format, Revision, age, build, checksum, fingerprint_in, read
 from lws.kube.differences.comparison import explain
-from lws.kube.metadata import (
-    annotations_of,
-    controller_of,
-    is_controlled_by,
-    is_terminating,
-    labels_of,
-    owner_reference,
-)
-from lws.leaderworkerset.revisions import seal
+from lws.kube.metadata import annotations_of, controller_of, is_mapping, labels_of, name_of
 from lws.leaderworkerset.revisions.encoding import (
     canonical_text,
     equality_form,
     equality_tree,
     key_of,
+    keys_of,
+    serialised,
     without_marker,
 )
 from lws.leaderworkerset.revisions.shape import recorded_fault
@@ -37,7 +32,7 @@ from lws.leaderworkerset.spec import (
     placement_annotations,
     placement_given,
 )
-from lws.runtime.actions import Object, Reference, Verbatim
+from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     NAME_LABEL,
@@ -45,9 +40,6 @@ from lws_api.leaderworkerset.v1 import (
 )
 
 _PARTS = ("leaderWorkerTemplate", "networkConfig")
-
-CHANGE_CAUSE_ANNOTATION = "kubernetes.io/change-cause"
-"""What users and tools say of a change."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +65,7 @@ class Record:
 
     @cached_property
     def key(self) -> str:
-        """The key that pods carry, unless another template has it already (`free_probe`)."""
+        """The key that pods carry, unless another template has it already ."""
         return self.key_at(0)
 
     def key_at(self, probe: int) -> str:
@@ -81,41 +73,22 @@ class Record:
         return key_of(self.text, probe)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Recorded:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Recorded(Revision):
     """One ControllerRevision, decoded.
 
-    reference: with UID and resource version. number: its place in the history, the highest is the newest.
-    key: what pods made from it carry as their label. created: creation time, RFC 3339.
     spec: the recorded sub-trees without patch markers. form: equal to the form of whatever means the same.
     topology: annotations that say where groups run; None where an earlier release recorded none.
-    broken: why it can be used for nothing, in words; empty when it can. set_name: by its label.
     fingerprint: the hash in its name. is_sealed: key and topology are proven to be those that were recorded.
-    edits: what of its metadata is not as it was recorded, as the merge patch that puts it back.
+    edits: the patch that restores its annotations.
     """
 
-    reference: Reference
-    number: int
-    key: str
-    created: str
-    is_orphan: bool
-    is_leaving: bool
     spec: Object
     form: str
     topology: Mapping[str, str] | None
-    broken: str = ""
-    set_name: str = ""
     fingerprint: str = ""
     is_sealed: bool = False
-    edits: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return self.reference.name
-
-    @property
-    def uid(self) -> str:
-        return self.reference.uid
+    edits: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def record(lws: Object) -> Record:
@@ -126,97 +99,59 @@ def record(lws: Object) -> Record:
 
 def parse(revision: Object) -> Recorded:
     """The decoded revision. One that cannot be used says why in `broken`; stored objects never raise."""
-    broken, told, found = _broken(revision), annotations_of(revision), seal.seal_of(revision)
-    spec = {} if broken else _recorded_parts(revision)
-    topology = _topology(told) if EXCLUSIVE_TOPOLOGY_ANNOTATION in told else None
+    fields, annotations, seal = read(FORMAT, revision), annotations_of(revision), seal_of(revision)
+    spec = {} if fields["broken"] else _recorded_parts(revision)
+    topology = _topology(annotations) if EXCLUSIVE_TOPOLOGY_ANNOTATION in annotations else None
     return Recorded(
-        reference=Reference.to(revision),
-        number=int(revision.get("revision") or 0),
-        key=found.key if found is not None else labels_of(revision).get(REVISION_LABEL, ""),
-        created=revision["metadata"].get("creationTimestamp") or "",
-        is_orphan=controller_of(revision) is None,
-        is_leaving=is_terminating(revision),
+        **fields,
+        key=seal.key if seal is not None else labels_of(revision).get(REVISION_LABEL, ""),
         spec=spec,
-        form="" if broken else equality_form(spec),
-        topology=found.topology if found is not None else topology,
-        broken=broken,
-        set_name=labels_of(revision).get(NAME_LABEL, ""),
-        fingerprint=seal.fingerprint_of(revision["metadata"]["name"]),
-        is_sealed=found is not None,
-        edits=seal.edits_of(revision, found) if found is not None else {},
+        form="" if fields["broken"] else equality_form(spec),
+        topology=seal.topology if seal is not None else topology,
+        fingerprint=fingerprint_of(name_of(revision)),
+        is_sealed=seal is not None,
+        edits=placement_patch(annotations, seal.topology) if seal is not None else {},
     )
 
 
 def is_ours(revision: Object, lws: Object) -> bool:
     """True if the set controls the revision or may adopt it (ControllerRef rules).
 
-    An orphan must bear the name that we would have given to its data: StatefulSets label their own revisions
-    as they label our pods.
+    StatefulSets label their own revisions as they label our pods: data whose hash is not in the name is
+    broken. An orphan without key belongs to no pods.
     """
-    if controller_of(revision) is not None:
-        return is_controlled_by(revision, lws["metadata"]["uid"])
-    if is_terminating(revision) or _broken(revision) or not labels_of(revision).get(REVISION_LABEL):
-        return False
-    # Data whose hash is not in the name is broken.
-    return (
-        re.fullmatch(rf"{re.escape(stem_of(lws))}-[a-z0-9]+-[0-9]+", revision["metadata"]["name"]) is not None
-    )
-
-
-def recognise(record: Record, recorded: Iterable[Recorded], running: Object | None = None) -> Recorded | None:
-    """The newest revision that means the same as the record and is not being deleted.
-
-    running: the leader template in use. Revisions of earlier releases take their topology annotations
-    from it; without it they match any.
-    """
-    equal = (each for each in recorded if not each.is_leaving and _is_equal(record, each, running))
-    return newest(equal)
-
-
-def free_probe(record: Record, recorded: Iterable[Recorded], running: Object | None = None) -> int:
-    """The lowest number at which the key of the record is not that of another template of the set.
-
-    0 but for a collision of hashes, or the same data with other topology annotations: two templates must
-    never share a key. running: as in `recognise`.
-    """
-    taken = {each.key for each in recorded if not each.broken and not _is_equal(record, each, running)}
-    return history.free_probe(record.key_at, taken)
-
-
-def collisions_of(record: Record, probe: int, recorded: Iterable[Recorded]) -> int:
-    """How many keys below `probe` were given up because other data has them.
-
-    The same data with other topology annotations is no collision of hashes.
-    """
-    taken = {each.key for each in recorded if not each.broken and each.form != record.form}
-    return collisions_below(record.key_at, probe, taken)
+    has_key = controller_of(revision) is not None or bool(labels_of(revision).get(REVISION_LABEL))
+    return has_key and history.is_ours(FORMAT, revision, lws)
 
 
 def build_revision(lws: Object, record: Record, number: int, *, probe: int = 0, key: str = "") -> Object:
     """The complete ControllerRevision.
 
-    probe: as `free_probe` found it. key: the label of pods that run without history; without it the hash.
+    probe: the number of collisions. key: the label of pods that run without history; without it the hash.
     """
     fingerprint = record.key_at(probe)
-    name = revision_name(lws, fingerprint, number)
-    # Written even when empty: that tells a set without them from a release that did not record them.
-    annotations = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **record.topology}
-    annotations |= seal.sealing(name, key or fingerprint, record.topology)
-    if not key and (cause := annotations_of(lws).get(CHANGE_CAUSE_ANNOTATION)):
-        annotations[CHANGE_CAUSE_ANNOTATION] = cause
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ControllerRevision",
-        "metadata": {
-            "name": name,
-            "namespace": lws["metadata"]["namespace"],
-            "labels": {NAME_LABEL: lws["metadata"]["name"], REVISION_LABEL: key or fingerprint},
-            "annotations": annotations,
-            "ownerReferences": [owner_reference(lws)],
-        },
-        "revision": storable(number),
-        "data": Verbatim(record.text),
-    }
+    generation = lws["metadata"].get("generation", 0) if key else None
+    return build(FORMAT, lws, Draft(record, key or fingerprint, fingerprint, generation), number)
+
+
+def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool:
+    """Whether a revision means the same as the record.
+
+    running: the leader template in use. Revisions of earlier releases take their topology annotations from
+    it; without it they match any.
+    """
+    if revision.form != record.form:
+        return False
+    if revision.topology == record.topology:
+        return True
+    if running is None:
+        return revision.topology is None
+    is_running = labels_of(running).get(REVISION_LABEL) == revision.key
+    if revision.is_sealed or (revision.topology is not None and not is_running):
+        return False
+    # Only what runs proves the placement of a revision without seal.
+    template = SetSpec.of({"spec": record.spec}).leader_template
+    return placement_given(running, template, record.topology) == record.topology
 
 
 def restore(lws: Object, recorded: Recorded) -> Object:
@@ -233,38 +168,6 @@ def restore(lws: Object, recorded: Recorded) -> Object:
     return restored
 
 
-def _recorded_parts(revision: Object) -> Object:
-    spec = revision["data"]["spec"]
-    return {part: without_marker(spec[part]) for part in _PARTS if spec.get(part) is not None}
-
-
-def _broken(revision: Object) -> str:
-    name = f"ControllerRevision {revision['metadata']['name']}"
-    if fault := recorded_fault(revision.get("data")):
-        return f"{name}: {fault}: no group can be rebuilt from it"
-    if not seal.is_of_data(revision["metadata"]["name"], revision["data"]):
-        return f"{name} holds other data than its name says: it was replaced, and no group is rebuilt from it"
-    return ""
-
-
-def _topology(annotations: Mapping[str, str]) -> dict[str, str]:
-    return {key: annotations[key] for key in PLACEMENT_ANNOTATIONS if annotations.get(key)}
-
-
-def _is_equal(record: Record, each: Recorded, running: Object | None) -> bool:
-    if each.broken or each.form != record.form:
-        return False
-    if each.topology == record.topology:
-        return True
-    if running is None:
-        return each.topology is None
-    if each.is_sealed or (each.topology is not None and labels_of(running).get(REVISION_LABEL) != each.key):
-        return False
-    # Nothing proves the placement of a revision without seal but what runs.
-    template = SetSpec.of({"spec": record.spec}).leader_template
-    return placement_given(running, template, record.topology) == record.topology
-
-
 _WORDS = {
     "leaderTemplate": "leader template",
     "leaderWorkerTemplate": "",
@@ -277,6 +180,156 @@ _WORDS = {
 def describe(old: Record | Recorded, new: Record | Recorded) -> list[str]:
     """What changed from one to the other, a line each: `worker template container main image: a:1 → a:2`."""
     before, after = (
-        {**equality_tree(each.spec), "metadata": {"annotations": each.topology or {}}} for each in (old, new)
+        {**equality_tree(revision.spec), "metadata": {"annotations": revision.topology or {}}}
+        for revision in (old, new)
     )
     return explain(before, after, _WORDS)
+
+
+def _recorded_parts(revision: Object) -> Object:
+    spec = revision["data"]["spec"]
+    return {part: without_marker(spec[part]) for part in _PARTS if spec.get(part) is not None}
+
+
+def _topology(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {key: annotations[key] for key in PLACEMENT_ANNOTATIONS if annotations.get(key)}
+
+
+def _fault(revision: Object) -> str:
+    name = f"ControllerRevision {name_of(revision)}"
+    if fault := recorded_fault(revision.get("data")):
+        return f"{name}: {fault}: no group can be rebuilt from it"
+    if not is_of_data(name_of(revision), revision["data"]):
+        return f"{name} holds other data than its name says: it was replaced, and no group is rebuilt from it"
+    return ""
+
+
+# Seals.
+
+SEAL_ANNOTATION = "leaderworkerset.sigs.k8s.io/revision-record"
+"""Key and placement of a revision, with a sum over both and its name. Releases before had none."""
+
+_FINGERPRINT = "[a-z0-9]+"
+
+_PROBES_TRIED = 1024
+"""Keys that one text may have had to give up: to collisions, and to itself with another placement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """As recorded. key: the label of pods. topology: annotations that say where groups run."""
+
+    key: str
+    topology: Mapping[str, str]
+
+
+def fingerprint_of(name: str) -> str:
+    """The hash in the name of a revision; empty if the name has another form."""
+    return fingerprint_in(_FINGERPRINT, name)
+
+
+def is_of_data(name: str, data: Any) -> bool:
+    """Whether the name of a revision holds the hash of these data."""
+    # The data may be of any size: they are read once, however many keys are tried.
+    return fingerprint_of(name) in islice(keys_of(serialised(data)), _PROBES_TRIED)
+
+
+def sealing(name: str, key: str, topology: Mapping[str, str]) -> dict[str, str]:
+    """The annotation that a new revision gets."""
+    noted = {"key": key, "sum": _sum(name, key, topology), "topology": dict(topology)}
+    return {SEAL_ANNOTATION: serialised(noted)}
+
+
+def seal_of(revision: Object) -> Seal | None:
+    """The seal of a revision; None if it has none that holds."""
+    noted = checksum(revision, SEAL_ANNOTATION)
+    key, topology = noted.get("key"), noted.get("topology")
+    if not isinstance(key, str) or not key or not is_mapping(topology):
+        return None
+    return Seal(key, topology) if noted.get("sum") == _sum(name_of(revision), key, topology) else None
+
+
+def placement_patch(stored: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str | None]:
+    """The patch of annotations that leads from what is stored to what was recorded."""
+    desired = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **recorded}
+    edited = (key for key in PLACEMENT_ANNOTATIONS if (stored.get(key) or "") != desired.get(key, ""))
+    return {key: desired.get(key) for key in edited}
+
+
+def _sum(name: str, key: str, topology: Mapping[str, str]) -> str:
+    return key_of(serialised([name, key, dict(topology)]))
+
+
+def _annotations(lws: Object, name: str, draft: Draft[Record]) -> dict[str, str]:
+    # Written even when empty: that tells a set without them from a release that did not record them.
+    topology = draft.record.topology
+    return {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **topology, **sealing(name, draft.key, topology)}
+
+
+FORMAT = Format(NAME_LABEL, REVISION_LABEL, _FINGERPRINT, _annotations, _fault)
+
+
+# Keys of revisions whose label is not the hash in their name. Two kinds have another label: revisions that
+# record what ran before there was a history, whose pods carry an older key, and revisions whose label was
+# edited. A seal tells which, or else what runs.
+
+
+def identified(revisions: Iterable[Recorded], carried: Callable[[], Collection[str]]) -> tuple[Recorded, ...]:
+    """Determine the key of revision revision.
+
+    carried: returns the keys that anything of the set carries or is recreated with; only called if a key is
+    uncertain.
+    """
+    parsed = tuple(revisions)
+    if all(map(_is_certain, parsed)):
+        return parsed
+    keys = carried()
+    return tuple(
+        revision if _is_certain(revision) else _identified(revision, parsed, keys) for revision in parsed
+    )
+
+
+def _is_certain(revision: Recorded) -> bool:
+    return bool(revision.broken) or revision.is_sealed or revision.key == revision.fingerprint
+
+
+def _identified(revision: Recorded, parsed: Collection[Recorded], carried: Collection[str]) -> Recorded:
+    others = [other for other in parsed if other is not revision and not other.broken]
+    certain = [other for other in others if _is_certain(other)]
+    # The data hash to the key that runs, and no other revision certainly has that key.
+    is_running = revision.fingerprint in carried and all(
+        other.key != revision.fingerprint for other in certain
+    )
+    has_it = any(_has_that_key(other, revision) for other in others) or _gives_way(revision, others, carried)
+    if is_running or has_it:
+        return replace(revision, key=revision.fingerprint)
+    if revision.key:
+        return revision
+    why = f"has no label {REVISION_LABEL}: nothing says which pods were made from it"
+    return replace(revision, broken=f"ControllerRevision {revision.name} {why}")
+
+
+def _has_that_key(other: Recorded, revision: Recorded) -> bool:
+    """The key by the label of `revision` is that of another template: by its hash, where its own label says
+    something else.
+    """
+    key = other.key if _is_certain(other) else other.fingerprint
+    return key == revision.key and _is_unlike(other, revision)
+
+
+def _gives_way(revision: Recorded, others: Iterable[Recorded], carried: Collection[str]) -> bool:
+    """Another template has the same label, which at most one was recorded with: the newest that nothing runs
+    by its hash, if anything runs by the label.
+    """
+    rivals = [
+        other
+        for other in others
+        if other.key == revision.key and revision.key and _is_unlike(other, revision)
+    ]
+    if rivals and revision.key not in carried:
+        return True
+    return any(other.fingerprint not in carried and age(other) > age(revision) for other in rivals)
+
+
+def _is_unlike(other: Recorded, revision: Recorded) -> bool:
+    return (other.form, other.topology) != (revision.form, revision.topology)

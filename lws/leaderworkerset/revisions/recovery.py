@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of
+from lws.history.plan import Reconstruction
+from lws.history.revision import Draft, unstored
+from lws.kube.metadata import annotations_of, labels_of, name_of
 from lws.kube.quantities import whole_number
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS, equality_form
 from lws.leaderworkerset.revisions.history import Record, Recorded, record
@@ -22,7 +24,7 @@ from lws.leaderworkerset.spec import (
 )
 from lws.leaderworkerset.templates.claims import claims_of, common_claim
 from lws.leaderworkerset.templates.node_selection import selects_by_group, without_group_nodes
-from lws.runtime.actions import Object, Reference
+from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
@@ -69,21 +71,7 @@ class Running:
     workers: Object | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reconstruction:
-    """record: what runs under the key; where that is what the set asks for, exactly that, to the byte.
-
-    is_wanted: it is what the set asks for. guessed: what nothing shows and was taken from the set as it is,
-    in words; empty if nothing was.
-    """
-
-    key: str
-    record: Record
-    is_wanted: bool
-    guessed: str = ""
-
-
-def reconstruct(lws: Object, running: Running) -> Reconstruction | None:
+def reconstruct(lws: Object, running: Running) -> Reconstruction[Record] | None:
     """The record of what runs. What nothing shows is taken from the set as it is."""
     if running.leader is None and running.workers is None:
         return None
@@ -105,18 +93,16 @@ def claim_templates_of(statefulset: Object) -> tuple[Object, ...]:
     return tuple(statefulset["spec"].get("volumeClaimTemplates") or ())
 
 
-def as_recorded(lws: Object, made: Reconstruction) -> Recorded:
-    """The reconstruction in the form in which revisions are restored; it refers to no stored object."""
+def as_recorded(lws: Object, rebuilt: Reconstruction[Record] | Draft[Record]) -> Recorded:
+    """The revision before it is stored."""
+    recorded = rebuilt.record
     return Recorded(
-        reference=Reference("apps/v1", "ControllerRevision", namespace_of(lws), ""),
+        reference=unstored(lws),
         number=0,
-        key=made.key,
-        created="",
-        is_orphan=False,
-        is_leaving=False,
-        spec=made.record.spec,
-        form=made.record.form,
-        topology=made.record.topology,
+        key=rebuilt.key,
+        spec=recorded.spec,
+        form=recorded.form,
+        topology=recorded.topology,
     )
 
 

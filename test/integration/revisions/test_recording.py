@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION
+from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
 from test.harness.audit import AuditLog
 from test.harness.events import notes_of, told_of

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from lws.history import find
+from lws.history.revision import find
 from lws.kube.types.defaults import DEFAULTS
 from lws.kube.types.typed import POD_TYPES, Normaliser
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.revisions.encoding import serialised
-from lws.leaderworkerset.revisions.history import build_revision, parse, record, restore
-from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION
+from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION, build_revision, parse, record, restore
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL

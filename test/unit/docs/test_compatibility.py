@@ -14,12 +14,12 @@ ROOT = Path(__file__).parents[3]
 COMPUTED = {
     "events": {"AllGroupsReady", "FailedDelete"},
     "disaggregatedset_conditions": {"Available", "Progressing", "Stalled"},
-    "disaggregatedset_events": {"FailedDelete", "FailedUpdate", "UnreadableSpec"},
+    "disaggregatedset_events": {"FailedDelete", "FailedUpdate", "NameClash", "UnreadableSpec"},
 }
 SAID_IN = {
     "events": "leaderworkerset/status/status.py runtime/refusals.py",
     "disaggregatedset_conditions": "disaggregatedset/status/status.py leaderworkerset/status/progress.py",
-    "disaggregatedset_events": "leaderworkerset/left_alone.py runtime/refusals.py",
+    "disaggregatedset_events": "leaderworkerset/left_alone.py runtime/refusals.py history/plan.py",
 }
 
 

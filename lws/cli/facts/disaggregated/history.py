@@ -16,9 +16,8 @@ from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions import undo
 from lws.disaggregatedset.revisions.record import RecordedRoles, is_ours, read
 from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
-from lws.history import age
+from lws.history.revision import CHANGE_CAUSE_ANNOTATION, age
 from lws.kube.metadata import annotations_of, is_controlled_by, owner_reference
-from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Object

@@ -75,7 +75,7 @@ def impact(snapshot: DisaggregatedSnapshot, after: Object) -> DisaggregatedImpac
         is_paused=spec.paused,
         template=tuple(describe(record(snapshot.obj), record(after))),
         at_once=tuple(_at_once(snapshot.obj["spec"], after["spec"])),
-        waiting=waiting_edits(spec, then.record.spec),
+        waiting=waiting_edits(spec, then.content.record.spec),
     )
 
 

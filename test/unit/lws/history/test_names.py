@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from lws.history import (
-    HIGHEST_NUMBER,
-    Place,
-    collisions_below,
-    free_place,
-    free_probe,
-    revision_name,
-    stem_of,
-    storable,
-)
+from lws.history.plan import collisions_below, free_probe
+from lws.history.revision import HIGHEST_NUMBER, Place, free_place, revision_name, stem_of, storable
 
 OWNER = {"metadata": {"name": "demo"}}
 

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lws.history import age, find, newest, next_number, prunable
+from lws.history.plan import prunable
+from lws.history.revision import Revision, age, find, newest, next_number
 from lws.runtime.actions import Reference
-
-
-@dataclass(frozen=True)
-class Revision:
-    """A revision of some kind."""
-
-    reference: Reference
-    number: int
-    key: str
-    created: str = "2026-01-01T00:00:00Z"
-    is_orphan: bool = False
-    is_leaving: bool = False
-    broken: str = ""
 
 
 def make_recorded(number: int, *, key: str = "", name: str = "", **fields: Any) -> Revision:
     """A revision, for the most part as its number says."""
     name = name or f"demo-{number}"
     reference = Reference("apps/v1", "ControllerRevision", "default", name, f"uid-{number}")
-    return Revision(reference, number, key or f"key-{number}", **fields)
+    given = {"created": "2026-01-01T00:00:00Z", **fields}
+    return Revision(reference=reference, number=number, key=key or f"key-{number}", **given)
 
 
 def test_ties_of_number_go_by_creation_then_by_name() -> None:

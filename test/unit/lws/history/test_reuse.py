@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lws.history import HIGHEST_NUMBER, plan_adoption, plan_reuse
+from lws.history.plan import plan_adoption, plan_reuse
+from lws.history.revision import HIGHEST_NUMBER
 from lws.runtime.actions import Merge, SetOwner
 from test.unit.lws.history.test_order import make_recorded
 

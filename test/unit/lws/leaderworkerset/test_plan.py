@@ -1019,7 +1019,10 @@ def test_the_service_of_leaders_comes_with_the_set() -> None:
 
 def test_a_broken_revision_is_told_once_and_nothing_else_comes_of_it() -> None:
     snapshot = settled(make_set())
-    broken = replace(snapshot.revisions[0], key="other", broken="ControllerRevision x: data is wrong")
+    labels = {NAME_LABEL: "demo", REVISION_LABEL: "other"}
+    broken = replace(
+        snapshot.revisions[0], key="other", labels=labels, broken="ControllerRevision x: data is wrong"
+    )
     planned = plan(replace(snapshot, revisions=(broken, *snapshot.revisions)))
     assert (planned.sequences, planned.statuses) == ((), ())
     (event,) = planned.announce

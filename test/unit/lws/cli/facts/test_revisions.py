@@ -6,8 +6,8 @@ import pytest
 
 from lws.cli.facts.revisions import past_of
 from lws.cli.refusal import Refusal
-from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION, record
-from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION
+from lws.history.revision import CHANGE_CAUSE_ANNOTATION
+from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION, record
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit.builders import make_set
 from test.unit.lws.cli.histories import past, revision_of, sets, snapshot_of

@@ -11,7 +11,8 @@ from lws.cli.views.history import (
     one_revision,
     template_of,
 )
-from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION, record
+from lws.history.revision import CHANGE_CAUSE_ANNOTATION
+from lws.leaderworkerset.revisions.history import record
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import NOW, make_set
 from test.unit.lws.cli.histories import past, revision_of, sets

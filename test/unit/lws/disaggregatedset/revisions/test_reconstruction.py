@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from lws.disaggregatedset.key import key_of
-from lws.disaggregatedset.revisions.reconstruction import RolesReconstruction, reconstruct
-from lws.disaggregatedset.revisions.record import record
+from lws.disaggregatedset.revisions.reconstruction import reconstruct
+from lws.disaggregatedset.revisions.record import RolesRecord, record
+from lws.history.plan import Reconstruction
 from lws_api.disaggregatedset.v1 import APP_LABEL, INITIAL_REPLICAS_ANNOTATION
 from test.unit.lws.disaggregatedset.revisions.histories import (
     Child,
@@ -33,7 +34,7 @@ POLICIES = [
 
 def rebuilt(
     obj: dict[str, Any], children: tuple[Child, ...], key: str = "", is_alone: bool = True
-) -> RolesReconstruction:
+) -> Reconstruction[RolesRecord]:
     found = reconstruct(obj, key or children[0].key, children, is_alone)
     assert found is not None
     return found

@@ -17,7 +17,7 @@ from lws.disaggregatedset.revisions.record import (
     read,
     record,
 )
-from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
+from lws.history.revision import CHANGE_CAUSE_ANNOTATION
 from lws.runtime.actions import Verbatim
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit.lws.disaggregatedset.revisions.histories import (

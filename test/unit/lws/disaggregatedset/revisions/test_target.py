@@ -13,8 +13,7 @@ import pytest
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.revisions import target as target_module
 from lws.disaggregatedset.revisions.record import RecordedRoles, build_revision, read, record
-from lws.disaggregatedset.revisions.target import target_revision
-from lws.disaggregatedset.revisions.upkeep import plan_pruning, plan_upkeep
+from lws.disaggregatedset.revisions.target import plan_pruning, plan_upkeep, target_revision
 from lws.runtime.actions import Create, Delete, Merge, SetOwner
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit.lws.disaggregatedset.revisions.histories import (
@@ -48,8 +47,8 @@ def test_the_first_revision() -> None:
     assert create.intent == build_revision(A, record(A), KEY_A, 1)
     assert (target.key, target.name, target.is_new) == (KEY_A, f"llm-{KEY_A}-1", True)
     assert (create.why, create.announce) == ("the first revision of the set", ())
-    assert target.record.text == record(A).text
-    assert (target.generation, target.collisions) == (None, None)
+    assert target.content.record.text == record(A).text
+    assert (target.content.generation, target.collisions) == (None, None)
 
 
 def test_equal_to_the_newest_is_nothing_to_record() -> None:
@@ -166,7 +165,7 @@ def test_history_of_what_runs_at_rest_is_one_write() -> None:
     target = target_revision(World(A, (), children_of(A, slices=3)))
     (found,) = created(target.actions)
     assert (found.key, found.number, found.generation) == (KEY_A, 1, 4)
-    assert (target.key, target.name, target.generation) == (KEY_A, found.name, 4)
+    assert (target.key, target.name, target.content.generation) == (KEY_A, found.name, 4)
     assert target_revision(World(A, (found,), children_of(A, slices=3))).actions == ()
 
 
@@ -186,7 +185,7 @@ def test_history_of_what_runs_before_a_change() -> None:
         (KEY_A, 1, 4),
         (KEY_B, 2, None),
     ]
-    assert (target.key, target.generation) == (KEY_B, None)
+    assert (target.key, target.content.generation) == (KEY_B, None)
 
 
 def test_a_key_that_drifted_in_the_middle_of_a_rollout_goes_on_to_the_computed_one() -> None:

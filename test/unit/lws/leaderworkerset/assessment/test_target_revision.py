@@ -12,15 +12,15 @@ import pytest
 from lws.kube.metadata import owner_reference
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment.target_revision import (
-    Choice,
+    TargetRevision,
     choose_revision,
     former_revision,
-    plan_adoption,
     plan_pruning,
+    plan_upkeep,
+    sizes,
 )
-from lws.leaderworkerset.revisions import history, seal
-from lws.leaderworkerset.revisions.history import Recorded, build_revision, parse, record
-from lws.leaderworkerset.revisions.identity import identified
+from lws.leaderworkerset.revisions import history
+from lws.leaderworkerset.revisions.history import Recorded, build_revision, identified, parse, record
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Create, Delete, Merge, Reference, SetOwner
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
@@ -38,14 +38,14 @@ def recorded(lws: dict[str, Any], number: int, **options: Any) -> Recorded:
 
 def choice_of(
     wanted: dict[str, Any], *history: Recorded, running: str | None = None, **changes: Any
-) -> Choice:
+) -> TargetRevision:
     """running: the key of the leader StatefulSet, None without one."""
     leader = make_leader_statefulset(wanted, key=running) if running is not None else None
     ownership = Ownership.OURS if running is not None else Ownership.ABSENT
     return choose_revision(SetSnapshot(wanted, NOW, leader, revisions=history, **changes), ownership)
 
 
-def the_create(choice: Choice) -> Create:
+def the_create(choice: TargetRevision) -> Create:
     (action,) = choice.actions
     assert isinstance(action, Create)
     return action
@@ -61,7 +61,7 @@ def test_the_first_revision() -> None:
     (announce,) = create.announce
     assert announce.note == f"Creating revision with key {KEY_A} for a newly created LeaderWorkerSet"
     assert (announce.related, choice.collisions) == (choice.revision, None)
-    assert choice.size_of == {KEY_A: 2}
+    assert sizes(choice) == {KEY_A: 2}
 
 
 def test_a_changed_template() -> None:
@@ -71,7 +71,7 @@ def test_a_changed_template() -> None:
     said = "template changed: size: 2 → 3; worker template container main image: app:a → app:b"
     assert create.why == said
     assert create.announce[0].note == f"Creating revision with key {KEY_B} for updated LWS"
-    assert choice.size_of == {KEY_A: 2, KEY_B: 3}, "old groups are measured by their own size"
+    assert sizes(choice) == {KEY_A: 2, KEY_B: 3}, "old groups are measured by their own size"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_an_orphan_is_used_and_adopted_if_the_set_lives(is_alive: bool) -> None:
     orphans = [replace(recorded(each, number), is_orphan=True) for number, each in enumerate((A, B, C), 1)]
     snapshot = SetSnapshot(C, NOW, revisions=tuple(orphans), reread=C if is_alive else None)
     choice = choose_revision(snapshot, Ownership.ABSENT)
-    rest = plan_adoption(snapshot, choice)
+    rest = plan_upkeep(snapshot, choice)
     assert choice.key == KEY_C
     adoptions = [action for action in (*choice.actions, *rest) if isinstance(action, SetOwner)]
     assert [adoption.target.name for adoption in adoptions] == (
@@ -123,14 +123,14 @@ def test_an_orphan_is_used_and_adopted_if_the_set_lives(is_alive: bool) -> None:
 
 @pytest.mark.parametrize("label", ["", "other"], ids=["removed", "edited"])
 def test_a_name_label_that_was_edited_is_put_back(label: str) -> None:
-    edited, kept = replace(recorded(A, 1), set_name=label), recorded(B, 2)
+    edited, kept = replace(recorded(A, 1), labels={NAME_LABEL: label, REVISION_LABEL: KEY_A}), recorded(B, 2)
     snapshot = SetSnapshot(B, NOW, revisions=(edited, kept))
-    (merge,) = plan_adoption(snapshot, choose_revision(snapshot, Ownership.ABSENT))
+    (merge,) = plan_upkeep(snapshot, choose_revision(snapshot, Ownership.ABSENT))
     assert isinstance(merge, Merge)
     assert (merge.target, merge.patch) == (edited.reference, {"metadata": {"labels": {NAME_LABEL: "demo"}}})
     leaving = replace(edited, is_leaving=True)
     snapshot = SetSnapshot(B, NOW, revisions=(leaving, kept))
-    assert plan_adoption(snapshot, choose_revision(snapshot, Ownership.ABSENT)) == ()
+    assert plan_upkeep(snapshot, choose_revision(snapshot, Ownership.ABSENT)) == ()
 
 
 def edited(lws: dict[str, Any], number: int, **metadata: Any) -> Recorded:
@@ -139,7 +139,7 @@ def edited(lws: dict[str, Any], number: int, **metadata: Any) -> Recorded:
     for part in ("labels", "annotations"):
         made["metadata"][part] |= metadata.get(part, {})
     if not metadata.get("sealed", True):
-        del made["metadata"]["annotations"][seal.SEAL_ANNOTATION]
+        del made["metadata"]["annotations"][history.SEAL_ANNOTATION]
     return parse(made)
 
 
@@ -150,7 +150,7 @@ def test_an_edited_key_starts_no_rollout_and_is_put_back_and_told(sealed: bool) 
     snapshot = SetSnapshot(A, NOW, make_leader_statefulset(A, key=KEY_A), revisions=(found,))
     choice = choose_revision(snapshot, Ownership.OURS)
     assert (choice.key, choice.name, choice.actions) == (KEY_A, found.name, ())
-    (merge,) = plan_adoption(snapshot, choice)
+    (merge,) = plan_upkeep(snapshot, choice)
     assert isinstance(merge, Merge)
     assert (merge.target, merge.patch) == (
         found.reference,
@@ -174,7 +174,7 @@ def test_an_edited_placement_starts_no_rollout_and_is_put_back_and_told(
     snapshot = SetSnapshot(lws, NOW, make_leader_statefulset(lws, key=key), revisions=(found,))
     choice = choose_revision(snapshot, Ownership.OURS)
     assert (choice.key, choice.name, choice.actions) == (key, found.name, ())
-    (merge,) = plan_adoption(snapshot, choice)
+    (merge,) = plan_upkeep(snapshot, choice)
     assert isinstance(merge, Merge)
     assert merge.patch == {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: recorded_with}}}
     assert merge.announce[0].reason == "RevisionEdited"
@@ -213,9 +213,8 @@ def test_the_key_of_a_strangers_statefulset_says_nothing(ownership: Ownership) -
 
 def have_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any two templates."""
-    for module in (history, seal):
-        monkeypatch.setattr(module, "key_of", lambda text, probe=0: f"same{probe or ''}")
-    monkeypatch.setattr(seal, "keys_of", lambda text: (f"same{probe or ''}" for probe in count()))
+    monkeypatch.setattr(history, "key_of", lambda text, probe=0: f"same{probe or ''}")
+    monkeypatch.setattr(history, "keys_of", lambda text: (f"same{probe or ''}" for probe in count()))
 
 
 def test_two_templates_of_one_hash_get_two_keys(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,7 @@ from lws.leaderworkerset.observe.history import RevisionReader
 from lws.leaderworkerset.observe.membership import Membership
 from lws.leaderworkerset.observe.recent_writes import WriteMemory
 from lws.leaderworkerset.revisions import history
-from lws.leaderworkerset.revisions.history import build_revision, record
-from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION
+from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION, build_revision, record
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import Resource
@@ -168,7 +167,7 @@ async def test_a_revision_of_ours_is_found_whatever_its_name_label(label: str | 
     world = World(lws, leader, revision, hide=[revision["metadata"]["uid"]] if label is None else [])
     assert await world.history.unrecorded(lws, leader, [KEY]) == ()
     (found,) = world.history.recorded(lws)
-    assert (found.key, found.set_name) == (KEY, label or "")
+    assert (found.key, found.labels.get(NAME_LABEL, "")) == (KEY, label or "")
 
 
 async def test_no_group_gets_a_template_whose_label_was_edited_to_its_key() -> None:

@@ -8,20 +8,22 @@ from typing import Any
 
 import pytest
 
-from lws.history import find
+from lws.history import plan
+from lws.history.revision import CHANGE_CAUSE_ANNOTATION, find
 from lws.leaderworkerset.revisions.encoding import key_of, serialised
 from lws.leaderworkerset.revisions.history import (
-    CHANGE_CAUSE_ANNOTATION,
+    SEAL_ANNOTATION,
+    Record,
+    Recorded,
     build_revision,
     describe,
-    free_probe,
+    is_equal,
     is_ours,
     parse,
-    recognise,
     record,
     restore,
+    sealing,
 )
-from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION, sealing
 from lws.runtime.actions import Verbatim
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -33,6 +35,17 @@ from test.unit.builders import make_set
 
 # Found by trying: with these images the canonical texts of `make_collision` have one hash.
 COLLIDING = ("app:853034", "app:2005000")
+
+
+def recognise(made: Record, recorded: list[Recorded], running: Any = None) -> Recorded | None:
+    """The newest revision that means the same as the record."""
+    return plan.recognise(recorded, lambda revision: is_equal(made, revision, running))
+
+
+def free_probe(made: Record, recorded: list[Recorded], running: Any = None) -> int:
+    """The lowest number at which the key of the record is not that of another template."""
+    taken = plan.keys_of_others(recorded, lambda revision: is_equal(made, revision, running))
+    return plan.free_probe(made.key_at, taken)
 
 
 def make_collision(image: str) -> dict[str, Any]:

@@ -6,10 +6,16 @@ from typing import Any
 
 import pytest
 
-from lws.history import find
-from lws.leaderworkerset.revisions.history import Recorded, build_revision, parse, record
-from lws.leaderworkerset.revisions.identity import identified
-from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION
+from lws.history.revision import edited_labels, find
+from lws.leaderworkerset.revisions.history import (
+    FORMAT,
+    SEAL_ANNOTATION,
+    Recorded,
+    build_revision,
+    identified,
+    parse,
+    record,
+)
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit import api_server
 from test.unit.builders import make_set
@@ -63,7 +69,8 @@ def test_an_edited_label_gives_no_group_another_template(
     assert [each.key for each in found] == keys
     for before, after in zip(parsed, found, strict=True):
         is_kept = before.key == after.key
-        assert after.edits == ({} if is_kept else {"labels": {REVISION_LABEL: after.key}})
+        restored = edited_labels(FORMAT, A, after)
+        assert restored == ({} if is_kept else {REVISION_LABEL: after.key})
         assert find(found, after.key) is not None
 
 

@@ -16,7 +16,7 @@ from lws.cli.facts.disaggregated.history import (
 from lws.cli.kinds.disaggregatedset import find
 from lws.cli.refusal import Refusal
 from lws.cli.views.disaggregated.history import history_data
-from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
+from lws.history.revision import CHANGE_CAUSE_ANNOTATION
 from test.unit.fake_api import failure
 from test.unit.lws.cli.conftest import Talk
 from test.unit.lws.cli.facts.test_lookup import world

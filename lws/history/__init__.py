@@ -1,0 +1,1 @@
+"""The history of a workload of any kind, as ControllerRevisions."""

@@ -1,0 +1,255 @@
+"""One ControllerRevision: its fields, name and labels, what is stored of it, and its place in the history.
+
+A kind hands in a `Format`: how its revisions are stored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count, takewhile
+from typing import Any, Generic, Protocol, TypeVar
+
+from lws.kube.metadata import (
+    annotations_of,
+    controller_of,
+    is_controlled_by,
+    is_mapping,
+    is_terminating,
+    labels_of,
+    metadata_of,
+    name_of,
+    namespace_of,
+    owner_reference,
+    uid_of,
+)
+from lws.runtime.actions import Object, Reference, Verbatim
+
+CHANGE_CAUSE_ANNOTATION = "kubernetes.io/change-cause"
+"""What users and tools say of a change."""
+
+HIGHEST_NUMBER = 2**63 - 1
+"""The largest `revision` that a ControllerRevision can have (int64)."""
+
+
+class Content(Protocol):
+    """A target state. text: the `data` that records it, to the byte."""
+
+    @property
+    def text(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Revision:
+    """One ControllerRevision, decoded. Kinds add what it records.
+
+    reference: with UID and resource version. number: its place in the history, the highest is the newest.
+    key: what is made from it carries it as a label. created: creation time, RFC 3339. labels: those of owner
+    and key, as stored. broken: why it can be used for nothing, in words; empty if it can.
+    """
+
+    reference: Reference
+    number: int
+    key: str
+    created: str = ""
+    is_orphan: bool = False
+    is_leaving: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    broken: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.reference.name
+
+    @property
+    def uid(self) -> str:
+        return self.reference.uid
+
+
+R = TypeVar("R", bound=Revision)
+C = TypeVar("C", bound=Content)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft(Generic[C]):
+    """A revision to record.
+
+    key: the label of what is made from it. fingerprint: the hash in its name. generation: that of the set, if
+    the record was reconstructed from what runs; None if it is recorded before anything runs.
+    """
+
+    record: C
+    key: str
+    fingerprint: str
+    generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Format(Generic[C]):
+    """How a kind stores its revisions.
+
+    name_label, key_label: labels for the name of the set and the revision key. fingerprint: pattern of the
+    hash in names. annotations: those of a new revision, given set, name and draft. fault: why a stored
+    revision cannot be used; empty if it can. made: what is made from a revision.
+    blocks_deletion: as in `owner_reference`.
+    """
+
+    name_label: str
+    key_label: str
+    fingerprint: str
+    annotations: Callable[[Object, str, Draft[C]], Mapping[str, str]]
+    fault: Callable[[Object], str]
+    made: str = "pods"
+    blocks_deletion: bool = True
+
+
+def build(format: Format[C], owner: Object, draft: Draft[C], number: int) -> dict[str, Any]:
+    """The complete ControllerRevision."""
+    name = revision_name(owner, draft.fingerprint, number)
+    annotations = dict(format.annotations(owner, name, draft))
+    cause = annotations_of(owner).get(CHANGE_CAUSE_ANNOTATION)
+    if cause and draft.generation is None:
+        annotations[CHANGE_CAUSE_ANNOTATION] = cause
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": name,
+            "namespace": namespace_of(owner),
+            "labels": labels_for(format, owner, draft.key),
+            "annotations": annotations,
+            "ownerReferences": [owner_reference(owner, format.blocks_deletion)],
+        },
+        "revision": storable(number),
+        "data": Verbatim(draft.record.text),
+    }
+
+
+def read(format: Format[C], revision: Object) -> dict[str, Any]:
+    """The fields of `Revision`, without the key. Stored objects never raise."""
+    number, labels = revision.get("revision"), labels_of(revision)
+    return {
+        "reference": Reference.to(revision),
+        "number": number if type(number) is int else 0,
+        "created": str(metadata_of(revision).get("creationTimestamp") or ""),
+        "is_orphan": controller_of(revision) is None,
+        "is_leaving": is_terminating(revision),
+        "labels": {key: labels[key] for key in (format.name_label, format.key_label) if labels.get(key)},
+        "broken": format.fault(revision),
+    }
+
+
+def unstored(owner: Object) -> Reference:
+    """The reference of a revision that is not stored yet."""
+    return Reference("apps/v1", "ControllerRevision", namespace_of(owner), "")
+
+
+def checksum(revision: Object, annotation: str) -> Object:
+    """What the checksum annotation of a stored revision holds; empty if it cannot be read."""
+    try:
+        noted = json.loads(annotations_of(revision).get(annotation, ""))
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return noted if is_mapping(noted) else {}
+
+
+def is_ours(format: Format[C], revision: Object, owner: Object) -> bool:
+    """Whether the set controls the revision or may adopt it (ControllerRef rules).
+
+    An orphan must bear the name that the set would have given to its data.
+    """
+    if controller_of(revision) is not None:
+        return is_controlled_by(revision, uid_of(owner))
+    is_named = re.fullmatch(rf"{re.escape(stem_of(owner))}-{format.fingerprint}-[0-9]+", name_of(revision))
+    return is_named is not None and not is_terminating(revision) and not format.fault(revision)
+
+
+def labels_for(format: Format[C], owner: Object, key: str) -> dict[str, str]:
+    """The labels of a revision of this key."""
+    return {format.name_label: name_of(owner), format.key_label: key}
+
+
+def edited_labels(format: Format[C], owner: Object, revision: Revision) -> dict[str, str]:
+    """Labels to restore: watches select revisions by the name label, and users by both."""
+    desired = labels_for(format, owner, revision.key)
+    return {label: value for label, value in desired.items() if value and revision.labels.get(label) != value}
+
+
+def age(revision: Revision) -> tuple[int, str, str]:
+    """Sorts revisions from the oldest to the newest: by number, never by time alone."""
+    return revision.number, revision.created, revision.name
+
+
+def usable(revisions: Iterable[R]) -> list[R]:
+    """Those that are not broken, the oldest first."""
+    return sorted((revision for revision in revisions if not revision.broken), key=age)
+
+
+def newest(revisions: Iterable[R]) -> R | None:
+    """The newest of them; None if there is none."""
+    return max(revisions, key=age, default=None)
+
+
+def find(revisions: Iterable[R], key: str) -> R | None:
+    """The newest usable revision of that key; none has the empty key."""
+    return newest(revision for revision in revisions if revision.key == key and not revision.broken)
+
+
+def next_number(revisions: Iterable[Revision]) -> int:
+    """The number that makes a revision the newest; it may be more than can be stored."""
+    return max((revision.number for revision in revisions), default=0) + 1
+
+
+def storable(number: int) -> int:
+    """The number as it can be stored; a user may have raised a revision to the highest one.
+
+    Revisions that share the highest number are ordered by their creation.
+    """
+    return min(number, HIGHEST_NUMBER)
+
+
+_NAME_PART = 220
+"""Bytes of the owner's name in the name of a revision; leaves room for hash and number within 253."""
+
+_IN_A_ROW = 3
+"""Places that are tried one by one. Each that is taken costs a write that fails, and failures wait."""
+
+
+def stem_of(owner: Object) -> str:
+    """What the names of all revisions of an owner begin with."""
+    return name_of(owner)[:_NAME_PART]
+
+
+def revision_name(owner: Object, fingerprint: str, number: int) -> str:
+    """`<owner>-<hash>-<number>`."""
+    return f"{stem_of(owner)}-{fingerprint}-{number}"
+
+
+def fingerprint_in(pattern: str, name: str) -> str:
+    """The hash in the name of a revision, which nobody can edit; empty if the name has another form."""
+    match = re.fullmatch(rf"(?s).+-({pattern})-[0-9]+", name)
+    return match[1] if match is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The number of a new revision, by which its name is free. passed: names before it that are taken."""
+
+    number: int
+    passed: tuple[str, ...] = ()
+
+
+def free_place(owner: Object, fingerprint: str, number: int, taken: Container[str]) -> Place:
+    """The first free place from `number` on; after a few tries in growing leaps.
+
+    The number gives way, not the key: pods carry the key, and upstream would have computed the same.
+    """
+    free = next(place for place in _places(number) if revision_name(owner, fingerprint, place) not in taken)
+    passed = takewhile(lambda place: place != free, _places(number))
+    return Place(free, tuple(revision_name(owner, fingerprint, place) for place in passed))
+
+
+def _places(number: int) -> Iterator[int]:
+    return (number + (step if step < _IN_A_ROW else 1 << (step - 1)) for step in count())
