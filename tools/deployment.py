@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 import yaml
 
+from tools.linux import end_with_parent
 from tools.localcluster.access import ClusterAccess
+from tools.localcluster.api import ask
 from tools.localcluster.ports import pick_ports
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -32,10 +32,7 @@ _HOST = "127.0.0.1"
 # For what never comes: machines differ.
 _START_SECONDS = 180.0
 _STOP_SECONDS = 60.0
-_PROBE_SECONDS = 10.0
 _POLL_SECONDS = 0.05
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class DeploymentError(RuntimeError):
@@ -83,7 +80,7 @@ class ManagerProcess:
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             env={**os.environ, **self.environment},
-            preexec_fn=_die_with_parent,
+            preexec_fn=partial(end_with_parent, signal.SIGTERM),
             start_new_session=True,
         )
         return self
@@ -101,15 +98,7 @@ class ManagerProcess:
 
     def probe(self, endpoint: str) -> tuple[int, str]:
         """Status and text of a probe; (0, reason) if nothing answers."""
-        try:
-            with urllib.request.urlopen(
-                f"http://{_HOST}:{self.health_port}/{endpoint}?verbose", timeout=_PROBE_SECONDS
-            ) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-        except OSError as error:
-            return 0, str(error)
+        return ask(f"http://{_HOST}:{self.health_port}/{endpoint}?verbose")
 
     def stop(self, seconds: float = _STOP_SECONDS) -> int:
         """SIGTERM, wait, and return the exit code."""
@@ -277,8 +266,3 @@ def webhook_patch(
             path = urlsplit(former["url"]).path
         patch.append({"op": "add", "path": f"{base}/url", "value": f"https://{host}:{port}{path}"})
     return patch
-
-
-def _die_with_parent() -> None:
-    """Ask the kernel to end this process when its parent dies, however it dies (prctl(2))."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -11,7 +11,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from tools import generated
 
@@ -105,44 +104,6 @@ def _shape(structs: Mapping[str, str], named: Mapping[str, str], go_type: str) -
     if match := re.fullmatch(r"map\[[\w.]+\](\S+)", go_type):
         return f"{{{_shape(structs, named, match[1])}}}"
     raise ValueError(f"no rule for the Go type {go_type}; add it to SCALARS or OPAQUE")
-
-
-def differences(table: Mapping[str, Mapping[str, str]], schemas: Mapping[str, Any]) -> list[str]:
-    """What the table and the `components.schemas` of an OpenAPI document tell differently, in words.
-
-    Compares for each type of the table its fields and the shape of each, as far as OpenAPI tells shapes.
-    """
-    by_kind = {name.rsplit(".", 1)[1]: schema for name, schema in schemas.items() if _is_ours(name)}
-    found = []
-    for name, fields in table.items():
-        properties = by_kind.get(name, {}).get("properties")
-        if properties is None:
-            found.append(f"{name}: not in the OpenAPI document")
-            continue
-        for key in sorted(fields.keys() | properties.keys()):
-            known = fields[key].lstrip("*=?") if key in fields else "nothing"
-            seen = _openapi_shape(properties[key]) if key in properties else "nothing"
-            if known != seen:
-                found.append(f"{name}.{key}: {known} in the table, {seen} in the OpenAPI document")
-    return found
-
-
-def _is_ours(schema_name: str) -> bool:
-    return ".api.core.v1." in schema_name or ".api.apps.v1." in schema_name or ".meta.v1." in schema_name
-
-
-def _openapi_shape(schema: Mapping[str, Any]) -> str:
-    references = [part["$ref"] for part in (schema, *schema.get("allOf", ())) if "$ref" in part]
-    if references:
-        kind = str(references[0]).rsplit(".", 1)[1]
-        return {"Quantity": "q", "IntOrString": "x", "Time": "t", "FieldsV1": "j"}.get(kind, kind)
-    if schema.get("type") == "array":
-        return f"[{_openapi_shape(schema['items'])}]"
-    if "additionalProperties" in schema:
-        return f"{{{_openapi_shape(schema['additionalProperties'])}}}"
-    if schema.get("format") == "int64":
-        return "l"
-    return {"string": "s", "boolean": "b", "integer": "i"}.get(str(schema.get("type")), "j")
 
 
 def read_sources(version: str = VERSION) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -10,10 +11,29 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tools.localcluster.build import cache_directory, ensure_built
+from tools.localcluster.progress import LinePrinter
+from tools.localcluster.recipe import Target
 from tools.release.places import ROOT
-from tools.release.workflows import faults
 
 WORKFLOWS = ROOT / ".github" / "workflows"
+_ACTIONLINT = Target(
+    name="actionlint",
+    module=ROOT / "tools" / "release" / "go" / "actionlint",
+    package="github.com/rhysd/actionlint/cmd/actionlint",
+    linker_flags="-s -w",
+    programs=("actionlint",),
+)
+
+
+def faults(directory: Path = WORKFLOWS) -> list[str]:
+    """What is wrong with the workflows of a directory; BuildError or NoGoError where nothing can be said."""
+    program = ensure_built(_ACTIONLINT, cache_directory(os.environ), LinePrinter()) / "actionlint"
+    # Neither of these is there everywhere, and a finding must not depend on that.
+    command: list[str | Path] = [program, "-no-color", "-oneline", "-shellcheck=", "-pyflakes="]
+    paths = sorted(directory.glob("*.yaml"))
+    done = subprocess.run([*command, *paths], cwd=ROOT, capture_output=True, text=True, check=False)
+    return (done.stdout + done.stderr).splitlines() if done.returncode else []
 
 
 def test_actionlint_finds_nothing() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import shlex
-import ssl
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from tools.demo.scene import Scene, holder
 from tools.demo.show import Show
 from tools.demo.structure import Goal, is_empty, is_reached
 from tools.localcluster.access import read_access
+from tools.localcluster.api import ask
 
 _READY_AFTER = "localcluster/ready-after"
 _IMAGE_PATH = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/image"
@@ -164,17 +163,5 @@ def passes_in(text: str) -> Mapping[str, int]:
 
 def read_passes(port: int, token: str) -> Mapping[str, int]:
     """The passes of the manager whose metrics are at this port of the host; none while it does not answer."""
-    request = urllib.request.Request(
-        f"https://127.0.0.1:{port}/metrics", headers={"Authorization": f"Bearer {token}"}
-    )
-    # The certificate is one that the manager made for itself, for scrapers inside a cluster.
-    trusting = ssl.create_default_context()
-    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-    try:
-        with urllib.request.urlopen(request, timeout=2, context=trusting) as answer:
-            return passes_in(answer.read().decode())
-    except urllib.error.HTTPError as refusal:
-        refusal.close()
-        return {}
-    except OSError:
-        return {}
+    status, text = ask(f"https://127.0.0.1:{port}/metrics", token, seconds=2)
+    return passes_in(text) if status == http.client.OK else {}

@@ -6,26 +6,13 @@ In: packages of Debian and of PyPI, locked. Out: an archive in the cache. It kno
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import tempfile
 from pathlib import Path
 
 from tools.deployment import REPOSITORY
-from tools.image.__main__ import RESULTS, Workshop, cache_directory, only_one
+from tools.image.__main__ import cache_directory, workshop
 from tools.image.archive import is_kept
-from tools.image.builders import (
-    BUILDAH,
-    Build,
-    Builder,
-    Machine,
-    choose_builder,
-    choose_platforms,
-    proxy_arguments,
-    write_secrets,
-)
-from tools.image.steps import Steps, require_space
-from tools.localcluster.progress import LinePrinter
+from tools.image.builders import Build, Machine, choose_platforms, proxy_arguments, write_secrets
 
 NAME = "localhost/engines"
 TAG = "1"
@@ -58,25 +45,16 @@ def key() -> str:
 
 
 def _build(archive: Path) -> None:
-    machine, cache = Machine(), archive.parent
-    name = choose_builder(machine, os.environ.get("BUILDER", ""))
+    machine = Machine()
     platform = choose_platforms(machine)[0][-1]
-    for directory in (cache, RESULTS):
-        require_space(directory, _NEEDED_BYTES)
-    with only_one(cache), tempfile.TemporaryDirectory(prefix=".engines-", dir=cache) as scratch:
-        builder = Builder(name, cache / "store", Path(scratch))
-        steps = Steps(RESULTS / "engines.log", LinePrinter())
-        base = Workshop(machine, builder, steps, cache).base(platform)
-        context = Path(scratch) / "context"
+    with workshop(machine, "engines", _NEEDED_BYTES) as (shop, scratch):
+        context, tag, unfinished = scratch / "context", f"{NAME}:{TAG}", scratch / "archive.tar"
         context.mkdir()
         for file, source in CONTEXT.items():
             shutil.copyfile(source, context / file)
-        tag = f"{NAME}:{TAG}"
-        arguments = {"BASE": base, **proxy_arguments()}
-        build = Build(tag, platform, context, {}, arguments, write_secrets(Path(scratch)))
-        steps.run("engines", builder.build(build))
-        unfinished = Path(scratch) / "archive.tar"
-        steps.run("engines: save", builder.save(tag, unfinished))
+        arguments = {"BASE": shop.base(platform), **proxy_arguments()}
+        build = Build(tag, platform, context, {}, arguments, write_secrets(scratch))
+        shop.steps.run("engines", shop.builder.build(build))
+        shop.steps.run("engines: save", shop.builder.save(tag, unfinished))
         unfinished.replace(archive)
-        if name == BUILDAH:
-            steps.succeeds(builder.forget(tag))
+        shop.forget(tag)

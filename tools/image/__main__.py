@@ -74,6 +74,11 @@ class Workshop:
         base = DebianBase(self.cache, platform.partition("/")[2])
         return add_to_builder(base, self._key(base), self.builder, self.steps)
 
+    def forget(self, tag: str) -> None:
+        """Where the archive is the result, the store keeps the base only."""
+        if self.builder.name == BUILDAH:
+            self.steps.succeeds(self.builder.forget(tag))
+
     def _key(self, base: DebianBase) -> str:
         try:
             return base.key()
@@ -119,13 +124,23 @@ def clear_remains(cache: Path, mounts: Path = Path("/proc/self/mounts")) -> None
 
 
 @contextmanager
-def only_one(cache: Path) -> Iterator[None]:
-    """Wait until no other process builds with this cache, and keep them waiting meanwhile."""
-    cache.mkdir(parents=True, exist_ok=True)
+def workshop(machine: Machine, name: str, needed: int = _NEEDED_BYTES) -> Iterator[tuple[Workshop, Path]]:
+    """What one process builds with, while others wait, and a folder that is gone afterwards.
+
+    Raises LackingError before anything is built.
+    """
+    builder, cache = choose_builder(machine, os.environ.get("BUILDER", "")), cache_directory()
+    for directory in (cache, RESULTS):
+        require_space(directory, needed)
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         clear_remains(cache)
-        yield
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=cache) as scratch:
+            tools = Builder(builder, cache / "store", Path(scratch))
+            yield (
+                Workshop(machine, tools, Steps(RESULTS / f"{name}.log", LinePrinter()), cache),
+                Path(scratch),
+            )
 
 
 def build_all(machine: Machine, wanted: str = "", tag: str = "") -> list[Path]:
@@ -133,22 +148,13 @@ def build_all(machine: Machine, wanted: str = "", tag: str = "") -> list[Path]:
 
     Raises LackingError before anything is built, ImageError where a build fails.
     """
-    builder = choose_builder(machine, os.environ.get("BUILDER", ""))
     platforms, refused = choose_platforms(machine, wanted)
     for platform, why in refused.items():
         print(f"{platform} is not built: {why}", flush=True)
-    cache = cache_directory()
-    for directory in (cache, RESULTS):
-        require_space(directory, _NEEDED_BYTES)
     identity = identify(REPOSITORY, tag)
-    with only_one(cache), tempfile.TemporaryDirectory(prefix=".build-", dir=cache) as scratch:
-        tools = Builder(builder, cache / "store", Path(scratch))
-        steps = Steps(RESULTS / "build.log", LinePrinter())
-        shop = Workshop(machine, tools, steps, cache)
-        archives = [build_image(shop, identity, platform, Path(scratch)) for platform in platforms]
-        if builder == BUILDAH:
-            # The archive is the result: the store keeps the base only.
-            steps.succeeds(tools.forget(identity.tag))
+    with workshop(machine, "build") as (shop, scratch):
+        archives = [build_image(shop, identity, platform, scratch) for platform in platforms]
+        shop.forget(identity.tag)
     return archives
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
 
+from tools.linux import end_with_parent
 from tools.localcluster.progress import Progress, Report
 
 
@@ -24,7 +23,6 @@ class LackingError(ImageError):
 _ALONE = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
 
 _LOOK_SECONDS = 0.5
-_PARENT_DEATH_SIGNAL = 1
 _TELLING = re.compile(r"(?i)\b(error|fatal|failed|cannot|unable|denied)\b|^E:")
 _FULL = "No space left on device"
 
@@ -52,7 +50,7 @@ class Steps:
         began, start = time.monotonic(), self._log.stat().st_size
         self._report(Progress(step, 0, None))
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=_end_with_parent
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=end_with_parent
         )
         try:
             while (code := _code_of(process)) is None:
@@ -102,7 +100,3 @@ def _code_of(process: subprocess.Popen[bytes]) -> int | None:
         return process.wait(_LOOK_SECONDS)
     except subprocess.TimeoutExpired:
         return None
-
-
-def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from tools.localcluster.progress import Progress, Report
+from tools.localcluster.progress import Progress, Report, Step
 from tools.localcluster.recipe import (
     KWOK,
     MINIMUM_GO,
@@ -156,7 +156,7 @@ def find_module(target: Target, module: str, report: Report) -> Path:
     Raises BuildError or NoGoError.
     """
     go = find_go(cache_directory())
-    with _Step(f"download {module}", report) as step:
+    with Step(f"download {module}", report) as step:
         described = json.loads("".join(_run(module_command(go, module), target, step, total=None)))
     return Path(described["Dir"])
 
@@ -173,14 +173,14 @@ def _finished(target: Target, cache: Path) -> Path:
 
 def _build(target: Target, finished: Path, report: Report) -> None:
     """Build beside `finished` and rename: a build that is cut short must not look like a finished one."""
-    with _Step("find Go", report):
+    with Step("find Go", report):
         go = find_go(finished.parent)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{finished.name}-", dir=finished.parent))
     try:
-        with _Step(f"download {target.name}", report) as step:
+        with Step(f"download {target.name}", report) as step:
             total = len(_run(packages_command(go, target), target, step, total=None))
         binary = unfinished / target.name
-        with _Step(f"compile {target.name}", report) as step:
+        with Step(f"compile {target.name}", report) as step:
             _run(build_command(go, target, binary), target, step, total)
         for program in target.programs:
             if program != target.name:
@@ -191,28 +191,7 @@ def _build(target: Target, finished: Path, report: Report) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-class _Step:
-    """Times one step and reports it; `advance` may be called from any one thread."""
-
-    def __init__(self, name: str, report: Report) -> None:
-        self.name = name
-        self._report = report
-        self._began = time.monotonic()
-        self.fraction: float | None = None
-
-    def __enter__(self) -> _Step:
-        self.tell()
-        return self
-
-    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
-        if failure is None:
-            self._report(Progress(self.name, time.monotonic() - self._began, 1.0, finished=True))
-
-    def tell(self) -> None:
-        self._report(Progress(self.name, time.monotonic() - self._began, self.fraction))
-
-
-def _run(command: list[str], target: Target, step: _Step, total: int | None) -> list[str]:
+def _run(command: list[str], target: Target, step: Step, total: int | None) -> list[str]:
     """Run a Go command and return the lines of its stdout; `total` counts the lines expected on stderr."""
     output: list[str] = []
     last: deque[str] = deque(maxlen=30)
@@ -251,7 +230,7 @@ def _runs(child: subprocess.Popen[str]) -> bool:
     return False
 
 
-def _follow(lines: IO[str], last: deque[str], step: _Step, total: int | None) -> None:
+def _follow(lines: IO[str], last: deque[str], step: Step, total: int | None) -> None:
     """Turn each named package into progress; linking, which names nothing, keeps the bar just below full."""
     for count, line in enumerate(lines, start=1):
         # A package that fails does not stop the others: their names would push its errors out.

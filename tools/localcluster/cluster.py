@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -151,10 +150,6 @@ class LocalCluster(ClusterAccess):
     def kill_component(self, name: str) -> None:
         """SIGKILL one component."""
         self.component(name).kill()
-
-    def signal_component(self, name: str, number: signal.Signals) -> None:
-        """Send a signal to one component: SIGSTOP and SIGCONT play a partition."""
-        self.component(name).send_signal(number)
 
     def start_component(self, name: str) -> None:
         """Start a stopped or killed component with its old ports and data; returns when it is healthy."""

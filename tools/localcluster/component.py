@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import http.client
 import signal
-import ssl
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.localcluster.api import ask
+
 _STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.05
-_HEALTH_SECONDS = 10.0
 _LOG_LINES = 15
 
 
@@ -151,19 +150,7 @@ class Component:
     def _is_healthy(self) -> bool:
         if not self.blueprint.health:
             return self.pid is not None
-        # Not a secret is sent, and the serving certificate of our own child proves nothing that matters here.
-        trusting = ssl.create_default_context()
-        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-        try:
-            with urllib.request.urlopen(
-                self.blueprint.health, timeout=_HEALTH_SECONDS, context=trusting
-            ) as answer:
-                return bool(answer.status == 200)
-        except urllib.error.HTTPError as refusal:
-            refusal.close()
-            return False
-        except OSError:
-            return False
+        return ask(self.blueprint.health)[0] == http.client.OK
 
     def _end(self, number: signal.Signals, grace: float) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
@@ -19,6 +20,27 @@ class Progress:
 
 
 Report = Callable[[Progress], None]
+
+
+class Step:
+    """Times one step and reports it; `advance` may be called from any one thread."""
+
+    def __init__(self, name: str, report: Report) -> None:
+        self.name = name
+        self._report = report
+        self._began = time.monotonic()
+        self.fraction: float | None = None
+
+    def __enter__(self) -> Step:
+        self.tell()
+        return self
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        if failure is None:
+            self._report(Progress(self.name, time.monotonic() - self._began, 1.0, finished=True))
+
+    def tell(self) -> None:
+        self._report(Progress(self.name, time.monotonic() - self._began, self.fraction))
 
 
 class LinePrinter:

@@ -17,7 +17,7 @@ from tools.localcluster import LocalCluster, Options, Report
 from tools.localcluster.component import Blueprint, Component, ComponentError
 from tools.localcluster.credentials import REAL_NODE
 from tools.localcluster.nodes import is_ready
-from tools.localcluster.progress import Progress
+from tools.localcluster.progress import Step
 from tools.realnode.images import CNI_PLUGINS
 from tools.realnode.kit import Kit, NodeError
 from tools.realnode.settings import (
@@ -166,10 +166,8 @@ class RealCluster(LocalCluster):
             time.sleep(_POLL_SECONDS)
 
     def _step(self, name: str, act: Callable[[], None]) -> None:
-        began = time.monotonic()
-        self._report(Progress(name, 0.0, None))
-        act()
-        self._report(Progress(name, time.monotonic() - began, 1.0, finished=True))
+        with Step(name, self._report):
+            act()
 
 
 # More than a daemon that keeps the time moves it by in a day.

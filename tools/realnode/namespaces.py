@@ -6,7 +6,6 @@ the guard removes the rest.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from tools.linux import end_with_parent
 from tools.realnode import guard
 from tools.realnode.kit import VARIABLE, Kit, NodeError
 from tools.realnode.preparation import NAMESPACES
@@ -26,7 +26,6 @@ PID_FILE = "unshare.pid"
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_PARENT_DEATH_SIGNAL = 1
 
 
 @contextmanager
@@ -67,7 +66,7 @@ def run_inside(command: Sequence[str], kit: Kit, environment: Mapping[str, str] 
         env=handed,
         # Ctrl-C reaches us, and we hand it on: once.
         start_new_session=True,
-        preexec_fn=_end_with_parent,
+        preexec_fn=end_with_parent,
     )
     (kit.folder / PID_FILE).write_text(str(process.pid))
     with _handed_on_to(process.pid):
@@ -98,10 +97,6 @@ def _handed_on_to(unshare: int) -> Iterator[None]:
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
-
-
-def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def temporary_folder() -> Path:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from email.message import Message
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request
+from urllib.response import addinfourl
 
 import pytest
 
@@ -35,7 +37,7 @@ def test_the_endpoint_is_asked_with_the_token(tmp_path: Path, monkeypatch: pytes
 
     def answer(request: Request, **_: object) -> object:
         asked.append(request)
-        return (tmp_path / "metrics").open("rb")
+        return addinfourl((tmp_path / "metrics").open("rb"), Message(), request.full_url, 200)
 
     monkeypatch.setattr("urllib.request.urlopen", answer)
     assert read_passes(8443, "secret")["pod"] == 7
