@@ -1,10 +1,13 @@
-"""Command lines and health addresses of the parts of the control plane. Pure."""
+"""Command lines, from flags.yaml, and health addresses of the parts of the control plane. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import Template
+
+import yaml
 
 from tools.localcluster.credentials import SERVICE_RANGE, Credentials
 from tools.localcluster.nodes import DEAD_LABEL, SIMULATED_LABEL
@@ -19,10 +22,11 @@ AUDIT_METADATA: Mapping[str, object] = {
     "rules": [{"level": "Metadata"}],
 }
 
-# What it would do needs real networks. Those for clouds, gone in 1.37, do not start without one.
-DISABLED_CONTROLLERS = ("node-ipam-controller",)
-_QUICK = ("--kube-api-qps=1000", "--kube-api-burst=2000")
-_POD_CIDR = "10.64.0.0/12"
+_FLAGS: Mapping[str, Sequence[str]] = yaml.safe_load(
+    Path(__file__).with_name("flags.yaml").read_text("utf-8")
+)
+# What knows feature gates.
+_GATED = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 @dataclass(frozen=True)
@@ -100,17 +104,35 @@ class Plan:
 
 def command_lines(plan: Plan) -> dict[str, list[str]]:
     """Return the command line of every program, in the order in which they have to start."""
-    flags = {
-        "etcd": _etcd(plan),
-        "kube-apiserver": _api_server(plan),
-        "kube-controller-manager": _controller_manager(plan),
-        "kube-scheduler": _scheduler(plan),
-        "kwok": kwok_flags(plan.stages, plan.kubeconfig("kwok"), plan.ports.kwok),
-    }
-    extra = plan.options.extra_flags
+    options = plan.options
+    flags = {name: _flags(name, plan) for name in PROGRAMS if name != "kwok"}
+    flags["kube-apiserver"] += _flags("real" if options.node_address else "simulated", plan)
+    if options.audit_policy is not None:
+        flags["kube-apiserver"] += _flags("audited", plan)
+    flags["kwok"] = kwok_flags(plan.stages, plan.kubeconfig("kwok"), plan.ports.kwok)
+    if gates := ",".join(f"{name}={str(on).lower()}" for name, on in sorted(options.feature_gates.items())):
+        for name in _GATED:
+            flags[name].append(f"--feature-gates={gates}")
     return {
-        name: [str(plan.programs[name]), *flags[name], *extra.get(name, ())] for name in plan.options.programs
+        name: [str(plan.programs[name]), *flags[name], *options.extra_flags.get(name, ())]
+        for name in options.programs
     }
+
+
+def _flags(name: str, plan: Plan) -> list[str]:
+    values = {
+        **vars(plan.ports),
+        **vars(plan.credentials),
+        "state": plan.state,
+        "kubeconfigs": plan.state / "kubeconfigs",
+        "audit_policy": plan.audit_policy,
+        "audit_log": plan.audit_log,
+        "loopback": LOOPBACK,
+        "services": SERVICE_RANGE,
+        "grace": plan.options.node_grace_seconds,
+        "node": plan.options.node_address,
+    }
+    return [Template(flag).substitute(values) for flag in _FLAGS[name]]
 
 
 def health_addresses(plan: Plan) -> dict[str, str]:
@@ -128,128 +150,11 @@ def health_addresses(plan: Plan) -> dict[str, str]:
 
 def kwok_flags(stages: Path, kubeconfig: Path, port: int) -> list[str]:
     """Return the arguments of kwok on any cluster; it plays on simulated nodes only."""
-    return [
-        f"--config={stages}",
-        f"--kubeconfig={kubeconfig}",
-        # A node that gets the second label dies.
-        f"--manage-nodes-with-label-selector={SIMULATED_LABEL},!{DEAD_LABEL}",
-        # Longer leases are renewed so rarely that the node controller declares the nodes dead.
-        "--node-lease-duration-seconds=40",
-        f"--cidr={_POD_CIDR}",
-        f"--node-ip={LOOPBACK}",
-        f"--server-address={LOOPBACK}:{port}",
-    ]
+    labels = {"simulated": SIMULATED_LABEL, "dead": DEAD_LABEL}
+    values = {"stages": stages, "kubeconfig": kubeconfig, "loopback": LOOPBACK, "kwok": port, **labels}
+    return [Template(flag).substitute(values) for flag in _FLAGS["kwok"]]
 
 
 def kwok_health(port: int) -> str:
     """Return the address at which such a kwok answers 200."""
     return f"http://{LOOPBACK}:{port}/healthz"
-
-
-def _etcd(plan: Plan) -> list[str]:
-    client, peer = (f"http://{LOOPBACK}:{port}" for port in (plan.ports.etcd, plan.ports.etcd_peer))
-    return [
-        "--name=local",
-        f"--data-dir={plan.state / 'etcd'}",
-        f"--listen-client-urls={client}",
-        f"--advertise-client-urls={client}",
-        f"--listen-peer-urls={peer}",
-        f"--initial-advertise-peer-urls={peer}",
-        f"--initial-cluster=local={peer}",
-        # The data dies with the cluster; waiting for the disk would only make everything slower.
-        "--unsafe-no-fsync",
-        "--quota-backend-bytes=8589934592",
-        "--log-level=warn",
-    ]
-
-
-def _api_server(plan: Plan) -> list[str]:
-    credentials = plan.credentials
-    return [
-        f"--etcd-servers=http://{LOOPBACK}:{plan.ports.etcd}",
-        f"--secure-port={plan.ports.api_server}",
-        *_published(plan),
-        "--authorization-mode=Node,RBAC",
-        # Many real clusters have it on, and it finds missing permissions for owner references.
-        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
-        f"--tls-cert-file={credentials.certificate}",
-        f"--tls-private-key-file={credentials.key}",
-        f"--client-ca-file={credentials.ca}",
-        f"--token-auth-file={credentials.token_file}",
-        "--service-account-issuer=https://kubernetes.default.svc",
-        f"--service-account-key-file={credentials.service_account_key}",
-        f"--service-account-signing-key-file={credentials.service_account_key}",
-        f"--service-cluster-ip-range={SERVICE_RANGE}",
-        "--allow-privileged=true",
-        *_feature_gates(plan.options),
-        *_audit(plan),
-    ]
-
-
-def _published(plan: Plan) -> list[str]:
-    address = plan.options.node_address
-    if not address:
-        return [
-            f"--bind-address={LOOPBACK}",
-            f"--advertise-address={LOOPBACK}",
-            # It refuses to publish a loopback address as the endpoint of the `kubernetes` Service otherwise.
-            "--endpoint-reconciler-type=none",
-        ]
-    return [
-        "--bind-address=0.0.0.0",
-        f"--advertise-address={address}",
-        "--kubelet-preferred-address-types=InternalIP",
-        f"--kubelet-client-certificate={plan.credentials.client_certificate}",
-        f"--kubelet-client-key={plan.credentials.client_key}",
-    ]
-
-
-def _audit(plan: Plan) -> list[str]:
-    if plan.options.audit_policy is None:
-        return []
-    return [
-        f"--audit-policy-file={plan.audit_policy}",
-        f"--audit-log-path={plan.audit_log}",
-        "--audit-log-maxsize=10000",
-    ]
-
-
-def _controller_manager(plan: Plan) -> list[str]:
-    credentials = plan.credentials
-    return [
-        f"--kubeconfig={plan.kubeconfig('system:kube-controller-manager')}",
-        *_serving(plan, plan.ports.controller_manager),
-        f"--controllers={','.join(['*', *(f'-{name}' for name in DISABLED_CONTROLLERS)])}",
-        "--use-service-account-credentials",
-        f"--service-account-private-key-file={credentials.service_account_key}",
-        f"--root-ca-file={credentials.ca}",
-        "--concurrent-statefulset-syncs=20",
-        f"--node-monitor-grace-period={plan.options.node_grace_seconds}s",
-        "--node-monitor-period=1s",
-        *_QUICK,
-        *_feature_gates(plan.options),
-    ]
-
-
-def _scheduler(plan: Plan) -> list[str]:
-    return [
-        f"--kubeconfig={plan.kubeconfig('system:kube-scheduler')}",
-        *_serving(plan, plan.ports.scheduler),
-        *_QUICK,
-        *_feature_gates(plan.options),
-    ]
-
-
-def _serving(plan: Plan, port: int) -> list[str]:
-    return [
-        f"--bind-address={LOOPBACK}",
-        f"--secure-port={port}",
-        f"--tls-cert-file={plan.credentials.certificate}",
-        f"--tls-private-key-file={plan.credentials.key}",
-        "--leader-elect=false",
-    ]
-
-
-def _feature_gates(options: Options) -> list[str]:
-    gates = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(options.feature_gates.items()))
-    return [f"--feature-gates={gates}"] if gates else []
