@@ -21,7 +21,7 @@ from test.harness.groups import condition, labels_of, name_of, names_of, pods_of
 from test.harness.product import Product, running_product
 from test.harness.waiting import eventually
 from test.harness.world import SET, World, a_namespace
-from tools.demo.example import EXAMPLES, Example, find_example
+from tools.demo.exhibit import EXAMPLES, Example, find_example
 from tools.localcluster import ClusterAccess
 
 KINDS = (SET, DISAGGREGATED)

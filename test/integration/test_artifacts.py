@@ -11,8 +11,7 @@ import yaml
 from test.integration.release import HelmAlone, find, render
 from tools.release.__main__ import CHECKSUMS, main, release
 from tools.release.chart import KUSTOMIZE, MANIFESTS
-from tools.release.places import HOME, version
-from tools.release.source import run
+from tools.release.places import HOME, run, version
 
 VERSION = version()
 IMAGE, ADDRESS = "registry.example.com/lws", "https://example.org/lws"

@@ -30,7 +30,7 @@ from tools.localcluster import CommandError, LocalCluster, Options
 from tools.localcluster.build import cache_directory, find_go
 from tools.localcluster.recipe import go_environment
 from tools.release.chart import rendered
-from tools.release.source import run
+from tools.release.places import run
 
 MODULE = Path(__file__).parent / "charts" / "operators"
 DEFINITIONS = {

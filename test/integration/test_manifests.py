@@ -31,7 +31,7 @@ from tools.release.chart import (
     split,
     write_manifests,
 )
-from tools.release.source import ReleaseError, run
+from tools.release.places import ReleaseError, run
 
 PROGRAMS = find_programs(["helm", "kubectl"], LinePrinter())
 

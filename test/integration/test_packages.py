@@ -19,7 +19,7 @@ import yaml
 
 import lws
 from tools.release.packages import build, plugin
-from tools.release.source import ROOT, commit_time, copy_source
+from tools.release.places import ROOT, commit_time, copy_source
 
 CLIENT = """\
 from datetime import timedelta

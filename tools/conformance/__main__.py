@@ -6,10 +6,135 @@ import argparse
 import itertools
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from tools.conformance.inventory import missing_tests
-from tools.conformance.page import page_of, proofs_of, read_table
 from tools.deployment import REPOSITORY
+
+TABLE = REPOSITORY / "test" / "conformance.yaml"
+DIFFERENCES = "differences"
+"""What the kinds of differences end with."""
+# The one written in C, where PyYAML has it, takes a tenth of the time.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """name: empty for a difference. what: its meaning, or the difference with its reason. test: a node id of
+    pytest without parameters. is_added: the original controller has no such thing.
+    """
+
+    name: str
+    what: str
+    test: str
+    is_added: bool = False
+
+
+Table = Mapping[str, tuple[Row, ...]]
+"""Kind, such as fields or events → its rows, in the order of the file."""
+
+
+def read_table(path: Path = TABLE) -> Table:
+    """Raises ValueError that names a row that lacks its test or says anything else than rows say."""
+    document: Mapping[str, list[dict[str, Any]]] = yaml.load(path.read_text("utf-8"), Loader=_LOADER)
+    return {kind: tuple(_row(kind, each) for each in rows) for kind, rows in document.items()}
+
+
+def proofs_of(table: Table) -> list[str]:
+    """Every test that is named, once."""
+    return sorted({row.test for rows in table.values() for row in rows})
+
+
+def _row(kind: str, written: Mapping[str, Any]) -> Row:
+    unknown = written.keys() - {"name", "what", "test", "added"}
+    needed = {"what", "test"} if kind.endswith(DIFFERENCES) else {"name", "test"}
+    if unknown or not needed <= written.keys():
+        raise ValueError(f"{kind}: a row needs {', '.join(sorted(needed))}: {dict(written)}")
+    return Row(
+        str(written.get("name", "")),
+        str(written.get("what", "")),
+        str(written["test"]),
+        bool(written.get("added", False)),
+    )
+
+
+_INTRODUCTION = """\
+# Compatibility with upstream
+
+For those who move manifests, clients or dashboards from upstream
+([kubernetes-sigs/lws](https://github.com/kubernetes-sigs/lws)): all names of the API, what upstream lacks,
+and every deliberate difference. [API](api.md) explains the fields; of `spec.roles.metadata`, only labels and
+annotations have an effect.
+
+`test/conformance.yaml` names a test for each entry. `make conformance` runs these {tests} tests and writes
+this page if all pass.
+"""
+_TITLES = {
+    "fields": ("Fields", "Field"),
+    "labels": ("Labels", "Label"),
+    "annotations": ("Annotations", "Annotation"),
+    "environment": ("Environment", "Variable"),
+    "conditions": ("Conditions", "Type"),
+    "events": ("Events", "Reason"),
+}
+_DISAGGREGATED = {
+    "disaggregatedset_fields": ("Fields of DisaggregatedSets", "Field"),
+    "scaler_fields": ("Fields of DisaggregatedSetRoleScalers", "Field"),
+    "disaggregatedset_labels": ("Labels of DisaggregatedSets", "Label"),
+    "disaggregatedset_annotations": ("Annotations of DisaggregatedSets", "Annotation"),
+    "disaggregatedset_conditions": ("Conditions of DisaggregatedSets", "Type"),
+    "disaggregatedset_events": ("Events of DisaggregatedSets", "Reason"),
+    "disaggregatedset_metrics": ("Metrics of DisaggregatedSets", "Metric"),
+}
+_DIFFERENCES = "Deliberate differences"
+_OF_DISAGGREGATED = f"disaggregatedset_{DIFFERENCES}"
+
+
+def page_of(table: Table) -> str:
+    """The whole page. What the original lacks comes after what it has."""
+    parts = [_INTRODUCTION.format(tests=len(proofs_of(table)))]
+    parts += _sections(table, _TITLES)
+    parts.append(_differences(_DIFFERENCES, table.get(DIFFERENCES, ())))
+    parts += _sections(table, _DISAGGREGATED)
+    if of_disaggregated := table.get(_OF_DISAGGREGATED, ()):
+        parts.append(_differences(f"{_DIFFERENCES} of DisaggregatedSets", of_disaggregated))
+    return "\n".join(parts)
+
+
+def _sections(table: Table, titles: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    for kind, (heading, column) in titles.items():
+        rows = table.get(kind, ())
+        if known := [row for row in rows if not row.is_added]:
+            yield _section(f"## {heading}", column, known)
+        if added := [row for row in rows if row.is_added]:
+            yield _section(f"### {heading} that upstream lacks", column, added)
+
+
+def _section(heading: str, column: str, rows: Sequence[Row]) -> str:
+    if any(row.what for row in rows):
+        cells = [(column, "Meaning"), *((f"`{row.name}`", row.what) for row in rows)]
+        return "\n".join(_lines(heading, cells))
+    return "\n".join((heading, "", ", ".join(f"`{row.name}`" for row in rows), ""))
+
+
+def _differences(heading: str, rows: Iterable[Row]) -> str:
+    return "\n".join((f"## {heading}", "", *(f"- {row.what}" for row in rows), ""))
+
+
+def _lines(heading: str, cells: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    yield heading
+    yield ""
+    for number, row in enumerate(cells):
+        yield f"| {' | '.join(row)} |"
+        if number == 0:
+            yield f"| {' | '.join('---' for _ in row)} |"
+    yield ""
+
 
 PAGE = REPOSITORY / "docs" / "reference" / "compatibility.md"
 _DEPTH = 3

@@ -32,7 +32,7 @@ def main() -> int:
         require_linux()
         with _ended_by_signals():
             # Imported late: it takes a while, in which Ctrl-C must not end in a traceback.
-            from tools.demo.example import UnknownExampleError, find_example
+            from tools.demo.exhibit import UnknownExampleError, find_example
             from tools.demo.presentation import present
 
             try:

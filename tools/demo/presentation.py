@@ -21,8 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tools.demo.check import Check
-from tools.demo.example import Example
-from tools.demo.exhibit import run_example
+from tools.demo.exhibit import Example, run_example
 from tools.demo.facts import READY, TERMINATING, Condition
 from tools.demo.mirror import NotInTime
 from tools.demo.picture import EventLine, Picture, Row, clock, short

@@ -20,8 +20,7 @@ from tools.localcluster.build import BuildError, NoGoError, find_programs
 from tools.localcluster.progress import LinePrinter
 from tools.release.chart import KUSTOMIZE, Chart, write_manifests
 from tools.release.packages import PROGRAM, archive, build, checksums, files_below, manifest, plugin
-from tools.release.places import ROOT, home, version
-from tools.release.source import ReleaseError, commit_time, copy_source, put_in
+from tools.release.places import ROOT, ReleaseError, commit_time, copy_source, home, put_in, version
 
 DIST = ROOT / "dist"
 CHECKSUMS = "SHA256SUMS"

@@ -17,7 +17,7 @@ import jsonpatch
 import yaml
 
 from tools.localcluster.recipe import KUBERNETES_VERSION
-from tools.release.source import ReleaseError, run
+from tools.release.places import ReleaseError, run
 
 Values = Mapping[str, Any]
 

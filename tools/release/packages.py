@@ -16,8 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from tools.release.places import ROOT
-from tools.release.source import ReleaseError, run
+from tools.release.places import ROOT, ReleaseError, run
 
 PROGRAM = "kubectl-lws"
 _LAUNCHER = Path(__file__).parent / "plugin" / "launcher.py"

@@ -1,8 +1,8 @@
-"""tools.conformance.page: how rows read."""
+"""tools.conformance.__main__: how rows read."""
 
 from __future__ import annotations
 
-from tools.conformance.page import Row, page_of
+from tools.conformance.__main__ import Row, page_of
 
 
 def test_what_the_original_lacks_has_a_table_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""tools.conformance.page: what a row may say."""
+"""tools.conformance.__main__: what a row may say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.conformance.page import Row, proofs_of, read_table
+from tools.conformance.__main__ import Row, proofs_of, read_table
 
 TEXT = """
 fields:

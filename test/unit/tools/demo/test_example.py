@@ -1,4 +1,4 @@
-"""tools.demo.example: which examples there are, and what one says."""
+"""tools.demo.exhibit: which examples there are, and what one says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.demo.example import EXAMPLES, UnknownExampleError, example_names, find_example
+from tools.demo.exhibit import EXAMPLES, UnknownExampleError, example_names, find_example
 
 SET = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata:\n  name: {}\n"
 SCALER = """kind: HorizontalPodAutoscaler

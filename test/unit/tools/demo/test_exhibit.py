@@ -10,8 +10,7 @@ import pytest
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from test.unit.tools.demo.fakes import FakeScene, SilentShow
 from test.unit.tools.demo.objects import NAME, make_children, make_group, make_service, make_set, make_view
-from tools.demo.example import Example
-from tools.demo.exhibit import run_example
+from tools.demo.exhibit import Example, run_example
 from tools.demo.facts import View
 from tools.demo.tour import Result
 from tools.localcluster import CommandError

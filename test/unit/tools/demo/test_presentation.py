@@ -10,7 +10,7 @@ import pytest
 
 from test.unit.tools.demo.fakes import FakeScene, SilentShow
 from test.unit.tools.demo.objects import make_view
-from tools.demo.example import find_example
+from tools.demo.exhibit import find_example
 from tools.demo.presentation import LiveShow, choose_show, invitation, present
 from tools.demo.show import Result, Show
 from tools.localcluster import BuildError

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.release.__main__ import check_tag
-from tools.release.places import PLACES, ROOT, version
-from tools.release.source import ReleaseError
+from tools.release.places import PLACES, ROOT, ReleaseError, version
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""tools.release.source: a release is made from what git knows or would take."""
+"""tools.release.places: a release is made from what git knows or would take."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.release.source import ReleaseError, commit_time, copy_source, put_in, run
+from tools.release.places import ReleaseError, commit_time, copy_source, put_in, run
 
 
 @pytest.fixture
