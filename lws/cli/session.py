@@ -1,7 +1,6 @@
-"""How commands for people reach a cluster: one connection per command.
+"""Connect a command to the cluster that the user names, and report errors as kubectl does.
 
-In: what -n, --context and --kubeconfig name. Out: what the command's coroutine returned; whatever goes wrong
-between us and the API server as a `Refusal`.
+A command has one connection. Errors of the API server and of the connection become a `Refusal`.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import IO, Any, TypeVar
+
+import click
 
 from lws import __version__
-from lws.cli.refusal import Refusal
 from lws.runtime.client.kubeconfig import load_context
 from lws.runtime.client.user_cluster import UserCluster
 from lws.runtime.errors import ApiError, ClusterError, Forbidden, Unreachable
@@ -26,8 +26,28 @@ RESULT = TypeVar("RESULT")
 _DUMPED = re.compile(r' *"" is invalid: patch: Invalid value: "\{.*\}": ', re.DOTALL)
 
 
+class Refusal(click.ClickException):
+    """The command changed nothing; exit code 1. opening: who refuses, in the words of kubectl."""
+
+    def __init__(self, message: str, opening: str = "error") -> None:
+        super().__init__(message)
+        self.opening = opening
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """In the form of kubectl."""
+        click.echo(f"{self.opening}: {self.message}", file=file, err=file is None)
+
+
+class Unreadable(Refusal):
+    """A stored set that no release of the controller could act on. fault: what of its spec, in words."""
+
+    def __init__(self, name: str, fault: str) -> None:
+        super().__init__(f"set {name} cannot be read: {fault}; correct its spec")
+        self.fault = fault
+
+
 @dataclass(frozen=True, slots=True)
-class Target:
+class ClusterOptions:
     """Which cluster and namespace the command line names; None where it does not."""
 
     namespace: str | None = None
@@ -54,7 +74,7 @@ class Session:
         return datetime.now(UTC)
 
 
-def run(target: Target, action: Callable[[Session], Awaitable[RESULT]]) -> RESULT:
+def run(target: ClusterOptions, action: Callable[[Session], Awaitable[RESULT]]) -> RESULT:
     """Connect, do it, disconnect. Raises Refusal in the words of the refusal."""
     try:
         return asyncio.run(connected(target, action))
@@ -83,7 +103,7 @@ def from_server(error: ApiError) -> str:
     return f"Error from server ({error.reason})" if error.reason else "Error from server"
 
 
-async def connected(target: Target, action: Callable[[Session], Awaitable[RESULT]]) -> RESULT:
+async def connected(target: ClusterOptions, action: Callable[[Session], Awaitable[RESULT]]) -> RESULT:
     """Connect, do it, disconnect. Raises ClusterError."""
     context = await load_context(target.kubeconfig, target.context, os.environ)
     cluster = UserCluster(context.configuration, f"lws-cli/{__version__}")

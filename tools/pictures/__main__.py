@@ -21,7 +21,7 @@ RECORDING = Path(__file__).parent / "recordings" / "demo.ansi"
 _TERMINALS = {
     "demo": (RECORDING, "make demo: a rolling update of four groups, one at a time"),
     "status-watch": (
-        ROOT / "test" / "unit" / "lws" / "cli" / "views" / "golden" / "status-watch.ansi",
+        ROOT / "test" / "unit" / "lws" / "cli" / "commands" / "golden" / "status-watch.ansi",
         "lws status --watch: two groups are updated, one of them cannot pull its image",
     ),
 }

@@ -1,15 +1,21 @@
-"""`lws completion`: the script that makes a shell complete `lws`.
+"""`lws completion`: the script by which a shell completes `lws`; and the program by which kubectl does.
 
-In: the name of a shell. Out: the script.
+kubectl completes `kubectl lws` with `kubectl_complete-lws`, in every shell that it supports.
 """
 
 from __future__ import annotations
 
-import click
-from click.shell_completion import get_completion_class
+import sys
+from collections.abc import Sequence
 
-from lws.cli.arguments.options import EXIT_CODES
-from lws.cli.main import COMPLETION_VARIABLE, PROGRAM, commands
+import click
+from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
+
+from lws.cli.arguments import EXIT_CODES
+from lws.cli.main import COMPLETION_VARIABLE, PLUGIN, PROGRAM, commands
+
+# https://pkg.go.dev/github.com/spf13/cobra#ShellCompDirective
+_COMPLETE_FILES, _NO_FILES, _COMPLETE_FOLDERS = 0, 4, 16
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -35,3 +41,26 @@ def completion(shell: str) -> None:
     complete = get_completion_class(shell)
     assert complete is not None
     click.echo(complete(commands, {}, PROGRAM, COMPLETION_VARIABLE).source())
+
+
+def complete_for_kubectl(arguments: Sequence[str] | None = None) -> None:
+    """Print the candidates for the last of the words after `kubectl lws`: one a line, with a tab before its
+    description; then a directive for the shell.
+    """
+    *words, incomplete = (sys.argv[1:] if arguments is None else arguments) or [""]
+    items = ShellComplete(commands, {}, PLUGIN, "").get_completions(list(words), incomplete)
+    for item in items:
+        if item.type == "plain":
+            click.echo(_line(item))
+    click.echo(f":{_directive(items)}")
+
+
+def _line(item: CompletionItem) -> str:
+    return f"{item.value}\t{item.help}" if item.help else str(item.value)
+
+
+def _directive(items: Sequence[CompletionItem]) -> int:
+    kinds = {item.type for item in items}
+    if "file" in kinds:
+        return _COMPLETE_FILES
+    return _COMPLETE_FOLDERS if "dir" in kinds else _NO_FILES

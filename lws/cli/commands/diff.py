@@ -1,27 +1,25 @@
-"""`lws diff`: what is different between two revisions of a set.
+"""`lws diff`: the differences between two revisions of a set, with exit codes as those of `kubectl diff`.
 
-In: the name of a set and two numbers. Out: one line per difference; where the terminal is wide also both
-templates side by side; exit codes as those of `kubectl diff`.
+On a wide terminal both revisions are shown side by side too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
 
-from lws.cli.arguments.candidates import complete_revisions
-from lws.cli.arguments.options import cluster_options, output_option, set_argument
-from lws.cli.arguments.set_name import NamedSet
-from lws.cli.blocks import Block, Text
-from lws.cli.kinds.kind import History
-from lws.cli.kinds.registry import kind_of
-from lws.cli.refusal import Refusal
-from lws.cli.session import Session, Target, run
-from lws.cli.views.diff import diff_data, difference_lines, headline, side_by_side
-from lws.cli.views.screen import dump, is_wide, show, yaml_text
+from lws.cli.arguments import cluster_options, complete_revisions, output_option, set_argument
+from lws.cli.histories import History, history_of
+from lws.cli.screen import Block, SideBySide, Text, dump, is_wide, show, yaml_text
+from lws.cli.session import ClusterOptions, Refusal, Session, run
+from lws.cli.sets import NamedSet, find
+from lws.history.revision import Revision
 
+_CONTEXT = 2
+_GAP = Text("⋮", "bright_black")
 _DIFFERENCE = 1
 _NUMBER = click.IntRange(min=1)
 
@@ -52,7 +50,7 @@ class _Error(Refusal):
 )
 @output_option("json", "yaml")
 @cluster_options
-def diff(name: NamedSet, old: int | None, new: int | None, output: str | None, target: Target) -> int:
+def diff(name: NamedSet, old: int | None, new: int | None, output: str | None, target: ClusterOptions) -> int:
     """Show the differences between two revisions of a set.
 
     Only differences that a pod depends on are shown: the same template written in another way is none.
@@ -66,7 +64,7 @@ def diff(name: NamedSet, old: int | None, new: int | None, output: str | None, t
 async def _diff(
     session: Session, name: NamedSet, numbers: tuple[int | None, int | None], output: str | None
 ) -> int:
-    history = await kind_of(name).history(session, name)
+    history = await history_of(session, await find(session, name))
     older, newer = _chosen(history, *numbers)
     differences = history.differences(older, newer)
     if output is None:
@@ -76,18 +74,17 @@ async def _diff(
     return _DIFFERENCE if differences else 0
 
 
-def _chosen(history: History, old: int | None, new: int | None) -> tuple[Any, Any]:
+def _chosen(history: History[Any], old: int | None, new: int | None) -> tuple[Any, Any]:
     if new is not None:
         later = history.numbered(new)
-    elif history.wanted is not None:
-        later = history.numbered(history.wanted.number)
+    elif history.target is not None:
+        later = history.numbered(history.target.number)
     else:
-        name = history.obj["metadata"]["name"]
-        raise Refusal(f"what set {name} asks for is not recorded yet: say --to, or wait a moment")
+        raise Refusal(f"what set {history.name} asks for is not recorded yet: say --to, or wait a moment")
     return (history.numbered(old) if old is not None else history.before(later)), later
 
 
-def _blocks(history: History, both: tuple[Any, Any], differences: Sequence[str]) -> list[Block]:
+def _blocks(history: History[Any], both: tuple[Any, Any], differences: Sequence[str]) -> list[Block]:
     old, new = both
     if not differences:
         return [headline(old, new), Text("no difference that a pod depends on")]
@@ -97,3 +94,57 @@ def _blocks(history: History, both: tuple[Any, Any], differences: Sequence[str])
         headings = f"revision {old.number}", f"revision {new.number}"
         blocks += [Text(""), side_by_side(headings, texts)]
     return blocks
+
+
+def difference_lines(differences: Iterable[str]) -> Iterator[Text]:
+    """One line per difference: additions are green, removals red, changes yellow."""
+    for line in differences:
+        yield Text(line, _style(line))
+
+
+def diff_data(name: str, old: Revision, new: Revision, differences: Iterable[str]) -> dict[str, Any]:
+    """The same as data."""
+    older, newer = (
+        {"revision": entry.number, "key": entry.key, "name": entry.reference.name} for entry in (old, new)
+    )
+    return {"name": name, "from": older, "to": newer, "changes": list(differences)}
+
+
+def headline(old: Revision, new: Revision) -> Text:
+    """The two revisions that are compared."""
+    return Text(f"revision {old.number} ({old.key}) → revision {new.number} ({new.key})", "bold")
+
+
+def side_by_side(headings: tuple[str, str], texts: tuple[str, str]) -> Block:
+    """Both texts next to each other: the lines that differ, and those around them."""
+    left, right = (text.splitlines() for text in texts)
+    rows: list[tuple[Text | None, Text | None]] = []
+    matcher = difflib.SequenceMatcher(a=left, b=right, autojunk=False)
+    for number, group in enumerate(matcher.get_grouped_opcodes(_CONTEXT)):
+        if number:
+            rows.append((_GAP, _GAP))
+        for kind, i1, i2, j1, j2 in group:
+            rows += _rows(kind, left[i1:i2], right[j1:j2])
+    return SideBySide(headings, tuple(rows))
+
+
+def _rows(kind: str, left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[Text | None, Text | None]]:
+    for position in range(max(len(left), len(right))):
+        one = left[position] if position < len(left) else None
+        two = right[position] if position < len(right) else None
+        if kind == "equal":
+            yield Text(one or ""), Text(two or "")
+        else:
+            yield (
+                Text(one, "red") if one is not None else None,
+                Text(two, "green") if two is not None else None,
+            )
+
+
+def _style(line: str) -> str:
+    # The words of lws.kube.differences.comparison.explain.
+    if line.endswith(" added") or " added: " in line:
+        return "green"
+    if line.endswith(" removed") or " removed, was " in line:
+        return "red"
+    return "yellow"

@@ -1,40 +1,77 @@
-"""`lws doctor`: what is wrong with an installation, where, and what to do about it.
-
-In: which cluster. Out: a table of findings; exit code 1 if there is one.
-"""
+"""`lws doctor`: find what is wrong with an installation, where, and what to do about it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import base64
+import binascii
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import click
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 
-from lws import __version__
-from lws.cli.arguments.options import cluster_options, output_option
-from lws.cli.blocks import Block, Table, Text, described, row
-from lws.cli.facts.doctor import rights
-from lws.cli.facts.doctor.checks import (
-    CHECKS,
-    STUCK,
-    Finding,
-    Result,
-    Unchecked,
-    check_stuck,
-    manager_version,
+from lws import __version__, timing
+from lws.cli.arguments import cluster_options, output_option
+from lws.cli.commands.status import status_data
+from lws.cli.installation import (
+    Denied,
+    Installation,
+    Reader,
+    ReadMany,
+    Right,
+    hooks,
+    permissions,
+    read_installation,
 )
-from lws.cli.facts.doctor.installation import Denied, Installation, Reader, look
-from lws.cli.kinds.kind import SetKind
-from lws.cli.kinds.registry import KINDS
-from lws.cli.refusal import Refusal, Unreadable
-from lws.cli.session import Session, Target, run, worded
-from lws.cli.views.screen import dump, show
+from lws.cli.screen import Block, Table, Text, age, described, dump, row, show
+from lws.cli.session import ClusterOptions, Refusal, Session, Unreadable, run, worded
+from lws.cli.sets import RESOURCES
+from lws.cli.states import state_of
+from lws.kube import conditions
+from lws.kube.conditions import moment_of, timestamp
+from lws.leaderworkerset.admission.siblings import clash_errors
+from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Object
+from lws.runtime.certificates.internal import CONFIGURATIONS
+from lws.runtime.certificates.serving_certificate import UNREADABLE, expiry, names_in, read, split, time_flaw
 from lws.runtime.client.resources import Resource
 from lws.runtime.errors import ClusterError, Forbidden
+from lws_api.crds import definitions
+from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+from lws_api.meta import ResourceKind
 
 _AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something is wrong. check: who says so. where: the object, as `Kind namespace/name`. what: is wrong, a
+    sentence. do: what helps, a sentence in the imperative.
+    """
+
+    check: str
+    where: str
+    what: str
+    do: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """Something could not be looked at. what: that is. needs: the permission or fact that is lacking."""
+
+    check: str
+    what: str
+    needs: str
+
+
+Result = Finding | Unchecked
 
 
 @click.command(
@@ -44,7 +81,7 @@ _AT_ONCE = 8
 )
 @output_option("json", "yaml")
 @cluster_options
-def doctor(output: str | None, target: Target) -> int:
+def doctor(output: str | None, target: ClusterOptions) -> int:
     """Check definitions, manager, webhooks, certificate, Lease, permissions, versions and sets.
 
     -n names the namespace of the manager, which is looked for otherwise, whatever the context says. Sets of
@@ -55,11 +92,11 @@ def doctor(output: str | None, target: Target) -> int:
 
 async def _examine(session: Session, output: str | None) -> int:
     reader = Reader(session.cluster)
-    facts = await look(reader, session.explicit_namespace, session.now)
+    facts = await read_installation(reader, session.explicit_namespace, session.now)
     results: list[Result] = [result for check in CHECKS for result in check(facts)]
-    results += rights.check(facts, await rights.ask(reader, facts))
-    for kind in KINDS:
-        results += await _stuck(session, reader, kind)
+    results += check_permissions(facts, await permissions(reader, facts))
+    for resource in RESOURCES:
+        results += await _stuck(session, reader, resource)
     if output:
         dump(doctor_data(facts, results), output)
     else:
@@ -67,25 +104,22 @@ async def _examine(session: Session, output: str | None) -> int:
     return 0 if all(isinstance(result, Unchecked) for result in results) else 1
 
 
-async def _stuck(session: Session, reader: Reader, kind: SetKind) -> list[Result]:
-    resource = kind.resource
-    sets = await reader.listed(
-        Resource(f"{resource.group}/{resource.version}", resource.kind, resource.plural)
-    )
+async def _stuck(session: Session, reader: Reader, resource: ResourceKind) -> list[Result]:
+    sets = await reader.listed(Resource(resource.api_version, resource.kind, resource.plural))
     if isinstance(sets, Denied):
         return [Unchecked(STUCK, f"{resource.kind}s that are stuck", sets.permission)]
     slots = asyncio.Semaphore(_AT_ONCE)
-    judged = await asyncio.gather(*(_judged(session, kind, obj, slots) for obj in sets))
-    return [result for results in judged for result in results]
+    results_by_set = await asyncio.gather(*(_stuck_set(session, obj, slots) for obj in sets))
+    return [result for results in results_by_set for result in results]
 
 
-async def _judged(session: Session, kind: SetKind, obj: Object, slots: asyncio.Semaphore) -> list[Result]:
+async def _stuck_set(session: Session, obj: Object, slots: asyncio.Semaphore) -> list[Result]:
     metadata = obj["metadata"]
     where = f"{obj['kind']} {metadata['namespace']}/{metadata['name']}"
     within = Session(session.cluster, metadata["namespace"])
     try:
         async with slots:
-            standing = await kind.standing(within, obj)
+            state = await state_of(within, obj)
     except Forbidden as error:
         return [Unchecked(STUCK, where, worded(error).message)]
     except Unreadable as error:
@@ -93,7 +127,7 @@ async def _judged(session: Session, kind: SetKind, obj: Object, slots: asyncio.S
         return [Finding(STUCK, where, f"is left alone, because its spec cannot be read: {error.fault}", do)]
     except (ClusterError, Refusal) as error:
         return [Unchecked(STUCK, where, error.message)]
-    return list(check_stuck(obj["kind"], standing.data(), standing.obj, session.now))
+    return list(check_stuck(obj["kind"], status_data(state), state.obj, session.now))
 
 
 def doctor_blocks(facts: Installation, results: Sequence[Result]) -> Iterator[Block]:
@@ -159,3 +193,506 @@ def _last_word(findings: int, unchecked: int) -> Text:
     if findings:
         return Text(f"{findings} finding{'s' if findings > 1 else ''}{rest}", "red")
     return Text(f"nothing found{rest}", "yellow" if unchecked else "green")
+
+
+_VERSIONS = "versions"
+OLDEST_KUBERNETES = (1, 26)
+"""As the chart's `kubeVersion`."""
+
+_FIRST = (2026, 0)
+"""Versions of this controller are dates, year first; those of the original are below."""
+
+_MINOR = re.compile(r"v?(\d+)\.(\d+)")
+
+
+def manager_version(facts: Installation) -> str:
+    """What its Deployment says; empty where that is not known."""
+    labels = ((facts.deployment or {}).get("metadata") or {}).get("labels") or {}
+    return str(labels.get("app.kubernetes.io/version") or "")
+
+
+def check_versions(facts: Installation) -> Iterator[Result]:
+    """Versions that are not known are no finding."""
+    server, manager = _minor(facts.server), manager_version(facts)
+    if server is not None and server < OLDEST_KUBERNETES:
+        oldest = ".".join(map(str, OLDEST_KUBERNETES))
+        what = f"is Kubernetes {facts.server}, older than {oldest}: workers would not start at ordinal 1"
+        yield Finding(_VERSIONS, "API server", what, f"upgrade the cluster to Kubernetes {oldest} or newer")
+    if not manager or _minor(manager) == _minor(__version__):
+        return
+    where = f"Deployment {facts.namespace}/{(facts.deployment or {})['metadata']['name']}"
+    if (_minor(manager) or _FIRST) < _FIRST:
+        what = (
+            f"is the original controller, version {manager}: this command may foretell wrongly what it does"
+        )
+        yield Finding(
+            _VERSIONS,
+            where,
+            what,
+            "to move to the controller of this command, follow docs/operations/handover.md",
+        )
+    else:
+        yield Finding(
+            _VERSIONS,
+            where,
+            f"is version {manager}, this command {__version__}: they may decide differently",
+            f"install the command of version {manager}, or upgrade the chart",
+        )
+
+
+def _minor(version: str) -> tuple[int, int] | None:
+    match = _MINOR.match(version)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+_DEFINITIONS = "definitions"
+_SHOWN = 3
+_NO_CONVERSION = '[{"op": "replace", "path": "/spec/conversion", "value": {"strategy": "None"}}]'
+_UPGRADE = (
+    "apply the definitions of this release: upgrade the chart with crds.enabled=true, or "
+    "`kubectl apply --server-side` the files of charts/lws/templates/crds"
+)
+
+
+def check_definitions(facts: Installation) -> Iterator[Result]:
+    """Definitions of kinds that are optional may be missing."""
+    wanted = {definition["metadata"]["name"]: definition for definition in definitions().values()}
+    for name, stored in facts.definitions.items():
+        if isinstance(stored, Denied):
+            yield Unchecked(_DEFINITIONS, f"CustomResourceDefinition {name}", stored.permission)
+        elif stored is not None:
+            yield from _of_definition(stored, wanted[name], facts.all_definitions)
+        elif name == LEADER_WORKER_SET.crd_name:
+            where = f"CustomResourceDefinition {name}"
+            yield Finding(
+                _DEFINITIONS, where, "is missing: there can be no LeaderWorkerSets", "install the chart"
+            )
+
+
+def _of_definition(stored: Object, wanted: Mapping[str, Any], others: ReadMany) -> Iterator[Finding]:
+    where = f"CustomResourceDefinition {stored['metadata']['name']}"
+    spec, status = stored["spec"], stored.get("status") or {}
+    yield from _acceptance(where, stored, others)
+    if stored["metadata"].get("deletionTimestamp"):
+        yield Finding(
+            _DEFINITIONS,
+            where,
+            "is being deleted, and all its objects with it",
+            "make a backup of the sets, let the deletion end, and install the chart again",
+        )
+    yield from _served_versions(where, spec, status, wanted["spec"]["versions"])
+
+
+def _acceptance(where: str, stored: Object, others: ReadMany) -> Iterator[Finding]:
+    stored_conditions = (stored.get("status") or {}).get("conditions") or ()
+    lacking = [
+        kind for kind in ("NamesAccepted", "Established") if not conditions.is_true(stored_conditions, kind)
+    ]
+    if not lacking:
+        return
+    # Without its names it is not established either: that is one trouble, not two.
+    condition = conditions.find(stored_conditions, lacking[0]) or {}
+    why = f": {condition['message']}" if condition.get("message") else ""
+    name = stored["metadata"]["name"]
+    do = f"wait a moment and look again; if it stays so: kubectl describe crd {name}"
+    if conditions.is_false(stored_conditions, "NamesAccepted"):
+        do = _make_room(stored, others)
+    yield Finding(_DEFINITIONS, where, f"is not {lacking[0]}{why}", do)
+
+
+def _make_room(stored: Object, others: ReadMany) -> str:
+    group = stored["spec"]["group"]
+    holders = [
+        definition["metadata"]["name"]
+        for definition in (() if isinstance(others, Denied) else others)
+        if definition["metadata"]["name"] != stored["metadata"]["name"]
+        and definition["spec"]["group"] == group
+        and _names_of_definition(definition) & _names_of_definition(stored)
+    ]
+    if holders:
+        which = f"CustomResourceDefinition {', '.join(sorted(holders))}, which has its names"
+    else:
+        which = f"the definition of group {group} that has its names (kubectl get crd | grep {group})"
+    return f"delete {which}: all objects of that kind go with it, so save what is needed"
+
+
+def _names_of_definition(definition: Object) -> set[str]:
+    """What no two definitions of a group may both be called."""
+    names = definition["spec"]["names"]
+    own = (names.get("plural"), names.get("singular"), names.get("kind"), names.get("listKind"))
+    return {name for name in (*own, *(names.get("shortNames") or ())) if name}
+
+
+def _served_versions(
+    where: str, spec: Mapping[str, Any], status: Mapping[str, Any], wanted: list[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    stored = {version["name"]: version for version in spec["versions"]}
+    for version in wanted:
+        name, ours = version["name"], stored.get(version["name"])
+        if ours is None or not ours.get("served"):
+            yield Finding(_DEFINITIONS, where, f"does not serve version {name}", _UPGRADE)
+            continue
+        if not ours.get("storage"):
+            yield Finding(_DEFINITIONS, where, f"stores another version than {name}", _UPGRADE)
+        lacking = sorted(_fields(_schema(version)) - _fields(_schema(ours)))
+        if lacking:
+            more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+            what = f"is older or of another release: it lacks {', '.join(lacking[:_SHOWN])}{more}"
+            yield Finding(_DEFINITIONS, where, f"{what}; the API server drops what it lacks", _UPGRADE)
+    old = sorted(set(status.get("storedVersions") or ()) - {version["name"] for version in wanted})
+    if old:
+        yield Finding(
+            _DEFINITIONS,
+            where,
+            f"may have objects stored as {', '.join(old)}",
+            "write every set once (`kubectl get lws -A -o json | kubectl replace -f -`), then remove "
+            "these from status.storedVersions",
+        )
+    # With one version, as the original leaves the definition, it is never asked.
+    if len(stored) > 1 and (spec.get("conversion") or {}).get("strategy", "None") != "None":
+        what = "asks a webhook to convert, which this manager does not serve"
+        do = f"{_UPGRADE}; then `kubectl patch crd {where.split()[-1]} --type=json -p='{_NO_CONVERSION}'`"
+        yield Finding(_DEFINITIONS, where, what, do)
+
+
+def _schema(version: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (version.get("schema") or {}).get("openAPIV3Schema") or {}
+
+
+def _fields(schema: Mapping[str, Any], path: str = "") -> set[str]:
+    """Paths of fields outside of pod templates, whose fields depend on the release of Kubernetes."""
+    paths: set[str] = set()
+    for name, field in (schema.get("properties") or {}).items():
+        here = f"{path}.{name}".lstrip(".")
+        paths.add(here)
+        is_of_pods = name.endswith(("Template", "Templates"))
+        if not is_of_pods or "leaderTemplate" in (field.get("properties") or {}):
+            paths |= _fields(field, here) | _fields(field.get("items") or {}, f"{here}[]")
+    return paths
+
+
+_MANAGERS = "manager"
+
+
+def check_managers(facts: Installation) -> Iterator[Result]:
+    """Its Deployment, and the Service that leads to it."""
+    if isinstance(facts.managers, Denied):
+        yield Unchecked(_MANAGERS, "the Deployment of the manager", facts.managers.permission)
+    else:
+        yield from _deployments(facts)
+    name = facts.configuration.internal_cert_management.webhook_service_name
+    where = f"Service {facts.namespace}/{name}"
+    if isinstance(facts.service, Denied):
+        yield Unchecked(_MANAGERS, where, facts.service.permission)
+    elif facts.service is None:
+        what = "is missing: the API server cannot call the webhooks, and refuses sets"
+        yield Finding(_MANAGERS, where, what, "install the chart, or upgrade it with equal values")
+    elif isinstance(facts.slices, Denied):
+        yield Unchecked(_MANAGERS, f"endpoints of {where}", facts.slices.permission)
+    elif not _is_answered(facts):
+        what = "has no ready endpoint: the API server cannot call the webhooks, and refuses sets"
+        yield Finding(
+            _MANAGERS, where, what, f"see why no pod is ready: kubectl -n {facts.namespace} describe pods"
+        )
+
+
+def _deployments(facts: Installation) -> Iterator[Finding]:
+    managers = [] if isinstance(facts.managers, Denied) else list(facts.managers)
+    names = [
+        f"{deployment['metadata']['namespace']}/{deployment['metadata']['name']}" for deployment in managers
+    ]
+    deployment = facts.deployment
+    if deployment is None:
+        yield Finding(
+            _MANAGERS,
+            f"namespace {facts.namespace}",
+            "has no Deployment of the manager: nothing acts on sets",
+            "install the chart, or name the manager's namespace with -n",
+        )
+    elif not (deployment.get("status") or {}).get("availableReplicas"):
+        where = f"Deployment {facts.namespace}/{deployment['metadata']['name']}"
+        do = f"see why no pod is ready: kubectl -n {facts.namespace} describe pods"
+        yield Finding(_MANAGERS, where, "has no available pod: nothing acts on sets", do)
+    if len(names) > 1:
+        yield Finding(
+            _MANAGERS,
+            f"Deployments {', '.join(sorted(names))}",
+            "are managers of the same sets, each with a Lease of its own if their namespaces differ",
+            "remove all but one: `helm uninstall` its release, or scale its Deployment to 0",
+        )
+
+
+def _is_answered(facts: Installation) -> bool:
+    slices = () if isinstance(facts.slices, Denied) else facts.slices
+    endpoints = [endpoint for endpoint_slice in slices for endpoint in endpoint_slice.get("endpoints") or ()]
+    # Absent means unknown, which callers are to take for ready.
+    return any((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
+
+
+_WEBHOOKS = "webhooks"
+
+
+def check_webhooks(facts: Installation) -> Iterator[Result]:
+    """Both kinds of configurations, each of them for itself."""
+    for (kind, name), stored in zip(CONFIGURATIONS, (facts.mutating, facts.validating), strict=True):
+        if isinstance(stored, Denied):
+            yield Unchecked(_WEBHOOKS, f"{kind} {name}", stored.permission)
+        else:
+            yield from _of_kind(facts, kind, name, stored)
+
+
+def _of_kind(facts: Installation, kind: str, name: str, stored: ReadMany) -> Iterator[Finding]:
+    webhooks = list(hooks(stored))
+    if not any(configuration["metadata"]["name"] == name for configuration, _ in webhooks):
+        what = "is missing: sets are neither defaulted nor checked, and pods not told who they are"
+        yield Finding(_WEBHOOKS, f"{kind} {name}", what, "install the chart, or upgrade it with equal values")
+    for configuration, hook in webhooks:
+        if configuration["metadata"]["name"] == name:
+            yield from _of_hook(facts, f"{kind} {name}, webhook {hook['name']}", hook)
+    for other in sorted({configuration["metadata"]["name"] for configuration, _ in webhooks} - {name}):
+        yield Finding(
+            _WEBHOOKS,
+            f"{kind} {other}",
+            "asks a second controller about the same sets",
+            f"remove the installation that it belongs to, or this configuration if nothing serves it: "
+            f"`kubectl delete {kind.lower()} {other}`",
+        )
+
+
+def _of_hook(facts: Installation, where: str, hook: Mapping[str, Any]) -> Iterator[Finding]:
+    service: Object = hook["clientConfig"].get("service") or {}
+    own = (facts.namespace, facts.configuration.internal_cert_management.webhook_service_name)
+    if (service.get("namespace"), service.get("name")) != own:
+        asked = f"{service.get('namespace')}/{service.get('name')}" if service else "a URL"
+        yield Finding(
+            _WEBHOOKS,
+            where,
+            f"asks {asked}, while the manager is behind Service {'/'.join(own)}",
+            "upgrade the chart in the namespace where the manager runs, or name that namespace with -n",
+        )
+    if hook.get("failurePolicy", "Fail") != "Fail":
+        yield Finding(
+            _WEBHOOKS,
+            where,
+            "is passed over when the manager does not answer (failurePolicy Ignore): what it would refuse is "
+            "stored, and pods start without what tells them who they are",
+            "set webhooks.failurePolicy=Fail in the chart's values",
+        )
+
+
+_CERTIFICATE = "certificate"
+
+
+def check_certificate(facts: Installation) -> Iterator[Result]:
+    """The Secret against the Service's name, the clock, and the CA bundle of each webhook."""
+    settings = facts.configuration.internal_cert_management
+    where = f"Secret {facts.namespace}/{settings.webhook_secret_name}"
+    if isinstance(facts.secret, Denied):
+        yield Unchecked(_CERTIFICATE, where, facts.secret.permission)
+        return
+    certificate = _decoded((facts.secret or {}).get("data") or {}, "tls.crt")
+    if not certificate:
+        what = "is missing" if facts.secret is None else "holds no certificate (tls.crt)"
+        yield Finding(
+            _CERTIFICATE, where, f"{what}: the webhooks cannot be served", _who_renews(settings.enable)
+        )
+        return
+    name = f"{settings.webhook_service_name}.{facts.namespace}.svc"
+    if flaw := shown_flaw(certificate, (), (name,), facts.now):
+        yield Finding(_CERTIFICATE, where, f"its certificate is {flaw}", _who_renews(settings.enable))
+    elif (remaining := expiry(certificate) - facts.now) < timing.NEARLY_OVER:
+        what = f"its certificate ends in {remaining.days} days, and nobody has renewed it"
+        yield Finding(_CERTIFICATE, where, what, _who_renews(settings.enable))
+    yield from _bundles(facts, certificate, where)
+
+
+def _bundles(facts: Installation, certificate: bytes, secret: str) -> Iterator[Finding]:
+    for configurations in (facts.mutating, facts.validating):
+        for configuration, hook in hooks(configurations):
+            where = f"{configuration['kind']} {configuration['metadata']['name']}, webhook {hook['name']}"
+            bundle = _decoded(hook["clientConfig"], "caBundle")
+            do = _who_renews(facts.configuration.internal_cert_management.enable)
+            if not bundle:
+                yield Finding(_CERTIFICATE, where, "has no CA bundle: the API server trusts nobody", do)
+            elif flaw := shown_flaw(certificate, (bundle,), (), facts.now):
+                yield Finding(
+                    _CERTIFICATE, where, f"does not trust the certificate of {secret}: it is {flaw}", do
+                )
+
+
+def _who_renews(internal: bool) -> str:
+    if internal:
+        return "the manager puts this right within minutes: see that it runs, and what its log says of it"
+    return "see what cert-manager says of Certificate lws-serving-cert, and that its CA injector runs"
+
+
+def _decoded(data: Mapping[str, Any], key: str) -> bytes:
+    try:
+        return base64.b64decode(data.get(key) or "", validate=True)
+    except (binascii.Error, ValueError):
+        return b"?"
+
+
+_CLASHES = "clashes"
+
+
+def check_clashes(facts: Installation) -> Iterator[Result]:
+    """Sets that were stored before there was a webhook, or past it."""
+    if isinstance(facts.sets, Denied):
+        yield Unchecked(_CLASHES, "names that two sets need", facts.sets.permission)
+        return
+    by_namespace: dict[str, list[Object]] = defaultdict(list)
+    for lws in facts.sets:
+        if not spec_fault(lws):
+            by_namespace[lws["metadata"]["namespace"]].append(lws)
+    for namespace, sets in sorted(by_namespace.items()):
+        # Each pair once: the rule looks both ways.
+        for index, one in enumerate(sets):
+            for error in clash_errors(one, None, sets[:index]):
+                where = f"LeaderWorkerSet {namespace}/{one['metadata']['name']}"
+                do = (
+                    "delete one of the two, and create it under another name; with fewer groups both fit, too"
+                )
+                yield Finding(_CLASHES, where, str(error), do)
+
+
+STUCK = "sets"
+
+
+def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetime) -> Iterator[Finding]:
+    """One set. stored: as it was read. A set that is paused waits for its user, and is no finding."""
+    if data["settled"] or data["paused"]:
+        return
+    since = data["lastProgress"] or _last_transition(stored) or stored["metadata"]["creationTimestamp"]
+    moment = moment_of(since)
+    is_silent = moment is None or now - moment > timing.STUCK_AFTER
+    if not (is_silent or data["stalled"]):
+        return
+    waits = [line["why"] for line in data.get("groups") or data.get("leaderWorkerSets") or () if line["why"]]
+    why = f"; {waits[0]}" if waits else ""
+    yield Finding(
+        STUCK,
+        f"{kind} {data['namespace']}/{data['name']}",
+        f"has not moved for {age(since, now)}: it waits for {data['waitingFor']}{why}",
+        f"kubectl lws status -n {data['namespace']} {kind.lower()}/{data['name']}",
+    )
+
+
+def _last_transition(stored: Object) -> str:
+    """When a condition last changed: a status of the original says no more of time. Empty if none has."""
+    stored_conditions = (stored.get("status") or {}).get("conditions") or ()
+    moments = filter(
+        None, (moment_of(condition.get("lastTransitionTime")) for condition in stored_conditions)
+    )
+    latest = max(moments, default=None)
+    return timestamp(latest) if latest else ""
+
+
+_LEASE = "lease"
+_DO = "see that a manager runs, and what its log says of the Lease"
+
+
+def check_lease(facts: Installation) -> Iterator[Result]:
+    """Each of the Leases; with shards those of shards too."""
+    for name, lease in facts.leases.items():
+        where = f"Lease {facts.namespace}/{name}"
+        if isinstance(lease, Denied):
+            yield Unchecked(_LEASE, where, lease.permission)
+        elif lease is None:
+            yield Finding(_LEASE, where, "is missing: no manager has ever acted", _DO)
+        else:
+            yield from _of_lease(facts, where, lease)
+
+
+def _of_lease(facts: Installation, where: str, lease: Object) -> Iterator[Finding]:
+    spec = lease.get("spec") or {}
+    holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
+    if not holder:
+        yield Finding(_LEASE, where, "is held by nobody: nothing acts on sets", _DO)
+        return
+    moment = moment_of(renewed)
+    late = 0.0 if moment is None else (facts.now - moment - timing.LEASE_LATE).total_seconds()
+    if moment is None or late > int(spec.get("leaseDurationSeconds") or 0):
+        when = f"has not renewed it for {age(renewed, facts.now)}" if moment else "has never renewed it"
+        what = f"its holder {holder} {when}: nothing acts on sets"
+        yield Finding(
+            _LEASE, where, what, f"{_DO}; if both are well, compare this machine's clock with theirs"
+        )
+
+
+def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, ...], when: datetime) -> str:
+    """To be read after “it is”; empty for nothing. bundles: of CAs; none: any CA will do."""
+    try:
+        chain = [read(part) for part in split(certificate)] or [read(certificate)]
+        authorities = [read(part) for bundle in bundles for part in split(bundle) or (bundle,)]
+    except UNREADABLE as error:
+        return f"unreadable ({error})"
+    if authorities and not _is_trusted(chain, authorities):
+        return "of another CA"
+    uncovered = set(names) - names_in(chain[0])
+    if uncovered:
+        return f"not for {', '.join(sorted(uncovered))}"
+    return time_flaw(chain[0], when)
+
+
+def _is_trusted(chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]) -> bool:
+    return any(_is_issued(certificate, by) for certificate in _leading(chain) for by in authorities)
+
+
+def _leading(chain: Sequence[x509.Certificate]) -> Iterator[x509.Certificate]:
+    """As far as each is issued by the next."""
+    yield chain[0]
+    for one, issuer in pairwise(chain):
+        if not _is_issued(one, issuer):
+            return
+        yield issuer
+
+
+def _is_issued(certificate: x509.Certificate, by: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(by)
+    except (InvalidSignature, *UNREADABLE):
+        return False
+    return True
+
+
+_PERMISSIONS = "permissions"
+
+
+def check_permissions(facts: Installation, answers: Mapping[Right, bool] | Denied) -> Iterator[Result]:
+    """One finding for each place where something is missing."""
+    where = f"ServiceAccount {facts.namespace}/{facts.account}"
+    if isinstance(answers, Denied):
+        yield Unchecked(_PERMISSIONS, f"what {where} may do", answers.permission)
+        return
+    if isinstance(facts.configuration_read, Denied):
+        what = "rights that only gang scheduling or cert-manager asks for"
+        yield Unchecked(_PERMISSIONS, what, facts.configuration_read.permission)
+    missing: dict[str, list[Right]] = {}
+    for right, allowed in answers.items():
+        if not allowed:
+            missing.setdefault(right.namespace, []).append(right)
+    for namespace, rights in missing.items():
+        place = f"in namespace {namespace}" if namespace else "in the cluster"
+        yield Finding(
+            _PERMISSIONS,
+            where,
+            f"may not, {place}: {_listed(rights)}",
+            "upgrade the chart, which grants them, and see that nobody has changed its roles and bindings",
+        )
+
+
+def _listed(rights: Iterable[Right]) -> str:
+    return ", ".join(sorted(map(str, rights)))
+
+
+CHECKS: tuple[Callable[[Installation], Iterator[Result]], ...] = (
+    check_versions,
+    check_definitions,
+    check_managers,
+    check_webhooks,
+    check_certificate,
+    check_lease,
+    check_clashes,
+)
+"""In the order of the report. Permissions and sets come last, and take more reads."""

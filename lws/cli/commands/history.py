@@ -1,19 +1,20 @@
-"""`lws history`: the recorded revisions of a set, who runs on them, and what changed from one to the next.
-
-In: the name of a set. Out: a table, one revision in full, or data.
-"""
+"""`lws history`: the recorded revisions of a set, the groups on each, and the changes between them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
 import click
 
-from lws.cli.arguments.candidates import complete_revisions
-from lws.cli.arguments.options import cluster_options, output_option, set_argument
-from lws.cli.arguments.set_name import NamedSet
-from lws.cli.blocks import Text
-from lws.cli.kinds.registry import kind_of
-from lws.cli.session import Session, Target, run
-from lws.cli.views.screen import dump, show, warn
+from lws.cli.arguments import cluster_options, complete_revisions, output_option, set_argument
+from lws.cli.histories import History, history_of
+from lws.cli.screen import Table, Text, age, described, dump, row, show, warn, yaml_text
+from lws.cli.session import ClusterOptions, Session, run
+from lws.cli.sets import NamedSet, find
+
+_CHANGES = 3
 
 
 @click.command(epilog="Exit codes: 0 success, 1 a problem with the history or an error, 2 wrong usage.")
@@ -27,7 +28,7 @@ from lws.cli.views.screen import dump, show, warn
 )
 @output_option("json", "yaml", "name", "wide")
 @cluster_options
-def history(name: NamedSet, revision: int | None, output: str | None, target: Target) -> int:
+def history(name: NamedSet, revision: int | None, output: str | None, target: ClusterOptions) -> int:
     """Show the recorded revisions of a set, the oldest first.
 
     GROUPS is how many groups run on a revision, and which; CHANGE is what differs from the revision before
@@ -37,21 +38,101 @@ def history(name: NamedSet, revision: int | None, output: str | None, target: Ta
 
 
 async def _history(session: Session, name: NamedSet, number: int | None, output: str | None) -> int:
-    history = await kind_of(name).history(session, name)
+    history = await history_of(session, await find(session, name))
     chosen = history.revisions if number is None else (history.numbered(number),)
-    complaints = history.complaints if number is None else ()
-    title = f"{name.type.resource.kind} {session.namespace}/{name}"
+    complaints = list(history.complaints()) if number is None else ()
+    title = f"{name.kind.resource.kind} {session.namespace}/{name}"
     if output == "name":
         for revision in chosen:
             click.echo(f"controllerrevision.apps/{revision.name}")
     elif output in ("json", "yaml"):
-        dump(history.data(chosen, whole=number is not None), output)
+        dump(history_data(history, chosen, whole=number is not None), output)
     elif number is not None:
-        show(history.one(chosen[0], session.now))
+        show(one_revision(history, chosen[0], session.now))
     elif chosen:
-        show([Text(title), history.table(session.now, output == "wide")])
+        show([Text(title), history_table(history, session.now, output == "wide")])
     else:
         show([Text(f"{title} has no recorded revision yet")])
     for complaint in complaints:
         warn(complaint)
     return 1 if complaints else 0
+
+
+def history_table(history: History[Any], now: datetime, wide: bool = False) -> Table:
+    """All revisions, the oldest first. wide: with their names, and every change."""
+    has_causes = bool(history.causes)
+    rows = []
+    for revision in history.revisions:
+        style = "bold" if revision is history.target else ""
+        cells = [
+            str(revision.number),
+            *((revision.name,) if wide else ()),
+            revision.key or "<none>",
+            age(revision.created, now),
+            history.groups_text(revision.key),
+            *((history.causes.get(revision.name, "<none>"),) if has_causes else ()),
+        ]
+        change = (
+            Text(f"broken: {revision.broken}", "red")
+            if revision.broken
+            else Text(_joined(changes(history, revision), None if wide else _CHANGES))
+        )
+        rows.append(row(*(Text(cell, style) for cell in cells), change))
+    names, causes = ("NAME",) if wide else (), ("CHANGE-CAUSE",) if has_causes else ()
+    return Table(("REVISION", *names, "KEY", "AGE", "GROUPS", *causes, "CHANGE"), tuple(rows))
+
+
+def one_revision(history: History[Any], revision: Any, now: datetime) -> Iterator[Text]:
+    """Everything about one revision."""
+    facts = {
+        "Revision": f"{revision.number}{' (what the set asks for)' if revision is history.target else ''}",
+        "Key": revision.key,
+        "Name": revision.name,
+        "Created": f"{revision.created} ({age(revision.created, now)} ago)",
+        "Groups": history.groups_text(revision.key),
+        "Change-cause": history.causes.get(revision.name, "<none>"),
+    }
+    heading, _ = history.recorded_as
+    recorded = yaml_text(history.recorded(revision)).splitlines()
+    return described(facts, {"Change": changes(history, revision), heading: recorded})
+
+
+def history_data(history: History[Any], revisions: Sequence[Any], *, whole: bool) -> dict[str, Any]:
+    """The same as data. whole: with what the revisions record."""
+    return {"name": history.name, "revisions": [_data(history, revision, whole) for revision in revisions]}
+
+
+def _data(history: History[Any], revision: Any, whole: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "revision": revision.number,
+        "key": revision.key,
+        "name": revision.name,
+        "created": revision.created,
+        "wanted": revision is history.target,
+        "groups": history.groups_on(revision.key),
+        "changes": changes(history, revision),
+    }
+    if revision.name in history.causes:
+        data["changeCause"] = history.causes[revision.name]
+    if revision.broken:
+        data["broken"] = revision.broken
+    elif whole:
+        _, name = history.recorded_as
+        data[name] = history.recorded(revision)
+    return data
+
+
+def changes(history: History[Any], revision: Any) -> list[str]:
+    """Changes against the revision before it, a line each."""
+    if revision.broken:
+        return []
+    position = history.revisions.index(revision)
+    earlier = [other for other in history.revisions[:position] if not other.broken]
+    if not earlier:
+        return ["the first revision" if revision.number == 1 else "the oldest one that is kept"]
+    return history.differences(earlier[-1], revision) or ["nothing that a pod depends on"]
+
+
+def _joined(lines: Sequence[str], most: int | None) -> str:
+    more = f"; and {len(lines) - most} more" if most is not None and len(lines) > most else ""
+    return "; ".join(lines[:most]) + more

@@ -1,20 +1,26 @@
-"""`lws key`: the revision key of a set, or of a manifest as the controller would compute it.
-
-In: the name of a set, or a manifest. Out: keys and, with --data, the canonical bytes that keys are hashes of.
-"""
+"""`lws key`: the revision key of a set, or of a manifest as the controller would compute it."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import click
 
-from lws.cli.arguments.options import EXIT_CODES, cluster_options, set_argument
-from lws.cli.arguments.set_name import NamedSet
-from lws.cli.facts.manifests import sets_in, title_of
-from lws.cli.kinds.registry import RESOURCES, kind_of, kind_of_object
-from lws.cli.refusal import Refusal
-from lws.cli.session import Session, Target, run
+from lws.cli.arguments import EXIT_CODES, cluster_options, set_argument
+from lws.cli.histories import leaders_of, roles_history
+from lws.cli.manifests import as_stored, sets_in, title_of
+from lws.cli.session import ClusterOptions, Refusal, Session, run
+from lws.cli.sets import RESOURCES, NamedSet, find
+from lws.disaggregatedset.key import hashed_text, key_of
+from lws.disaggregatedset.revisions import record as roles
+from lws.disaggregatedset.revisions.target import target_revision
+from lws.leaderworkerset.assessment.assessment import assess
+from lws.leaderworkerset.revisions.history import record
+from lws.runtime.actions import Object
+from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
+from lws_api.leaderworkerset.v1 import KIND
 
 
 @click.command(short_help="Print the revision key of a set, or of each in a manifest.", epilog=EXIT_CODES)
@@ -22,7 +28,7 @@ from lws.cli.session import Session, Target, run
 @click.option("-f", "--filename", type=click.File("rb"), help="Manifest (YAML or JSON), or - for stdin.")
 @click.option("--data", is_flag=True, help="Also print the canonical bytes.")
 @cluster_options
-def key(name: NamedSet | None, filename: BinaryIO | None, data: bool, target: Target) -> int:
+def key(name: NamedSet | None, filename: BinaryIO | None, data: bool, target: ClusterOptions) -> int:
     """Print the revision key (template hash) of a set, or of each LeaderWorkerSet and DisaggregatedSet in a
     manifest.
 
@@ -35,23 +41,20 @@ def key(name: NamedSet | None, filename: BinaryIO | None, data: bool, target: Ta
         return run(target, lambda session: _of_set(session, name, data))
     assert filename is not None
     has_sets = False
-    for obj in sets_in(filename, RESOURCES):
+    for obj in sets_in(filename):
         has_sets = True
-        kind = kind_of_object(obj)
-        computed, text = kind.key_and_text(kind.as_stored(obj))
+        computed, text = _KEYS[obj["kind"]].computed(as_stored(obj))
         _print(obj["metadata"]["name"], computed, text if data else None)
     if not has_sets:
-        kinds = " and no ".join(
-            f"{resource.kind} of {resource.group}/{resource.version}" for resource in RESOURCES
-        )
+        kinds = " and no ".join(f"{resource.kind} of {resource.api_version}" for resource in RESOURCES)
         raise Refusal(f"{title_of(filename)} holds no {kinds}")
     return 0
 
 
 async def _of_set(session: Session, name: NamedSet, data: bool) -> int:
-    kind = kind_of(name)
-    obj = await kind.find(session, name)
-    _print(name, await kind.key(session, obj), kind.key_and_text(obj)[1] if data else None)
+    obj = await find(session, name)
+    keys = _KEYS[obj["kind"]]
+    _print(name, await keys.recorded(session, obj), keys.computed(obj)[1] if data else None)
     return 0
 
 
@@ -60,3 +63,37 @@ def _print(name: str, computed: str, text: str | None) -> None:
     if text is not None:
         # Bytes, because the terminal may speak another encoding than the hash does.
         click.echo(text.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """How keys of a kind are found. computed: the key that a set without a history gets, and the text that it
+    is a hash of. recorded: the key of the target revision of a stored set.
+    """
+
+    computed: Callable[[Object], tuple[str, str]]
+    recorded: Callable[[Session, Object], Awaitable[str]]
+
+
+def _computed(lws: Object) -> tuple[str, str]:
+    recorded = record(lws)
+    return recorded.key, recorded.text
+
+
+async def _recorded(session: Session, lws: Object) -> str:
+    return assess((await leaders_of(session, lws)).snapshot).target.key
+
+
+def _roles_computed(obj: Object) -> tuple[str, str]:
+    parts = roles.record(obj).roles
+    return key_of(parts), hashed_text(parts)
+
+
+async def _roles_recorded(session: Session, obj: Object) -> str:
+    return target_revision(await roles_history(session, obj)).key
+
+
+_KEYS: Mapping[str, _Keys] = {
+    KIND: _Keys(_computed, _recorded),
+    ROLES_KIND: _Keys(_roles_computed, _roles_recorded),
+}

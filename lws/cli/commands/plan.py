@@ -1,34 +1,78 @@
-"""`lws plan`: what an apply of a manifest would do to the sets that run, before it is done.
+"""`lws plan`: what an apply of a manifest would do to sets: groups that restart, the reason, and the steps.
 
-In: a manifest. Out: for each set in it, which groups restart and why, or that no pod is restarted; the steps
-of the rollout if asked for. Nothing is written.
+Nothing is written.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 import click
 
-from lws.cli.arguments.options import EXIT_CODES, cluster_options, output_option, set_argument
-from lws.cli.arguments.set_name import NamedSet
-from lws.cli.facts.manifests import sets_in, title_of
-from lws.cli.kinds.kind import Planned
-from lws.cli.kinds.registry import RESOURCES, kind_of, kind_of_object
-from lws.cli.refusal import Refusal
-from lws.cli.session import Session, Target, connected, run, worded
-from lws.cli.views.screen import dump, show, warn
-from lws.cli.writing import changed, print_names
-from lws.kube.metadata import annotations_of
-from lws.runtime.actions import Object, Reference
+from lws.cli.arguments import EXIT_CODES, cluster_options, output_option, set_argument
+from lws.cli.commands.restart import restart_patch
+from lws.cli.histories import all_of
+from lws.cli.impact import Impact, impact, impact_lines
+from lws.cli.manifests import as_stored, sets_in, title_of
+from lws.cli.screen import Block, Table, Text, dump, row, show, warn
+from lws.cli.session import ClusterOptions, Refusal, Session, connected, run, worded
+from lws.cli.sets import RESOURCES, NamedSet, changed, find, print_names
+from lws.cli.states import snapshot_of
+from lws.cli.steps_ahead import Change, Counts, StepAhead, StepsAhead, steps_ahead
+from lws.disaggregatedset.children.upkeep import waiting_edits
+from lws.disaggregatedset.revisions import diff as roles_diff
+from lws.disaggregatedset.revisions import record as roles_record
+from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
+from lws.disaggregatedset.rollout import outlook as roles_outlook
+from lws.disaggregatedset.slices.targets import RoleTargets
+from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
+from lws.disaggregatedset.spec import parse
+from lws.kube.differences.comparison import explain
+from lws.kube.differences.patches import with_merged
+from lws.kube.metadata import annotations_of, copied
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.assessment.assessment import assess, begun
+from lws.leaderworkerset.group.plan import plan as plan_group
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.revisions.encoding import LIVE
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
+from lws.leaderworkerset.rollout.reasons import counted
+from lws.leaderworkerset.rollout.simulation import SimulatedStep, Simulation, simulate
+from lws.leaderworkerset.rollout.state import RolloutState
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.spec import SetSpec
+from lws.runtime.actions import Delete, Object, Reference
 from lws.runtime.errors import ClusterError, Conflict, Forbidden, NotFound, Unreachable
+from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
+from lws_api.leaderworkerset.v1 import KIND
 
+LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _WORDS = {"created": "would be created", "configured": "would be changed", "unchanged": "unchanged"}
+_TEMPLATE = fields.TEMPLATE.name
+_APART = frozenset({"roles", "placementPolicy"})
+_OF_ROLES_APART = frozenset({fields.REPLICAS.name, fields.NETWORK.name, _TEMPLATE})
+_LATER = Text("a later update of all its groups:")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What an apply would do to one set.
+
+    obj: the set as it would be stored. action: `created`, `configured` or `unchanged`, as kubectl says it.
+    blocks: shown below the headline. data: the same as data.
+    """
+
+    obj: Object
+    action: str
+    blocks: tuple[Block, ...]
+    data: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +99,7 @@ def plan(
     filename: BinaryIO | None,
     steps: bool,
     output: str | None,
-    target: Target,
+    target: ClusterOptions,
     **manner: bool,
 ) -> int:
     """Show what `kubectl apply` of a manifest would do to the sets in it, or what is ahead of a set as it is.
@@ -77,19 +121,19 @@ def plan(
     return 0
 
 
-def _of_manifest(filename: BinaryIO, manner: PlanOptions, target: Target) -> Sequence[Planned]:
-    manifests = list(sets_in(filename, RESOURCES))
+def _of_manifest(filename: BinaryIO, options: PlanOptions, target: ClusterOptions) -> Sequence[Planned]:
+    manifests = list(sets_in(filename))
     if not manifests:
         raise Refusal(
             f"{title_of(filename)} holds no {' and no '.join(resource.kind for resource in RESOURCES)}"
         )
     try:
-        return asyncio.run(connected(target, lambda session: _plan_all(session, manifests, manner)))
+        return asyncio.run(connected(target, lambda session: _plan_all(session, manifests, options)))
     except Unreachable as error:
         if target.is_explicit:
             raise worded(error) from error
         warn(f"{error.message}: without a cluster only creation can be planned")
-        return [_without_cluster(manifest, manner.steps) for manifest in manifests]
+        return [_without_cluster(manifest, options.steps) for manifest in manifests]
     except ClusterError as error:
         raise worded(error) from error
 
@@ -105,37 +149,34 @@ def _print(plans: Sequence[Planned], output: str | None) -> None:
 
 
 async def _ahead(session: Session, name: NamedSet, steps: bool) -> Planned:
-    kind = kind_of(name)
-    obj = await kind.find(session, name)
-    return await kind.changed(session, obj, obj, steps)
+    obj = await find(session, name)
+    return await _PLANS[obj["kind"]].changed(session, obj, obj, steps)
 
 
 async def _plan_all(
-    session: Session, manifests: Iterable[dict[str, Any]], manner: PlanOptions
+    session: Session, manifests: Iterable[dict[str, Any]], options: PlanOptions
 ) -> Sequence[Planned]:
-    return [await _planned(session, _placed(manifest, session), manner) for manifest in manifests]
+    return [await _planned(session, _placed(manifest, session), options) for manifest in manifests]
 
 
-async def _planned(session: Session, manifest: Object, manner: PlanOptions) -> Planned:
-    kind = kind_of_object(manifest)
+async def _planned(session: Session, manifest: Object, options: PlanOptions) -> Planned:
+    kind = manifest["kind"]
     try:
-        stored = await session.cluster.get(
-            kind.resource.kind, manifest["metadata"]["namespace"], _name_of(manifest)
-        )
+        stored = await session.cluster.get(kind, manifest["metadata"]["namespace"], _name_of(manifest))
     except NotFound:
-        tried = await _tried(session, manifest, None, manner)
-        return kind.created(tried, session.now, manner.steps)
-    after = await _tried(session, manifest, stored, manner)
-    return await kind.changed(session, stored, after, manner.steps)
+        created = await _tried(session, manifest, None, options)
+        return _PLANS[kind].created(created, session.now, options.steps)
+    after = await _tried(session, manifest, stored, options)
+    return await _PLANS[kind].changed(session, stored, after, options.steps)
 
 
 async def _tried(
-    session: Session, manifest: Object, stored: Object | None, manner: PlanOptions
+    session: Session, manifest: Object, stored: Object | None, options: PlanOptions
 ) -> dict[str, Any]:
     """The set as the server would store it."""
     try:
-        if manner.server_side:
-            return await session.cluster.try_apply(manifest, force=manner.force_conflicts)
+        if options.server_side:
+            return await session.cluster.try_apply(manifest, force=options.force_conflicts)
         if stored is None:
             return await session.cluster.try_create(manifest)
         return await session.cluster.try_merge(Reference.to(stored), apply_patch(manifest, stored))
@@ -155,8 +196,7 @@ async def _tried(
 
 def _without_cluster(manifest: dict[str, Any], steps: bool) -> Planned:
     _name_of(manifest)
-    kind = kind_of_object(manifest)
-    return kind.created(kind.as_stored(manifest), datetime.now(UTC), steps)
+    return _PLANS[manifest["kind"]].created(as_stored(manifest), datetime.now(UTC), steps)
 
 
 def _placed(manifest: dict[str, Any], session: Session) -> dict[str, Any]:
@@ -178,17 +218,15 @@ def _name_of(manifest: Object) -> str:
     return name
 
 
-LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-
-
 def apply_patch(manifest: Object, stored: Object) -> dict[str, Any]:
-    """What the manifest says and is not so; and, as null, what it said when it was last applied and says no
-    more. What others have set, a default say, stays. Lists are replaced as wholes (RFC 7386).
+    """The merge patch of `kubectl apply`: fields of the manifest that differ; as null, those that it had when
+    it was last applied and lacks now. Fields that others have set stay, such as defaults. Lists are replaced
+    as a whole (RFC 7386).
     """
     metadata = manifest["metadata"]
     # kubectl's own record is an annotation too: there are always some.
-    wanted = {**manifest, "metadata": {**metadata, "annotations": metadata.get("annotations") or {}}}
-    return _merge(last_applied(stored), wanted, stored)
+    desired = {**manifest, "metadata": {**metadata, "annotations": metadata.get("annotations") or {}}}
+    return _merge(last_applied(stored), desired, stored)
 
 
 def last_applied(stored: Object) -> Mapping[str, Any]:
@@ -202,10 +240,10 @@ def last_applied(stored: Object) -> Mapping[str, Any]:
     return manifest if isinstance(manifest, Mapping) else {}
 
 
-def _merge(original: Any, wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(original: Any, desired: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
     before: Mapping[str, Any] = original if isinstance(original, Mapping) else {}
     patch: dict[str, Any] = {}
-    for key, value in wanted.items():
+    for key, value in desired.items():
         actual = stored.get(key)
         if isinstance(value, Mapping) and isinstance(actual, Mapping):
             below = _merge(before.get(key), value, actual)
@@ -214,6 +252,360 @@ def _merge(original: Any, wanted: Mapping[str, Any], stored: Mapping[str, Any]) 
         elif value != actual:
             patch[key] = value
     for key in before:
-        if wanted.get(key) is None and stored.get(key) is not None:
+        if desired.get(key) is None and stored.get(key) is not None:
             patch[key] = None
     return patch
+
+
+@dataclass(frozen=True, slots=True)
+class _Plans:
+    """Plans of one kind. created: of a set that does not exist yet, with the steps of a later update if they
+    are asked for. changed: of a stored set that becomes another.
+    """
+
+    created: Callable[[Object, datetime, bool], Planned]
+    changed: Callable[[Session, Object, Object, bool], Awaitable[Planned]]
+
+
+def _names(obj: Object, action: str) -> dict[str, Any]:
+    metadata = obj["metadata"]
+    return {"name": metadata["name"], "namespace": metadata["namespace"], "action": action}
+
+
+def _action(stored: Object, after: Object) -> str:
+    return "unchanged" if after["spec"] == stored["spec"] else "configured"
+
+
+def created_set(lws: Object, now: datetime, steps: bool) -> Planned:
+    """The plan for a LeaderWorkerSet that does not exist yet."""
+    spec, key = SetSpec.of(lws), record(lws).key
+    replicas, size = spec.replicas, spec.size
+    pods = f"{counted(replicas)} of {size} pod{'' if size == 1 else 's'}"
+    blocks: list[Block] = [Text(f"new: {pods}, {replicas * size} in all, under key {key}", "bold green")]
+    data = {**_names(lws, "created"), "key": key, "replicas": replicas, "added": list(range(replicas))}
+    if steps:
+        simulation = simulate(update_when_ready(lws, now))
+        blocks += [_LATER, *steps_blocks(simulation)]
+        data |= steps_data(simulation)
+    return Planned(lws, "created", tuple(blocks), data)
+
+
+def update_when_ready(lws: Object, now: datetime) -> RolloutState:
+    """The state of a set of which all groups are ready, and whose template has just been changed."""
+    state = assess(SetSnapshot(lws=copied(lws), now=now)).rollout
+    groups = tuple(
+        GroupState(index, ready=True, outdated=True, leader_ready=True, replaceable=True)
+        for index in range(state.replicas)
+    )
+    stored = LeaderStatefulSet(
+        replicas=state.replicas, partition=state.floor, last_replicas=state.replicas, is_current=False
+    )
+    return replace(state, groups=groups, statefulset=stored)
+
+
+async def _changed_set(session: Session, stored: Object, after: Object, steps: bool) -> Planned:
+    objects = await all_of(session, stored)
+    effect = impact(objects.snapshot, after, recreated(objects.groups, after), objects.unknown)
+    begins = begun(replace(objects.snapshot, lws=after), effect.after)
+    simulation = simulate(effect.after.rollout, begins) if steps else None
+    return changed_set(after, _action(stored, after), effect, simulation)
+
+
+def changed_set(after: Object, action: str, effect: Impact, simulation: Simulation | None) -> Planned:
+    """The plan for a LeaderWorkerSet that exists. simulation: of its rollout, if it is asked for."""
+    blocks: list[Block] = list(impact_lines(effect))
+    data = {
+        **_names(after, action),
+        "key": effect.after.target.key,
+        "replicas": SetSpec.of(after).replicas,
+        "added": list(effect.added),
+        "removed": list(effect.removed),
+        "restarts": list(effect.restarts),
+        "restartsAnyway": list(effect.moving),
+        "recreated": [{"index": index, "why": why} for index, why in sorted(effect.recreated.items())],
+        "unknown": [{"index": index, "why": why} for index, why in sorted(effect.unknown.items())],
+        "changes": list(effect.template),
+        "changesAtOnce": list(effect.at_once),
+        "leftAlone": effect.left_alone,
+    }
+    if simulation is not None:
+        blocks += steps_blocks(simulation)
+        data |= steps_data(simulation)
+    return Planned(after, action, tuple(blocks), data)
+
+
+def recreated(groups: Mapping[int, GroupSnapshot], after: Object) -> dict[int, str]:
+    """Groups that the controller would recreate as soon as it sees the change, and not without it, with the
+    reason.
+    """
+    reasons = {}
+    for index, group in groups.items():
+        now, then = (_deletion(snapshot) for snapshot in (group, replace(group, lws=after)))
+        if then is not None and now is None:
+            reasons[index] = then.why
+    return reasons
+
+
+def _deletion(group: GroupSnapshot) -> Delete | None:
+    actions = (action for sequence in plan_group(group).sequences for action in sequence)
+    return next((action for action in actions if isinstance(action, Delete)), None)
+
+
+def _steps(columns: tuple[str, ...], rows: Iterable[tuple[Text, ...]], waiting_for: str) -> Iterator[Block]:
+    if rows := tuple(rows):
+        yield Text("steps, if every new group gets ready:")
+        yield Table(columns, rows)
+    else:
+        yield Text("no steps: everything is as the set asks")
+    if waiting_for:
+        yield Text(f"and then waits for {waiting_for}", "yellow")
+
+
+def steps_blocks(simulation: Simulation) -> Iterator[Block]:
+    """A row for each step of the controller."""
+    columns = ("STEP", "READY", "UPDATED", "PARTITION", "REPLICAS", "WHAT")
+    return _steps(
+        columns, itertools.starmap(_step_row, enumerate(simulation.steps, start=1)), simulation.waiting_for
+    )
+
+
+def steps_data(simulation: Simulation) -> dict[str, Any]:
+    """The same as data."""
+    steps = [
+        {
+            "ready": sum(group.ready for group in step.groups),
+            "updated": sum(group.updated for group in step.groups),
+            "partition": step.rollout.partition,
+            "replicas": step.rollout.replicas,
+            "why": step.rollout.why,
+        }
+        for step in simulation.steps
+    ]
+    return {"steps": steps, "waitingFor": simulation.waiting_for}
+
+
+def _step_row(number: int, step: SimulatedStep) -> tuple[Text, ...]:
+    return row(
+        str(number),
+        str(sum(group.ready for group in step.groups)),
+        str(sum(group.updated for group in step.groups)),
+        _moved(step.partition, step.rollout.partition),
+        _moved(step.replicas, step.rollout.replicas),
+        step.rollout.why,
+    )
+
+
+def _moved(before: int | None, after: int) -> str:
+    return str(after) if before is None or before == after else f"{before} → {after}"
+
+
+@dataclass(frozen=True)
+class DisaggregatedImpact:
+    """What a change does to a DisaggregatedSet.
+
+    before, after: the target revision as it is and as it would be. counts: groups of each role over all
+    slices, before and after; None if its scaler is missing. restarts: groups of each role that are on other
+    revisions. staying: groups that run the target revision already. template: changes that pods depend on, a
+    line each. at_once: all other changes. waiting: paths of edits that wait for the next revision.
+    """
+
+    before: TargetRevision
+    after: TargetRevision
+    counts: Mapping[str, tuple[int | None, int | None]]
+    restarts: Mapping[str, int]
+    staying: int
+    is_paused: bool
+    template: tuple[str, ...] = ()
+    at_once: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+    @property
+    def is_under_way(self) -> bool:
+        """The rollout began before the change, and continues."""
+        return self.before.key == self.after.key and not self.template
+
+
+def roles_impact(snapshot: DisaggregatedSnapshot, after: Object) -> DisaggregatedImpact:
+    """The impact of changing a DisaggregatedSet to `after`."""
+    becoming = replace(snapshot, obj=after)
+    now, then = target_revision(snapshot), target_revision(becoming)
+    spec = parse(after)
+    former = RoleTargets(snapshot, parse(snapshot.obj), now.key).in_all()
+    desired = RoleTargets(becoming, spec, then.key).in_all()
+    children = [
+        child for child in snapshot.children if not child.is_leaving and child.slice_index < spec.slices
+    ]
+    restarts: dict[str, int] = {}
+    for child in children:
+        if child.key != then.key and child.wanted and spec.role(child.role):
+            restarts[child.role] = restarts.get(child.role, 0) + child.wanted
+    return DisaggregatedImpact(
+        before=now,
+        after=then,
+        counts={role: (former.get(role, 0), desired.get(role, 0)) for role in (*desired, *former)},
+        restarts=restarts,
+        staying=sum(child.wanted for child in children if child.key == then.key),
+        is_paused=spec.paused,
+        template=tuple(roles_diff.describe(roles_record.record(snapshot.obj), roles_record.record(after))),
+        at_once=tuple(_at_once(snapshot.obj["spec"], after["spec"])),
+        waiting=waiting_edits(spec, then.content.record.spec),
+    )
+
+
+def roles_impact_lines(effect: DisaggregatedImpact) -> Iterator[Text]:
+    """The impact in sentences; the first one says it all."""
+    yield _roles_verdict(effect)
+    for role, (before, after) in effect.counts.items():
+        if before is None or after is None or before == after:
+            continue
+        if not after:
+            yield Text(f"  role {role} loses all of its groups ({before})", "red")
+        else:
+            yield Text(f"  role {role} is to have {counted(after)} instead of {before}", "green")
+    for line in effect.template:
+        yield Text(f"  {line}", "yellow")
+    for line in effect.at_once:
+        yield Text(f"  {line} (at once)")
+    for path in effect.waiting:
+        yield Text(f"  {path} waits for the next revision; `restart` brings it", "yellow")
+
+
+def _roles_verdict(effect: DisaggregatedImpact) -> Text:
+    if not effect.restarts:
+        is_scaled = any(before != after for before, after in effect.counts.values())
+        is_change = is_scaled or effect.template or effect.at_once or effect.waiting
+        unchanged = "" if is_change else ": nothing changes"
+        return Text(f"no pod is restarted{unchanged}", "bold green")
+    restart = roles_outlook.restarts(effect.restarts, effect.is_paused, effect.is_under_way)
+    stay = f"; {counted(effect.staying)} {'stays as it is' if effect.staying == 1 else 'stay as they are'}"
+    return Text(f"{restart}{stay if effect.staying else ''}", "bold red")
+
+
+def _creation(obj: Object, now: datetime) -> Iterator[Text]:
+    """What is created for a DisaggregatedSet."""
+    spec, snapshot = parse(obj), DisaggregatedSnapshot(obj, now)
+    key = target_revision(snapshot).key
+    targets = RoleTargets(snapshot, spec, key)
+    counts: dict[str, int] = {}
+    for index in range(spec.slices):
+        for target in targets.in_slice(index, None).targets:
+            counts[target.name] = counts.get(target.name, 0) + target.target
+    pods = sum(counts[role.name] * int(fields.SIZE.of({"spec": role.spec}) or 1) for role in spec.roles)
+    yield Text(f"new: {roles_outlook.of_roles(counts)}, {pods} pods in all, under key {key}", "bold green")
+    for role in spec.roles:
+        if role.start_after:
+            yield Text(
+                f"  {role.name} is created once there is a ready group of {', '.join(role.start_after)}"
+            )
+
+
+def _at_once(before: Object, after: Object) -> Iterator[str]:
+    """Changes that take effect without a rollout, numbers of groups aside."""
+    rest = [{key: value for key, value in obj.items() if key not in _APART} for obj in (before, after)]
+    yield from explain(*rest)
+    former = {role["name"]: role for role in before["roles"]}
+    for role in after["roles"]:
+        if role_before := former.get(role["name"]):
+            lines = explain(_beside_template(role_before), _beside_template(role))
+            yield from (f"role {role['name']} {line}" for line in lines)
+
+
+def _beside_template(role: Object) -> Object:
+    spec, template = role["spec"], role["spec"].get(_TEMPLATE) or {}
+    return {
+        **{key: value for key, value in role.items() if key not in ("name", "spec")},
+        **{key: value for key, value in spec.items() if key not in _OF_ROLES_APART},
+        **{key: template[key] for key in LIVE if key in template},
+    }
+
+
+def created_roles(obj: Object, now: datetime, steps: bool) -> Planned:
+    """The plan for a DisaggregatedSet that does not exist yet."""
+    snapshot = DisaggregatedSnapshot(obj, now)
+    effect = roles_impact(snapshot, obj)
+    blocks: list[Block] = list(_creation(obj, now))
+    data = {**_names(obj, "created"), **_roles_data(effect)}
+    if steps:
+        end = steps_ahead(snapshot).end
+        resumed = with_merged(end.obj, {"spec": {"rolloutStrategy": {"paused": None}}})
+        updated = with_merged(resumed, restart_patch(resumed, now))
+        ahead = steps_ahead(replace(end, obj=updated))
+        blocks += [_LATER, *roles_steps_blocks(ahead, roles_impact(end, updated).after.key)]
+        data |= roles_steps_data(ahead)
+    return Planned(obj, "created", tuple(blocks), data)
+
+
+async def _changed_roles(session: Session, stored: Object, after: Object, steps: bool) -> Planned:
+    snapshot = await snapshot_of(session, stored)
+    effect, action = roles_impact(snapshot, after), _action(stored, after)
+    blocks: list[Block] = list(roles_impact_lines(effect))
+    data = {**_names(after, action), **_roles_data(effect)}
+    if steps:
+        ahead = steps_ahead(replace(snapshot, obj=after))
+        blocks += roles_steps_blocks(ahead, effect.after.key)
+        data |= roles_steps_data(ahead)
+    return Planned(after, action, tuple(blocks), data)
+
+
+def roles_steps_blocks(ahead: StepsAhead, key: str) -> Iterator[Block]:
+    """A row for each slice that a pass of the controller changes. key: of the target revision."""
+    numbers = {revision.key: revision.number for revision in ahead.end.revisions}
+    rows = (_roles_row(number, step, key, numbers) for number, step in enumerate(ahead.steps, start=1))
+    return _steps(("STEP", "SLICE", "OLD", "NEW", "WHAT"), rows, ahead.waiting_for)
+
+
+def roles_steps_data(ahead: StepsAhead) -> dict[str, Any]:
+    """The same as data."""
+    steps = [
+        {
+            "slice": step.slice_index,
+            "changes": [
+                {"role": change.role, "key": change.key, "before": change.before, "after": change.after}
+                for change in step.changes
+            ],
+            "groups": {key: dict(counts) for key, counts in step.counts.items()},
+        }
+        for step in ahead.steps
+    ]
+    return {"steps": steps, "waitingFor": ahead.waiting_for}
+
+
+def _roles_data(effect: DisaggregatedImpact) -> dict[str, Any]:
+    return {
+        "key": effect.after.key,
+        "replicas": {role: after for role, (_, after) in effect.counts.items()},
+        "restarts": dict(effect.restarts),
+        "changes": list(effect.template),
+        "changesAtOnce": list(effect.at_once),
+        "changesLater": list(effect.waiting),
+    }
+
+
+def _roles_row(number: int, step: StepAhead, key: str, numbers: Mapping[str, int]) -> tuple[Text, ...]:
+    of_key: dict[str, list[Change]] = {}
+    for change in step.changes:
+        of_key.setdefault(change.key, []).append(change)
+    what = "; ".join(f"revision {numbers.get(name, name)}: {_moves(moves)}" for name, moves in of_key.items())
+    old = {name: counts for name, counts in step.counts.items() if name != key}
+    return row(
+        str(number), str(step.slice_index), _summed(old), _summed({key: step.counts.get(key, {})}), what
+    )
+
+
+def _moves(changes: Sequence[Change]) -> str:
+    return ", ".join(f"{change.role} {change.before} → {change.after}" for change in changes)
+
+
+def _summed(counts: Counts) -> str:
+    """`prefill 2, decode 1`, over all revisions."""
+    sums: dict[str, int] = {}
+    for roles in counts.values():
+        for role, groups in roles.items():
+            sums[role] = sums.get(role, 0) + groups
+    return ", ".join(f"{role} {groups}" for role, groups in sums.items()) or "-"
+
+
+_PLANS: Mapping[str, _Plans] = {
+    KIND: _Plans(created_set, _changed_set),
+    ROLES_KIND: _Plans(created_roles, _changed_roles),
+}

@@ -1,31 +1,39 @@
-"""`lws restart`: every group anew, by one rollout.
+"""`lws restart`: restart every group of a set in one rollout.
 
-In: the name of a set. Out: the set with an annotation in its pod templates, that of `kubectl rollout
-restart`.
+It sets the annotation of `kubectl rollout restart` in the pod templates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
 import click
 
-from lws.cli.arguments.options import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
-from lws.cli.arguments.set_name import NamedSet
-from lws.cli.facts.changes.retry import write_unless_changed
-from lws.cli.facts.changes.role_of import caution
-from lws.cli.kinds.registry import kind_of
-from lws.cli.session import Session, Target, run
-from lws.cli.views.screen import warn
-from lws.cli.writing import changed, report
-from lws.runtime.actions import Reference
+from lws.cli.arguments import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
+from lws.cli.screen import warn
+from lws.cli.session import ClusterOptions, Refusal, Session, run
+from lws.cli.sets import NamedSet, caution, changed, find, refuse_paused, report, write_unless_changed
+from lws.kube.conditions import timestamp
+from lws.kube.differences.patches import with_merged
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.left_alone import why_left_alone
+from lws.runtime.actions import Object, Reference
+from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
+from lws_api.leaderworkerset.v1 import KIND
 
 FIELD_MANAGER = "lws-restart"
+RESTARTED_AT_ANNOTATION = "kubectl.kubernetes.io/restartedAt"
+_TEMPLATE = fields.TEMPLATE.name
+_PODS = (fields.LEADER_TEMPLATE.name, fields.WORKER_TEMPLATE.name)
 
 
 @click.command(epilog=EXIT_CODES)
 @set_argument()
 @output_option(*OBJECT_FORMATS)
 @cluster_options
-def restart(name: NamedSet, output: str | None, target: Target) -> int:
+def restart(name: NamedSet, output: str | None, target: ClusterOptions) -> int:
     """Restart all groups of a set in a rollout within its limits.
 
     The roles of a DisaggregatedSet are rolled in step, so all of them restart.
@@ -34,9 +42,8 @@ def restart(name: NamedSet, output: str | None, target: Target) -> int:
 
 
 async def _restart(session: Session, name: NamedSet, output: str | None) -> int:
-    kind = kind_of(name)
-    obj = await kind.find(session, name)
-    patch = kind.restart_patch(obj, session.now)
+    obj = await find(session, name)
+    patch = restart_patch(obj, session.now)
     if message := caution(obj, "restart"):
         warn(message)
     after = await write_unless_changed(
@@ -46,3 +53,51 @@ async def _restart(session: Session, name: NamedSet, output: str | None) -> int:
     )
     report(after, output, [changed(after, "restarted")])
     return 0
+
+
+def restart_patch(obj: Object, now: datetime) -> dict[str, Any]:
+    """The merge patch that restarts every group. Raises a Refusal if it would restart none."""
+    return _PATCHES[obj["kind"]](obj, now)
+
+
+def _of_set(lws: Object, now: datetime) -> dict[str, Any]:
+    name = lws["metadata"]["name"]
+    if problem := why_left_alone(lws, is_covered=True):
+        raise Refusal(f"set {name} would not be restarted: {problem.message}")
+    refuse_paused(lws, "restart it")
+    _check_moment(name, [lws["spec"]], now)
+    return {"spec": _annotated(lws["spec"], now)}
+
+
+def _of_roles(obj: Object, now: datetime) -> dict[str, Any]:
+    """All roles: one of them alone would be out of step with the others."""
+    name, roles = obj["metadata"]["name"], obj["spec"]["roles"]
+    refuse_paused(obj, "restart it")
+    _check_moment(name, [role["spec"] for role in roles], now)
+    # A merge patch replaces a list as a whole.
+    return {"spec": {"roles": [with_merged(role, {"spec": _annotated(role["spec"], now)}) for role in roles]}}
+
+
+_PATCHES: Mapping[str, Callable[[Object, datetime], dict[str, Any]]] = {
+    KIND: _of_set,
+    ROLES_KIND: _of_roles,
+}
+
+
+def _annotated(spec: Object, now: datetime) -> dict[str, Any]:
+    """The patch of the spec of a LeaderWorkerSet."""
+    annotated = {"metadata": {"annotations": {RESTARTED_AT_ANNOTATION: timestamp(now)}}}
+    parts = [part for part in _PODS if spec[_TEMPLATE].get(part) is not None]
+    return {_TEMPLATE: dict.fromkeys(parts, annotated)}
+
+
+def _check_moment(name: str, specs: Iterable[Object], now: datetime) -> None:
+    templates = [spec[_TEMPLATE][part] for spec in specs for part in _PODS if spec[_TEMPLATE].get(part)]
+    if all(_restarted_at(template) == timestamp(now) for template in templates):
+        raise Refusal(f"set {name} was restarted within this second: wait a moment")
+
+
+def _restarted_at(template: Object) -> str | None:
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    moment: str | None = annotations.get(RESTARTED_AT_ANNOTATION)
+    return moment

@@ -1,30 +1,41 @@
-"""`lws status`: how a set stands and what it waits for, once or until it is settled; or a line for each set.
-
-In: the name of a set, or none. Out: a picture; exit code 0 if everything is as the sets ask.
-"""
+"""`lws status`: the state of a set, once or until it is settled; or a line for each set."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import click
 
 from lws import timing
-from lws.cli.arguments.options import all_namespaces_option, cluster_options, output_option, set_argument
-from lws.cli.arguments.set_name import NamedSet
-from lws.cli.blocks import Block, Text
-from lws.cli.facts.names import UnknownKind, find_sets
-from lws.cli.kinds.kind import SetKind, SetState
-from lws.cli.kinds.registry import KINDS, kind_of
-from lws.cli.refusal import Refusal
-from lws.cli.session import Session, Target, run, worded
-from lws.cli.views.screen import dump, live, room_for, show, warn
-from lws.cli.writing import print_names
+from lws.cli.arguments import all_namespaces_option, cluster_options, output_option, set_argument
+from lws.cli.screen import (
+    Bar,
+    Block,
+    Table,
+    Text,
+    age,
+    dump,
+    live,
+    room_for,
+    row,
+    show,
+    warn,
+)
+from lws.cli.session import ClusterOptions, Refusal, Session, run, worded
+from lws.cli.sets import KINDS, NamedSet, SetKind, UnknownKind, find, find_sets, kind_of, print_names
+from lws.cli.states import ChildLine, DisaggregatedReport, GroupLine, SetState, StatusReport, state_of
 from lws.runtime.actions import Object
 from lws.runtime.errors import ApiError, ClusterError, Forbidden, Throttled, Unreachable
 from lws_api.config.duration import parse
+from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
+from lws_api.leaderworkerset.v1 import KIND
+
+_STYLES = {"True": "green", "Unknown": "yellow"}
+
+_Line = TypeVar("_Line")
 
 
 class Duration(click.ParamType[float]):
@@ -43,7 +54,7 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-# Headings, conditions and the last word; a picture that is higher than the terminal cannot be drawn anew.
+# Headings, conditions and the last line: a picture that is higher than the terminal cannot be redrawn.
 _LINES_BESIDE_GROUPS = 20
 _AT_ONCE = 8
 
@@ -64,7 +75,7 @@ _AT_ONCE = 8
 @output_option("json", "yaml", "name", "wide")
 @cluster_options
 def status(
-    name: NamedSet | None, watch: bool, timeout: float | None, output: str | None, target: Target
+    name: NamedSet | None, watch: bool, timeout: float | None, output: str | None, target: ClusterOptions
 ) -> int:
     """Show the groups of a set, its rollout, and what it waits for; without NAME, a line for each set.
 
@@ -80,7 +91,7 @@ def status(
             raise click.UsageError("--watch requires NAME")
         return run(target, lambda session: _list(session, output))
     if not watch:
-        return run(target, lambda session: _look_once(session, name, output))
+        return run(target, lambda session: _show(session, name, output))
     if output not in (None, "wide"):
         raise click.UsageError(f"--watch and -o {output} cannot be used together")
     return run(target, lambda session: _follow(session, name, timeout, output == "wide"))
@@ -90,28 +101,28 @@ async def _list(session: Session, output: str | None) -> int:
     sets_by_kind = [(kind, await _sets_of(session, kind)) for kind in KINDS]
     sets = [obj for _, listed in sets_by_kind for obj in listed or ()]
     slots = asyncio.Semaphore(_AT_ONCE)
-    judged: list[tuple[SetKind, list[SetState]]] = []
-    for kind, listed in sets_by_kind:
-        looks = await asyncio.gather(*(_judged(session, kind, obj, slots) for obj in listed or ()))
-        judged.append((kind, [standing for standing in looks if standing is not None]))
-    readable = [standing for _, standings in judged for standing in standings]
+    tables: list[list[SetState]] = []
+    for _, listed in sets_by_kind:
+        states = await asyncio.gather(*(_state_or_warning(session, obj, slots) for obj in listed or ()))
+        tables.append([state for state in states if state is not None])
+    readable = [state for states in tables for state in states]
     if output in ("json", "yaml"):
-        dump({"items": [standing.data() for standing in readable]}, output)
+        dump({"items": [status_data(state) for state in readable]}, output)
     elif output == "name":
         print_names(sets)
     elif readable:
-        show(_tables(judged, not session.namespace, output == "wide"))
+        show(_tables(filter(None, tables), not session.namespace, output == "wide"))
     elif not sets:
-        where = f" in {session.namespace} namespace" if session.namespace else ""
-        click.echo(f"No resources found{where}.", err=True)
+        place = f" in {session.namespace} namespace" if session.namespace else ""
+        click.echo(f"No resources found{place}.", err=True)
     is_whole = len(readable) == len(sets) and all(listed is not None for _, listed in sets_by_kind)
-    return 0 if is_whole and all(standing.is_settled for standing in readable) else 1
+    return 0 if is_whole and all(state.is_settled for state in readable) else 1
 
 
 async def _sets_of(session: Session, kind: SetKind) -> Sequence[Object] | None:
-    """None where nobody can say: they do not hide those of other kinds."""
+    """None if they may not be read; they do not hide those of other kinds."""
     try:
-        return await find_sets(session, kind.resource)
+        return await find_sets(session, kind)
     except UnknownKind:
         if kind is KINDS[0]:
             raise
@@ -123,22 +134,17 @@ async def _sets_of(session: Session, kind: SetKind) -> Sequence[Object] | None:
         return None
 
 
-def _tables(
-    judged: Sequence[tuple[SetKind, Sequence[SetState]]], with_namespace: bool, wide: bool
-) -> Iterator[Block]:
-    is_first = True
-    for kind, standings in judged:
-        if standings:
-            if not is_first:
-                yield Text("")
-            yield kind.table(standings, with_namespace, wide)
-            is_first = False
+def _tables(tables: Iterable[Sequence[SetState]], with_namespace: bool, wide: bool) -> Iterator[Block]:
+    for position, states in enumerate(tables):
+        if position:
+            yield Text("")
+        yield sets_table(states, with_namespace, wide)
 
 
-async def _judged(session: Session, kind: SetKind, obj: Object, slots: asyncio.Semaphore) -> SetState | None:
+async def _state_or_warning(session: Session, obj: Object, slots: asyncio.Semaphore) -> SetState | None:
     try:
         async with slots:
-            return await kind.standing(session, obj)
+            return await state_of(session, obj)
     except Refusal as refusal:
         # One set that cannot be read does not hide the others.
         warn(refusal.message)
@@ -147,54 +153,321 @@ async def _judged(session: Session, kind: SetKind, obj: Object, slots: asyncio.S
     return None
 
 
-async def _look(session: Session, name: NamedSet) -> SetState:
-    kind = kind_of(name)
-    return await kind.standing(session, await kind.find(session, name))
+async def _read(session: Session, name: NamedSet) -> SetState:
+    return await state_of(session, await find(session, name))
 
 
-async def _look_once(session: Session, name: NamedSet, output: str | None) -> int:
-    standing = await _look(session, name)
+async def _show(session: Session, name: NamedSet, output: str | None) -> int:
+    state = await _read(session, name)
     if output == "name":
-        print_names([standing.obj])
+        print_names([state.obj])
     elif output in ("json", "yaml"):
-        dump(standing.data(), output)
+        dump(status_data(state), output)
     else:
-        show(standing.blocks(None, output == "wide"))
-    return 0 if standing.is_settled else 1
+        show(status_blocks(state, None, output == "wide"))
+    return 0 if state.is_settled else 1
 
 
 async def _follow(session: Session, name: NamedSet, timeout: float | None, wide: bool) -> int:
     shown: list[Block] = []
-    trouble = ""
+    problem = ""
     try:
         async with asyncio.timeout(timeout):
             with live() as draw:
                 while True:
                     pause = timing.SCREEN_SECONDS
                     try:
-                        standing = await _look(session, name)
+                        state = await _read(session, name)
                     except ClusterError as error:
                         if not _may_pass(error, bool(shown)):
                             raise
-                        trouble = error.message
+                        problem = error.message
                         pause = max(pause, (error.retry_after or 0) if isinstance(error, ApiError) else 0)
-                        draw([*shown, Text(f"{trouble}; looking again", "yellow")])
+                        draw([*shown, Text(f"{problem}; looking again", "yellow")])
                     else:
-                        trouble = ""
+                        problem = ""
                         room = room_for(_LINES_BESIDE_GROUPS)
-                        is_line = room is None
-                        shown = [standing.progress()] if is_line else list(standing.blocks(room, wide))
+                        shown = (
+                            [progress_line(state)] if room is None else list(status_blocks(state, room, wide))
+                        )
                         draw(shown)
-                        if standing.is_settled:
+                        if state.is_settled:
                             return 0
                     await asyncio.sleep(pause)
     except TimeoutError:
-        reason = f": {trouble}" if trouble else ""
+        reason = f": {problem}" if problem else ""
         raise Refusal(f"set {name} is not settled after {timeout:g} s{reason}") from None
 
 
 def _may_pass(error: ClusterError, is_known: bool) -> bool:
-    """The next look may fare better. is_known: there is such a server, it has answered before."""
+    """The next attempt may succeed. is_known: the server has answered before."""
     if isinstance(error, Unreachable):
         return is_known
     return isinstance(error, Throttled) or (isinstance(error, ApiError) and error.status >= 500)
+
+
+def status_blocks(state: SetState, most: int | None = None, wide: bool = False) -> Iterator[Block]:
+    """The state of one set. most: rows that fit, those that wait first; None: all. wide: more columns."""
+    metadata, view = state.obj["metadata"], _VIEWS[state.obj["kind"]]
+    yield Text(f"{state.obj['kind']} {metadata['namespace']}/{metadata['name']}", "bold")
+    number = state.number(state.key)
+    revision = f"revision {number} ({state.key})" if number is not None else f"key {state.key}"
+    yield Bar(state.updated, state.replicas, f"groups ready on {revision}")
+    yield from (Text(line, "yellow") for line in view.notes(state))
+    if table := list(view.table(state, most, wide)):
+        yield Text("")
+        yield from table
+    yield from _conditions(state)
+    yield Text("")
+    if not state.is_settled:
+        yield from _pace(state)
+    yield _last_line(state)
+
+
+def status_data(state: SetState) -> dict[str, Any]:
+    """The same as data."""
+    metadata, view = state.obj["metadata"], _VIEWS[state.obj["kind"]]
+    return {
+        "name": metadata["name"],
+        "namespace": metadata["namespace"],
+        "settled": state.is_settled,
+        "waitingFor": state.waiting_for,
+        "paused": state.is_paused,
+        "key": state.key,
+        **view.counts(state),
+        "lastProgress": state.last_progress or None,
+        "stalled": state.is_stalled,
+        **view.details(state),
+        "conditions": list(state.conditions),
+    }
+
+
+def progress_line(state: SetState) -> Text:
+    """One line for those who follow along without a terminal."""
+    last = _last_line(state).text
+    return Text(f"{state.updated} of {state.replicas} groups are updated and ready: {last}")
+
+
+def sets_table(states: Sequence[SetState], with_namespace: bool, wide: bool = False) -> Table:
+    """A row for each set of one kind. wide: with the key of the target revision."""
+    columns = (
+        *(("NAMESPACE",) if with_namespace else ()),
+        "NAME",
+        *(("SLICES",) if states[0].slices is not None else ()),
+        *("READY", "UPDATED", "REVISION", "AGE"),
+        *(("KEY",) if wide else ()),
+        "WAITING",
+    )
+    return Table(columns, tuple(_set_row(state, with_namespace, wide) for state in states))
+
+
+def _set_row(state: SetState, with_namespace: bool, wide: bool) -> tuple[Text, ...]:
+    metadata = state.obj["metadata"]
+    return row(
+        *((metadata["namespace"],) if with_namespace else ()),
+        f"{kind_of(state.obj).prefix}{metadata['name']}",
+        *((str(state.slices),) if state.slices is not None else ()),
+        Text(f"{state.ready}/{state.replicas}", "green" if state.ready == state.replicas else "yellow"),
+        str(state.updated),
+        str(state.number(state.key) or state.key or "<none>"),
+        age(metadata.get("creationTimestamp"), state.now),
+        *((state.key,) if wide else ()),
+        Text(state.waiting_for, "yellow"),
+    )
+
+
+def _last_line(state: SetState) -> Text:
+    return Text(f"waits for {state.waiting_for}", "yellow") if state.waiting_for else Text("settled", "green")
+
+
+def _conditions(state: SetState) -> Iterator[Block]:
+    """A table below an empty line; nothing if there are none."""
+    if not state.conditions:
+        return
+    yield Text("")
+    rows = tuple(
+        row(
+            condition["type"],
+            Text(condition["status"], _STYLES.get(condition["status"], "")),
+            condition.get("reason", ""),
+            age(condition.get("lastTransitionTime"), state.now),
+            condition.get("message", ""),
+        )
+        for condition in state.conditions
+    )
+    yield Table(("CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"), rows)
+
+
+def _pace(state: SetState) -> Iterator[Text]:
+    """Groups that are not settled, and the time since the last progress."""
+    if state.counts:
+        counts = ", ".join(f"{count} {name}" for name, count in state.counts.items())
+        yield Text(f"groups: {counts}", "yellow")
+    if state.last_progress and not state.is_paused:
+        limit = f"; stalls after {state.deadline} s without progress" if state.deadline is not None else ""
+        style = "red" if state.is_stalled else ""
+        yield Text(f"last progress {age(state.last_progress, state.now)} ago{limit}", style)
+
+
+def _split(
+    lines: Sequence[_Line], most: int | None, waits: Callable[[_Line], object]
+) -> tuple[list[_Line], list[_Line]]:
+    """Lines that fit, those that wait first, in their order; and all others."""
+    order = sorted(range(len(lines)), key=lambda position: not waits(lines[position]))
+    cut = len(lines) if most is None else most
+    return [lines[position] for position in sorted(order[:cut])], [
+        lines[position] for position in order[cut:]
+    ]
+
+
+def _set_notes(state: StatusReport) -> Iterator[str]:
+    if state.is_paused:
+        yield "paused: no group is updated before `resume`"
+    yield from (*state.live_only, *state.at_risk)
+
+
+def _group_table(state: StatusReport, most: int | None, wide: bool) -> Iterator[Block]:
+    shown, hidden = _split(state.groups, most, lambda line: not line.is_settled)
+    if shown:
+        columns = (
+            "GROUP",
+            "REVISION",
+            "LEADER",
+            "WORKERS",
+            "AGE",
+            *(("POD", "NODE") if wide else ()),
+            "WAITING",
+        )
+        yield Table(columns, tuple(_group_row(line, wide) for line in shown))
+    if hidden:
+        waiting = sum(not line.is_settled for line in hidden)
+        yield Text(f"and {len(hidden)} more groups, {waiting} of them waiting")
+
+
+def _group_row(line: GroupLine, wide: bool) -> tuple[Text, ...]:
+    ready, workers = line.workers
+    return row(
+        str(line.index),
+        line.revision,
+        Text(line.leader, "green" if line.leader == "Ready" else "yellow"),
+        Text(f"{ready}/{workers}", "green" if ready == workers else "yellow"),
+        line.age,
+        *((line.pod or "<none>", line.node or "<none>") if wide else ()),
+        Text(line.why, "" if line.is_settled else "yellow"),
+    )
+
+
+def _set_counts(state: StatusReport) -> dict[str, Any]:
+    target = state.history.target
+    return {
+        "revision": target.number if target is not None else None,
+        "replicas": state.replicas,
+        "ready": state.ready,
+        "updatedAndReady": state.updated,
+        "counts": dict(state.counts),
+    }
+
+
+def _set_details(state: StatusReport) -> dict[str, Any]:
+    return {
+        "groups": [
+            {
+                "index": line.index,
+                "revision": line.revision,
+                "leader": line.leader,
+                "workersReady": line.workers[0],
+                "workers": line.workers[1],
+                "pod": line.pod,
+                "node": line.node,
+                "why": line.why,
+            }
+            for line in state.groups
+        ]
+    }
+
+
+def _roles_notes(state: DisaggregatedReport) -> Iterator[str]:
+    if state.is_paused:
+        yield "paused: no rollout begins or goes on before `resume`"
+    yield from state.only_here
+    for line in state.pending:
+        # A restart brings edits of the spec, and nothing else that is pending.
+        yield f"{line} waits for the next revision; `restart` brings it" if line.startswith("spec.") else line
+
+
+def _child_table(state: DisaggregatedReport, most: int | None, wide: bool) -> Iterator[Block]:
+    shown, hidden = _split(state.lines, most, lambda line: line.why)
+    if shown:
+        names = ("LEADERWORKERSET",) if wide else ()
+        columns = ("SLICE", "ROLE", "REVISION", "READY", "AGE", *names, "WAITING")
+        yield Table(columns, tuple(_child_row(state, line, wide) for line in shown))
+    if hidden:
+        waiting = sum(bool(line.why) for line in hidden)
+        yield Text(f"and {len(hidden)} more LeaderWorkerSets, {waiting} of them waiting")
+
+
+def _child_row(state: DisaggregatedReport, line: ChildLine, wide: bool) -> tuple[Text, ...]:
+    child = line.facts
+    return row(
+        str(child.slice_index),
+        child.role,
+        str(state.number(child.key) or child.key),
+        Text(f"{child.ready}/{child.wanted}", "green" if child.is_settled else "yellow"),
+        age(child.obj["metadata"].get("creationTimestamp"), state.now),
+        *((child.name,) if wide else ()),
+        Text(line.why, "yellow"),
+    )
+
+
+def _roles_counts(state: DisaggregatedReport) -> dict[str, Any]:
+    return {
+        "revision": state.number(state.key),
+        "slices": state.slices,
+        "roles": [
+            {
+                "name": role,
+                "replicas": count,
+                "ready": state.ready_of(role),
+                "updatedAndReady": state.updated_of(role),
+            }
+            for role, count in state.wanted.items()
+        ],
+    }
+
+
+def _roles_details(state: DisaggregatedReport) -> dict[str, Any]:
+    return {
+        "pending": state.pending,
+        "leaderWorkerSets": [
+            {
+                "name": line.facts.name,
+                "slice": line.facts.slice_index,
+                "role": line.facts.role,
+                "revision": state.number(line.facts.key),
+                "key": line.facts.key,
+                "replicas": line.facts.wanted,
+                "groups": line.facts.existing,
+                "ready": line.facts.ready,
+                "why": line.why,
+            }
+            for line in state.lines
+        ],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """How a kind of sets is shown. notes: a sentence each. table: of its groups or LeaderWorkerSets. counts,
+    details: parts of the data.
+    """
+
+    notes: Callable[[Any], Iterator[str]]
+    table: Callable[[Any, int | None, bool], Iterator[Block]]
+    counts: Callable[[Any], dict[str, Any]]
+    details: Callable[[Any], dict[str, Any]]
+
+
+_VIEWS: Mapping[str, _View] = {
+    KIND: _View(_set_notes, _group_table, _set_counts, _set_details),
+    ROLES_KIND: _View(_roles_notes, _child_table, _roles_counts, _roles_details),
+}

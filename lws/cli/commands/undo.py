@@ -1,34 +1,57 @@
-"""`lws undo`: back to an earlier revision; groups that still run it are not restarted.
-
-In: the name of a set and a number. Out: the set changed, and what follows from it in words.
-"""
+"""`lws undo`: roll a set back to an earlier revision; groups that still run it are not restarted."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from lws.cli.arguments.candidates import complete_revisions
-from lws.cli.arguments.options import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
-from lws.cli.arguments.set_name import NamedSet
-from lws.cli.facts.changes.retry import write_unless_changed
-from lws.cli.facts.changes.role_of import caution
-from lws.cli.facts.changes.undo_patch import FIELD_MANAGER, appliers
-from lws.cli.kinds.registry import kind_of
-from lws.cli.session import Session, Target, run
-from lws.cli.views.screen import warn
-from lws.cli.writing import changed, report
+from lws.cli.arguments import (
+    EXIT_CODES,
+    OBJECT_FORMATS,
+    cluster_options,
+    complete_revisions,
+    output_option,
+    set_argument,
+)
+from lws.cli.histories import RolesHistory, SetHistory, history_of
+from lws.cli.impact import impact, impact_lines
+from lws.cli.screen import Text, warn
+from lws.cli.session import ClusterOptions, Refusal, Session, run
+from lws.cli.sets import (
+    NamedSet,
+    caution,
+    changed,
+    find,
+    refuse_paused,
+    report,
+    write_unless_changed,
+)
+from lws.disaggregatedset.revisions import undo as roles_undo
+from lws.disaggregatedset.revisions.record import RecordedRoles
+from lws.disaggregatedset.spec import parse
+from lws.kube.metadata import annotations_of
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.revisions.encoding import LIVE, equality_tree
+from lws.leaderworkerset.revisions.history import Recorded, restore
 from lws.runtime.actions import Object, Reference
+from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
+from lws_api.leaderworkerset.v1 import KIND
 
+FIELD_MANAGER = "lws-undo"
+# They keep their own record of what they applied, and write without server-side apply.
+_CLIENT_SIDE_APPLIERS = ("argocd-controller", "helm", "kubectl-client-side-apply")
+
+_TEMPLATE, _NETWORK = "leaderWorkerTemplate", "networkConfig"
+_ROLES = "roles"
 _NO_DRY_RUN, _DRY_RUN = "none", "server"
 
 
 @dataclass(frozen=True, slots=True)
 class UndoOptions:
-    """How it is undone. number: of the revision, None for the one before the current one."""
+    """number: of the revision, None for the one before the current one."""
 
     number: int | None
     dry_run: bool
@@ -61,23 +84,25 @@ class _Command(click.Command):
 )
 @output_option(*OBJECT_FORMATS)
 @cluster_options
-def undo(name: NamedSet, number: int, dry_run: str, output: str | None, target: Target) -> int:
+def undo(name: NamedSet, number: int, dry_run: str, output: str | None, target: ClusterOptions) -> int:
     """Go back to an earlier revision of a set.
 
     Groups that still run that revision are not restarted; the others follow in a rollout.
     """
-    manner = UndoOptions(number or None, dry_run == _DRY_RUN, output)
-    return run(target, lambda session: _undo(session, name, manner))
+    options = UndoOptions(number or None, dry_run == _DRY_RUN, output)
+    return run(target, lambda session: _undo(session, name, options))
 
 
-async def _undo(session: Session, name: NamedSet, manner: UndoOptions) -> int:
-    history = await kind_of(name).history(session, name)
-    obj, number = history.obj, manner.number
-    target = history.numbered(number) if number is not None else history.before(history.wanted)
-    history.check(target)
-    if history.is_wanted(target):
+async def _undo(session: Session, name: NamedSet, options: UndoOptions) -> int:
+    obj = await find(session, name)
+    history, way = await history_of(session, obj), _WAYS[obj["kind"]]
+    number = options.number
+    target = history.numbered(number) if number is not None else history.before(history.target)
+    refuse_paused(obj, "undo")
+    way.check(obj, target)
+    if history.target is not None and history.is_same(history.target, target):
         skipped = f"skipped rollback (current template already matches revision {target.number})"
-        report(obj, manner.output, [changed(obj, skipped)])
+        report(obj, options.output, [changed(obj, skipped)])
         return 0
     if message := caution(obj, "undo"):
         warn(message)
@@ -88,12 +113,123 @@ async def _undo(session: Session, name: NamedSet, manner: UndoOptions) -> int:
         )
 
     def go_back(read: Object) -> Awaitable[dict[str, Any]]:
-        operations = history.operations(read, target)
+        operations = way.operations(history, read, target)
         return session.cluster.json_patch(
-            Reference.to(read), operations, FIELD_MANAGER, dry_run=manner.dry_run
+            Reference.to(read), operations, FIELD_MANAGER, dry_run=options.dry_run
         )
 
     after = await write_unless_changed(session, obj, go_back)
-    headline = changed(after, f"rolled back to revision {target.number}", manner.dry_run)
-    report(after, manner.output, [headline, *history.consequences(after, target)])
+    headline = changed(after, f"rolled back to revision {target.number}", options.dry_run)
+    report(after, options.output, [headline, *way.consequences(history, after, target)])
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a kind of sets is rolled back, as functions of its history.
+
+    check: raises a Refusal if that is impossible. operations: the JSON patch (RFC 6902), for the set as it is
+    when it is written. consequences: of the set after the write.
+    """
+
+    check: Callable[[Object, Any], None]
+    operations: Callable[[Any, Object, Any], list[dict[str, Any]]]
+    consequences: Callable[[Any, Object, Any], Iterator[Text]]
+
+
+def check(lws: Object, target: Recorded) -> None:
+    """Raises a Refusal if a LeaderWorkerSet cannot be rolled back to a revision."""
+    old, new = equality_tree(lws["spec"])[_TEMPLATE], equality_tree(target.spec)[_TEMPLATE]
+    if old.get("volumeClaimTemplates") != new.get("volumeClaimTemplates"):
+        raise Refusal(
+            f"revision {target.number} has other volumeClaimTemplates, and those of a StatefulSet cannot be "
+            f"changed: make a new set, or put the templates of pods back by hand"
+        )
+    if (old.get("subGroupPolicy") is None) != (new.get("subGroupPolicy") is None):
+        has = "no subGroupPolicy" if new.get("subGroupPolicy") is None else "a subGroupPolicy"
+        raise Refusal(
+            f"revision {target.number} has {has}, and that can be neither added nor removed: make a new set"
+        )
+
+
+def operations(lws: Object, target: Recorded) -> list[dict[str, Any]]:
+    """The JSON patch that rolls a LeaderWorkerSet back. It fails if the set is written in between."""
+    now = lws["spec"]
+    template = {key: value for key, value in target.spec[_TEMPLATE].items() if key not in LIVE}
+    template |= {key: now[_TEMPLATE][key] for key in LIVE if key in now[_TEMPLATE]}
+    policy = fields.SUBDOMAIN_POLICY
+    network = target.spec.get(_NETWORK) or {policy.name: policy.stored_default}
+    version = lws["metadata"]["resourceVersion"]
+    return [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+        {"op": "replace", "path": f"/spec/{_TEMPLATE}", "value": template},
+        {"op": "replace" if _NETWORK in now else "add", "path": f"/spec/{_NETWORK}", "value": network},
+        *_annotations(lws, target),
+    ]
+
+
+def _annotations(lws: Object, target: Recorded) -> Iterator[dict[str, Any]]:
+    """Annotations that ask for exclusive placement: they are part of a revision."""
+    now = dict(annotations_of(lws))
+    then = dict(annotations_of(restore(lws, target)))
+    if now == then:
+        return
+    if not now:
+        yield {"op": "add", "path": "/metadata/annotations", "value": {}}
+    for key in sorted(now.keys() - then.keys()):
+        yield {"op": "remove", "path": f"/metadata/annotations/{_escaped(key)}"}
+    for key in sorted(then):
+        if now.get(key) != then[key]:
+            yield {"op": "add", "path": f"/metadata/annotations/{_escaped(key)}", "value": then[key]}
+
+
+def _escaped(key: str) -> str:
+    """A key in a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _consequences(history: SetHistory, after: Object, target: Recorded) -> Iterator[Text]:
+    return impact_lines(impact(history.snapshot, after))
+
+
+def returning(history: RolesHistory, target: RecordedRoles) -> dict[str, int]:
+    """Roles that are restored, with the groups that each gets: as many as are left of it, or one."""
+    existing = {role.name for role in parse(history.obj).roles}
+    counts = {name: 1 for name in target.roles if name not in existing}
+    for child in history.children:
+        if child.role in counts:
+            counts[child.role] = max(counts[child.role], child.groups)
+    return counts
+
+
+def roles_operations(history: RolesHistory, obj: Object, target: RecordedRoles) -> list[dict[str, Any]]:
+    """The JSON patch that rolls a DisaggregatedSet back."""
+    return roles_undo.operations(obj, target.record, returning(history, target))
+
+
+def _roles_consequences(history: RolesHistory, after: Object, target: RecordedRoles) -> Iterator[Text]:
+    for role in returning(history, target):
+        yield Text(f"role {role} comes back; look at its replicas")
+
+
+_WAYS: Mapping[str, _Way] = {
+    KIND: _Way(check, lambda history, lws, target: operations(lws, target), _consequences),
+    ROLES_KIND: _Way(lambda obj, target: None, roles_operations, _roles_consequences),
+}
+
+
+def appliers(lws: Object) -> list[str]:
+    """Field managers that apply the fields that undo writes, and so would undo the undo."""
+    managers = set()
+    for entry in lws["metadata"].get("managedFields") or ():
+        if entry.get("subresource") or entry.get("manager") == FIELD_MANAGER:
+            continue
+        is_applier = entry.get("operation") == "Apply" or entry.get("manager") in _CLIENT_SIDE_APPLIERS
+        if is_applier and _owns_template(entry.get("fieldsV1") or {}):
+            managers.add(str(entry["manager"]))
+    return sorted(managers)
+
+
+def _owns_template(fields: Mapping[str, Any]) -> bool:
+    owned = fields.get("f:spec") or {}
+    return any(f"f:{part}" in owned for part in (_TEMPLATE, _NETWORK, _ROLES))

@@ -9,25 +9,21 @@ from typing import Any
 import click
 import pytest
 
-from lws.cli.commands.doctor import doctor_data
-from lws.cli.facts.disaggregated.status import report_on as report_on_roles
-from lws.cli.facts.disaggregated.steps_ahead import steps_ahead
-from lws.cli.facts.doctor.checks import Finding, Unchecked
-from lws.cli.facts.impact import impact
-from lws.cli.facts.set_status import report_on
-from lws.cli.kinds.disaggregatedset import DisaggregatedSets
+from lws.cli.commands.diff import diff_data
+from lws.cli.commands.doctor import Finding, Unchecked, doctor_data
+from lws.cli.commands.history import history_data
+from lws.cli.commands.plan import changed_set, created_roles
+from lws.cli.commands.status import status_data
+from lws.cli.impact import impact
 from lws.cli.main import COMMANDS, commands
-from lws.cli.views.diff import diff_data
-from lws.cli.views.disaggregated import status as disaggregated
-from lws.cli.views.history import history_data
-from lws.cli.views.plan import SetPlan, plan_data
-from lws.cli.views.status import status_data
+from lws.cli.states import report_on, report_on_roles
+from lws.cli.steps_ahead import steps_ahead
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.leaderworkerset.revisions.history import describe
 from lws.leaderworkerset.rollout.simulation import simulate
 from test.unit.builders import NOW
 from test.unit.disaggregated import make_disaggregated
-from test.unit.lws.cli.facts.doctor.healthy import healthy
+from test.unit.lws.cli.healthy import healthy
 from test.unit.lws.cli.histories import found, past, revision_of, sets, snapshot_of
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
@@ -62,7 +58,7 @@ def test_a_row_names_all_options(name: str) -> None:
 
 A, B = sets("app:1", "app:2", namespace="team")
 REVISIONS, PAST = [revision_of(A, 1)], past(A)
-EFFECT = impact(snapshot_of(A, REVISIONS), {}, B)
+EFFECT = impact(snapshot_of(A, REVISIONS), B)
 OBJ = make_disaggregated()
 ROLES = steps_ahead(DisaggregatedSnapshot(OBJ, NOW)).end
 
@@ -71,12 +67,12 @@ ROLES = steps_ahead(DisaggregatedSnapshot(OBJ, NOW)).end
     ("heading", "data"),
     [
         ("`status NAME`", status_data(report_on(found(snapshot_of(A, REVISIONS), REVISIONS)))),
-        ("`status disaggregatedset/NAME`", disaggregated.status_data(report_on_roles(ROLES))),
-        ("`history`", history_data(PAST, PAST.recorded, with_spec=True)),
-        ("`diff`", diff_data("demo", *past(A, B).recorded, describe(*past(A, B).recorded))),
-        ("`plan`", plan_data(SetPlan(B, "configured", EFFECT, simulate(EFFECT.after.rollout)))),
+        ("`status disaggregatedset/NAME`", status_data(report_on_roles(ROLES))),
+        ("`history`", history_data(PAST, PAST.revisions, whole=True)),
+        ("`diff`", diff_data("demo", *past(A, B).revisions, describe(*past(A, B).revisions))),
+        ("`plan`", changed_set(B, "configured", EFFECT, simulate(EFFECT.after.rollout)).data),
         ("`doctor`", doctor_data(healthy(), [Finding("a", "b", "c", "d"), Unchecked("a", "b", "c")])),
-        ("`plan` of a DisaggregatedSet", DisaggregatedSets().created(OBJ, NOW, steps=True).data),
+        ("`plan` of a DisaggregatedSet", created_roles(OBJ, NOW, steps=True).data),
     ],
     ids=["status", "status of roles", "history", "diff", "plan", "doctor", "plan of roles"],
 )

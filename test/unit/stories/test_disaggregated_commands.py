@@ -10,16 +10,15 @@ from typing import Any, cast
 import jsonpatch
 import pytest
 
-from lws.cli.arguments.set_name import TYPES, NamedSet
 from lws.cli.commands.history import _history
 from lws.cli.commands.key import _of_set
-from lws.cli.commands.plan import _ahead
+from lws.cli.commands.plan import _ahead, _changed_roles, created_roles
 from lws.cli.commands.restart import _restart
-from lws.cli.commands.status import _list, _look_once
+from lws.cli.commands.status import _list, _show
 from lws.cli.commands.undo import UndoOptions, _undo
-from lws.cli.kinds.registry import kind_of
-from lws.cli.refusal import Refusal
-from lws.cli.session import Session
+from lws.cli.manifests import as_stored
+from lws.cli.session import Refusal, Session
+from lws.cli.sets import KINDS, NamedSet
 from lws.kube.differences.patches import with_merged
 from lws.kube.metadata import labels_of
 from lws.runtime.actions import Object, Reference
@@ -29,7 +28,7 @@ from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.stories.disaggregated_world import World
 from test.unit.stories.fake_cluster import NAMESPACE, FakeCluster
 
-DEMO = NamedSet("demo", TYPES[1])
+DEMO = NamedSet("demo", KINDS[1])
 
 
 class Served(FakeCluster):
@@ -77,7 +76,7 @@ class Terminal:
         return code, self._capsys.readouterr().out
 
     def status(self) -> Any:
-        code, out = self(_look_once, DEMO, "json")
+        code, out = self(_show, DEMO, "json")
         data = json.loads(out)
         assert code == (0 if data["settled"] else 1)
         return data
@@ -124,7 +123,7 @@ def test_what_is_shown_in_the_middle_of_a_rollout(terminal: Terminal) -> None:
         assert terminal.world.go_on()
     new = terminal.status()["key"]
     (old,) = terminal.world.counts().keys() - {new}
-    code, out = terminal(_look_once, DEMO, "wide")
+    code, out = terminal(_show, DEMO, "wide")
     lines = out.splitlines()
     assert code == 1
     assert lines[0] == "DisaggregatedSet default/demo"
@@ -161,14 +160,14 @@ def test_plan_tells_the_steps_that_are_left(terminal: Terminal) -> None:
 
 
 def test_plan_of_a_change(terminal: Terminal) -> None:
-    kind, obj = kind_of(DEMO), terminal.world.get(KIND)
+    obj = terminal.world.get(KIND)
     roles = [
         make_role("prefill", 4, image="app:2"),
         make_role("decode", 3, image="app:2"),
         make_role("router", 1, image="app:2"),
     ]
     after = {**obj, "spec": {**obj["spec"], "roles": roles}}
-    planned = terminal._loop.run_until_complete(kind.changed(terminal.session, obj, after, False))
+    planned = terminal._loop.run_until_complete(_changed_roles(terminal.session, obj, after, False))
     texts = [cast(Any, each).text for each in planned.blocks]
     image = "worker template container main image: app:1 → app:2"
     assert texts == [
@@ -188,9 +187,8 @@ def counts(step: dict[str, Any]) -> list[str]:
 
 
 def test_plan_of_a_set_that_is_not_there_yet(terminal: Terminal) -> None:
-    kind = kind_of(DEMO)
     obj = make_disaggregated("new", roles=[make_role("prefill", 4), make_role("decode", 2)])
-    planned = kind.created(kind.as_stored(obj), terminal.session.now, True)
+    planned = created_roles(as_stored(obj), terminal.session.now, True)
     assert [cast(Any, each).text for each in planned.blocks[:2]] == [
         f"new: 6 groups (prefill 4, decode 2), 6 pods in all, under key {planned.data['key']}",
         "a later update of all its groups:",
@@ -220,15 +218,15 @@ def test_undo_comes_back_and_does_nothing_twice(terminal: Terminal) -> None:
 def test_edits_that_the_original_would_roll_over_are_told(terminal: Terminal) -> None:
     terminal.world.edit(lambda spec: spec["roles"].reverse())
     terminal.world.settle()
-    _, out = terminal(_look_once, DEMO, None)
+    _, out = terminal(_show, DEMO, None)
     assert "the original controller would compute" in out and out.endswith("settled\n")
     spec = {"subdomainPolicy": "UniquePerReplica"}
     terminal.world.edit(lambda given: given["roles"][0]["spec"].update(networkConfig=spec))
     terminal.world.settle()
-    _, out = terminal(_look_once, DEMO, None)
+    _, out = terminal(_show, DEMO, None)
     assert "spec.roles[0].spec.networkConfig waits for the next revision; `restart` brings it" in out
 
 
 def test_a_set_that_is_not_there(terminal: Terminal) -> None:
     with pytest.raises(Refusal, match="did you mean demo"):
-        terminal(_look_once, NamedSet("dmeo", TYPES[1]), None)
+        terminal(_show, NamedSet("dmeo", KINDS[1]), None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lws.cli.facts.disaggregated.steps_ahead import StepsAhead, steps_ahead
+from lws.cli.steps_ahead import StepsAhead, steps_ahead
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.runtime.keys import Key
 from lws_api.disaggregatedset.v1 import REVISION_LABEL, ROLE_LABEL, SCALER_KIND, SLICE_LABEL

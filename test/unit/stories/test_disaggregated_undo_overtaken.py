@@ -9,8 +9,7 @@ from typing import Any, cast
 import pytest
 
 from lws.cli.commands.undo import UndoOptions, _undo
-from lws.cli.refusal import Refusal
-from lws.cli.session import Session
+from lws.cli.session import Refusal, Session
 from lws.kube.metadata import is_terminating
 from lws.runtime.actions import Reference
 from lws.runtime.client.user_cluster import UserCluster

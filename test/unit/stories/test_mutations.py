@@ -20,17 +20,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lws.cli.facts.changes.undo_patch import appliers, check, operations
-from lws.cli.facts.impact import impact, impact_lines
-from lws.cli.facts.lookup import SetObjects, all_of, find_set, history_of
-from lws.cli.facts.revisions import past_of
-from lws.cli.facts.set_status import report_on
-from lws.cli.refusal import Refusal
-from lws.cli.session import Session
-from lws.cli.views.diff import compared, difference_lines, side_by_side
-from lws.cli.views.history import history_data, history_table, one_revision, template_of
-from lws.cli.views.screen import yaml_text
-from lws.cli.views.status import progress_line, status_blocks, status_data
+from lws.cli.commands.diff import difference_lines, side_by_side
+from lws.cli.commands.history import history_data, history_table, one_revision
+from lws.cli.commands.plan import recreated
+from lws.cli.commands.status import progress_line, status_blocks, status_data
+from lws.cli.commands.undo import appliers, check, operations
+from lws.cli.histories import SetObjects, all_of, leaders_of, set_history
+from lws.cli.impact import impact, impact_lines
+from lws.cli.screen import yaml_text
+from lws.cli.session import Refusal, Session
+from lws.cli.sets import NamedSet, find
+from lws.cli.states import report_on
 from lws.kube.metadata import is_terminating, labels_of
 from lws.leaderworkerset.revisions.history import describe
 from lws.runtime.actions import Apply, Create, Plan, Verbatim
@@ -196,28 +196,28 @@ def _run_commands(loop: asyncio.AbstractEventLoop, cluster: FakeCluster, pick: r
     """One of those that look: all would take longer than the passes."""
     session = Session(cast(UserCluster, _Cluster(cluster)), NAMESPACE)
     command = pick.choice([_history, _undo, _status, _plan])
-    read = all_of if command in (_status, _plan) else history_of
+    read = all_of if command in (_status, _plan) else leaders_of
     with contextlib.suppress(Refusal):
-        lws = loop.run_until_complete(find_set(session, NAME))
+        lws = loop.run_until_complete(find(session, NamedSet(NAME)))
         command(loop.run_until_complete(read(session, lws)))
 
 
 def _history(found: SetObjects) -> None:
-    now, past = datetime.now(UTC), past_of(found.snapshot, found.revisions)
+    now, past = datetime.now(UTC), set_history(found.snapshot, found.revisions)
     list(past.complaints())
     history_table(past, now)
-    history_data(past, past.recorded, with_spec=True)
-    for each in past.recorded[:1]:
-        list(one_revision(past, each, now, yaml_text(template_of(each))))
+    history_data(past, past.revisions, whole=True)
+    for each in past.revisions[:1]:
+        list(one_revision(past, each, now))
 
 
 def _undo(found: SetObjects) -> None:
-    past = past_of(found.snapshot, found.revisions)
-    for each in past.recorded:
+    past = set_history(found.snapshot, found.revisions)
+    for each in past.revisions:
         with contextlib.suppress(Refusal):
             old, new = past.before(each), past.numbered(each.number)
             list(difference_lines(describe(old, new)))
-            side_by_side(("old", "new"), (yaml_text(compared(old)), yaml_text(compared(new))))
+            side_by_side(("old", "new"), (yaml_text(past.compared(old)), yaml_text(past.compared(new))))
         with contextlib.suppress(Refusal):
             target = past.numbered(each.number)
             check(found.lws, target)
@@ -235,4 +235,4 @@ def _status(found: SetObjects) -> None:
 def _plan(found: SetObjects) -> None:
     template = {**found.lws["spec"]["leaderWorkerTemplate"], "workerTemplate": make_pod_template("B")}
     changed = {**found.lws, "spec": {**found.lws["spec"], "leaderWorkerTemplate": template}}
-    list(impact_lines(impact(found.snapshot, found.groups, changed)))
+    list(impact_lines(impact(found.snapshot, changed, recreated(found.groups, changed))))

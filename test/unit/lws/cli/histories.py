@@ -1,6 +1,6 @@
 """Sets with a history, as the commands for people find them.
 
-In: images, one per revision. Out: stored revisions, snapshots, and what `lws.cli.facts.revisions` makes of
+In: images, one per revision. Out: stored revisions, snapshots, and what `lws.cli.histories` makes of
 them.
 """
 
@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lws.cli.facts.lookup import SetObjects
-from lws.cli.facts.revisions import Past, past_of
+from lws.cli.histories import SetHistory, SetObjects, set_history
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.revisions.history import build_revision, is_ours, parse, record
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -51,10 +50,12 @@ def snapshot_of(
     )
 
 
-def past(*states: Object, running: list[Object] | None = None, extra: list[Object] | None = None) -> Past:
+def past(
+    *states: Object, running: list[Object] | None = None, extra: list[Object] | None = None
+) -> SetHistory:
     """The history of a set that was in these states, one after the other, and is in the last one now."""
     revisions = [revision_of(each, number) for number, each in enumerate(states, start=1)] + (extra or [])
-    return past_of(snapshot_of(states[-1], revisions, running), revisions)
+    return set_history(snapshot_of(states[-1], revisions, running), revisions)
 
 
 def found(

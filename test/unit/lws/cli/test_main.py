@@ -65,7 +65,6 @@ def test_the_manager_starts_without_what_the_other_commands_need() -> None:
     needed = {
         "lws.cli.main",
         "lws.cli.commands.manager",
-        "lws.cli.logs",
         "lws.cli",
         "lws.cli.commands",
     }

@@ -27,10 +27,10 @@ def test_the_wheel_installs_both_names_and_the_completion_of_kubectl() -> None:
     assert project["scripts"] == {
         "lws": "lws.cli:main",
         "kubectl-lws": "lws.cli:main",
-        "kubectl_complete-lws": "lws.cli.kubectl_completion:main",
+        "kubectl_complete-lws": "lws.cli.commands.completion:complete_for_kubectl",
     }
     assert pkgutil.resolve_name("lws.cli:main") is main
-    assert callable(pkgutil.resolve_name("lws.cli.kubectl_completion:main"))
+    assert callable(pkgutil.resolve_name("lws.cli.commands.completion:complete_for_kubectl"))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lws.cli.refusal import Refusal
-from lws.cli.session import Session, Target, run, worded
+from lws.cli.session import ClusterOptions, Refusal, Session, run, worded
 from lws.runtime.errors import ApiError, ClusterError, Forbidden, Invalid, Unreachable
 
 
@@ -53,4 +52,4 @@ def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         raise AssertionError("there is no cluster")
 
     with pytest.raises(Refusal, match=r"^no cluster to talk to: give --kubeconfig"):
-        run(Target(), nothing)
+        run(ClusterOptions(), nothing)

@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 
 from lws.cli.commands import diff as module
-from lws.cli.facts import lookup
-from lws.cli.facts.lookup import SetObjects
+from lws.cli.commands.diff import diff_data, difference_lines, headline, side_by_side
+from lws.cli.histories import SetHistory, set_history
 from lws.cli.main import main
-from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.cli.screen import SideBySide, yaml_text
+from lws.cli.sets import NamedSet
+from lws.leaderworkerset.revisions.history import describe
+from lws.runtime.actions import Object
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import make_set
-from test.unit.lws.cli.histories import revision_of, snapshot_of
+from test.unit.lws.cli.histories import past, revision_of, sets, snapshot_of
 
 A, B = make_set(image="app:1"), make_set(image="app:2")
 HISTORY = [revision_of(A, 1), revision_of(B, 2)]
@@ -20,9 +24,11 @@ HISTORY = [revision_of(A, 1), revision_of(B, 2)]
 
 @pytest.fixture(autouse=True)
 def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def find(session: Any, name: str) -> SetObjects:
-        snapshot: SetSnapshot = snapshot_of(B, HISTORY)
-        return SetObjects(B, snapshot, {}, {}, tuple(HISTORY))
+    async def find(session: Any, name: NamedSet) -> Object:
+        return B
+
+    async def history_of(session: Any, obj: Object) -> SetHistory:
+        return set_history(snapshot_of(B, HISTORY), HISTORY)
 
     def run(target: Any, action: Any) -> Any:
         coroutine = action(None)
@@ -32,7 +38,8 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
             return end.value
         raise AssertionError("nothing is waited for")
 
-    monkeypatch.setattr(lookup, "find_history", find)
+    monkeypatch.setattr(module, "find", find)
+    monkeypatch.setattr(module, "history_of", history_of)
     monkeypatch.setattr(module, "run", run)
 
 
@@ -51,3 +58,74 @@ def test_exit_codes(arguments: list[str], code: int, last: str, capsys: pytest.C
     out, err = capsys.readouterr()
     assert end.value.code == code
     assert (out + err).splitlines()[-1].endswith(last)
+
+
+OLD, NEW = sets("app:1", "app:2")
+NEW["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]["labels"] = {"new": "yes"}
+NEW["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["args"] = ["--x"]
+
+
+def test_lines_have_the_colour_of_what_happened() -> None:
+    found = past(OLD, NEW)
+    old, new = found.revisions
+    there = {(line.text, line.style) for line in difference_lines(describe(old, new))}
+    assert there == {
+        ("worker template container main args added", "green"),
+        ("worker template container main image: app:1 → app:2", "yellow"),
+        ("worker template label new added: yes", "green"),
+    }
+    back = {(line.text, line.style) for line in difference_lines(describe(new, old))}
+    assert ("worker template container main args removed", "red") in back
+    assert ("worker template label new removed, was yes", "red") in back
+
+
+def test_headline() -> None:
+    old, new = past(OLD, NEW).revisions
+    assert headline(old, new).text == f"revision 1 ({old.key}) → revision 2 ({new.key})"
+
+
+def test_side_by_side_shows_what_differs_and_a_little_around_it() -> None:
+    left = "\n".join(["a: 1", *(f"same{i}: x" for i in range(10)), "z: 1"])
+    right = "\n".join(["a: 2", *(f"same{i}: x" for i in range(10)), "z: 1", "new: 3"])
+    block = side_by_side(("old", "new"), (left, right))
+    assert isinstance(block, SideBySide)
+    texts = [(one.text if one else None, two.text if two else None) for one, two in block.rows]
+    assert texts == [
+        ("a: 1", "a: 2"),
+        ("same0: x", "same0: x"),
+        ("same1: x", "same1: x"),
+        ("⋮", "⋮"),
+        ("same9: x", "same9: x"),
+        ("z: 1", "z: 1"),
+        (None, "new: 3"),
+    ]
+    first, last = block.rows[0], block.rows[-1]
+    assert [each.style for each in first if each] == ["red", "green"]
+    assert last[1] is not None
+    assert last[1].style == "green"
+
+
+def test_another_spelling_is_no_difference() -> None:
+    spelled = make_set(image="app:1", template={"leaderTemplate": None})
+    spelled["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["resources"] = {}
+    history = past(OLD, spelled)
+    one, two = history.revisions
+    assert yaml_text(history.compared(one)) == yaml_text(history.compared(two))
+    assert list(difference_lines(describe(one, two))) == []
+
+
+def test_annotations_that_pods_depend_on_are_compared() -> None:
+    placed = make_set(image="app:1", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
+    history = past(placed)
+    (revision,) = history.revisions
+    assert history.compared(revision)["metadata"] == {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}}
+
+
+def test_data() -> None:
+    old, new = past(OLD, NEW).revisions
+    data = diff_data("demo", old, new, describe(old, new))
+    assert data["name"] == "demo"
+    assert data["from"] == {"revision": 1, "key": old.key, "name": old.name}
+    assert data["to"] == {"revision": 2, "key": new.key, "name": new.name}
+    assert data["changes"] == [line.text for line in difference_lines(describe(old, new))]
+    assert diff_data("demo", new, new, describe(new, new))["changes"] == []

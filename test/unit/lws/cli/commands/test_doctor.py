@@ -11,14 +11,21 @@ import pytest
 from aiohttp import web
 
 from lws.cli.commands import doctor as module
-from lws.cli.facts.doctor import rights
-from lws.cli.facts.doctor.installation import Denied, Installation, Reader, lease_names, look
-from lws.cli.facts.doctor.rights import Right, needed
+from lws.cli.installation import (
+    Denied,
+    Installation,
+    Reader,
+    Right,
+    lease_names,
+    needed,
+    permissions,
+    read_installation,
+)
 from lws_api.config.v1alpha1 import Configuration
 from test.unit.builders import make_set
 from test.unit.fake_api import answer_json, failure
 from test.unit.lws.cli.conftest import Talk
-from test.unit.lws.cli.facts.doctor.healthy import (
+from test.unit.lws.cli.healthy import (
     LEASE,
     NAMESPACE,
     NOW,
@@ -140,7 +147,7 @@ async def test_a_right_that_is_lacking(talk: Talk, capsys: pytest.CaptureFixture
 
 async def test_a_person_asks_for_the_manager(talk: Talk) -> None:
     serve(talk, stored())
-    await rights.ask(Reader(talk.session.cluster), healthy())
+    await permissions(Reader(talk.session.cluster), healthy())
     asked = [each for each in talk.api.requests if each.path.endswith("accessreviews")]
     assert {each.path.rpartition("/")[2] for each in asked} == {"subjectaccessreviews"}
     assert {each.body["spec"]["user"] for each in asked} == {MANAGER}
@@ -149,14 +156,14 @@ async def test_a_person_asks_for_the_manager(talk: Talk) -> None:
 
 async def test_the_manager_asks_for_itself(talk: Talk) -> None:
     serve(talk, stored(), user=MANAGER)
-    await rights.ask(Reader(talk.session.cluster), healthy())
+    await permissions(Reader(talk.session.cluster), healthy())
     asked = {each.path.rpartition("/")[2] for each in talk.api.requests}
     assert asked == {"selfsubjectreviews", "selfsubjectaccessreviews"}
 
 
 async def test_what_the_manager_has_been_given_is_read(talk: Talk) -> None:
     serve(talk, stored(FILE + "internalCertManagement: {enable: false}\nsharding: {shards: 2}\n"))
-    facts = await look(Reader(talk.session.cluster), None, NOW)
+    facts = await read_installation(Reader(talk.session.cluster), None, NOW)
     assert not facts.configuration.internal_cert_management.enable
     assert list(facts.leases) == [LEASE, f"{LEASE}-0", f"{LEASE}-1"]
     wanted = set(needed(facts))
@@ -214,7 +221,7 @@ async def test_a_set_that_cannot_be_read_is_a_finding(talk: Talk, capsys: pytest
 
 async def test_a_namespace_that_is_named_is_the_one(talk: Talk) -> None:
     serve(talk, stored())
-    facts = await look(Reader(talk.session.cluster), "another", NOW)
+    facts = await read_installation(Reader(talk.session.cluster), "another", NOW)
     assert (facts.namespace, facts.deployment, facts.service) == ("another", None, None)
 
 
@@ -253,5 +260,5 @@ def test_without_an_election_there_is_no_lease() -> None:
 
 def test_rights_that_cannot_be_known_without_the_file() -> None:
     facts: Installation = replace(healthy(), configuration_read=Denied("get configmaps"))
-    (found,) = rights.check(facts, {})
+    (found,) = module.check_permissions(facts, {})
     assert getattr(found, "needs", "") == "get configmaps"

@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from lws.cli.arguments.set_name import TYPES, NamedSet
 from lws.cli.commands.pause import _set_paused, check
-from lws.cli.kinds.registry import KINDS
-from lws.cli.refusal import Refusal
+from lws.cli.session import Refusal
+from lws.cli.sets import KINDS, NamedSet
 from test.unit.builders import make_set
 from test.unit.disaggregated import make_disaggregated
 from test.unit.fake_api import answer_json
@@ -19,15 +18,15 @@ PAUSED = make_set(rolloutStrategy={"paused": True})
 
 
 def test_a_change() -> None:
-    check(KINDS[0], make_set(), paused=True)
-    check(KINDS[0], PAUSED, paused=False)
+    check(make_set(), paused=True)
+    check(PAUSED, paused=False)
 
 
 def test_no_change() -> None:
     with pytest.raises(Refusal, match="set demo is already paused"):
-        check(KINDS[0], PAUSED, paused=True)
+        check(PAUSED, paused=True)
     with pytest.raises(Refusal, match="set demo is not paused"):
-        check(KINDS[0], make_set(), paused=False)
+        check(make_set(), paused=False)
 
 
 async def test_the_set_is_printed_as_it_is_then(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,7 +37,7 @@ async def test_the_set_is_printed_as_it_is_then(talk: Talk, capsys: pytest.Captu
 
 
 async def test_a_disaggregated_set(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
-    name, before = NamedSet("demo", TYPES[1]), make_disaggregated()
+    name, before = NamedSet("demo", KINDS[1]), make_disaggregated()
     talk.api.will(answer_json(before), answer_json(make_disaggregated(rolloutStrategy={"paused": True})))
     assert await _set_paused(talk.session, name, True, None) == 0
     assert capsys.readouterr().out == "disaggregatedset.disaggregatedset.x-k8s.io/demo paused\n"

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from lws.cli.commands.plan import (
+    LAST_APPLIED_ANNOTATION,
+    apply_patch,
+    changed_set,
+    created_set,
+    last_applied,
+    steps_blocks,
+)
+from lws.cli.impact import impact
 from lws.cli.main import main
-from test.unit.builders import make_pod_template
+from lws.cli.screen import plain
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
+from lws.leaderworkerset.rollout.simulation import Simulation, simulate
+from lws.leaderworkerset.rollout.state import RolloutState, budget
+from test.unit.builders import NOW, make_pod_template
+from test.unit.lws.cli.histories import revision_of, sets, snapshot_of
+from test.unit.stories.letters import groups
 
 NAME = "leaderworkerset.leaderworkerset.x-k8s.io/demo"
 
@@ -55,3 +72,137 @@ def test_data(manifest: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert (item["name"], item["action"], item["added"]) == ("demo", "created", [0, 1])
     assert item["steps"]
     assert yaml.safe_load(printed(capsys, "-f", manifest, "--steps", "-o", "yaml")) == {"items": [item]}
+
+
+A, B = sets("app:1", "app:2", replicas=3)
+CHANGE = "worker template container main image: app:1 → app:2"
+
+
+def test_an_update() -> None:
+    effect = impact(snapshot_of(A, [revision_of(A, 1)]), B)
+    plan = changed_set(B, "configured", effect, simulate(effect.after.rollout))
+    lines = list(plain(plan.blocks))
+    assert lines[:3] == [
+        "groups 0 to 2 restart, by a rollout, one at a time",
+        f"  {CHANGE}",
+        "steps, if every new group gets ready:",
+    ]
+    data = plan.data
+    steps = data.pop("steps")
+    assert data == {
+        "name": "demo",
+        "namespace": "default",
+        "action": "configured",
+        "key": record(B).key,
+        "replicas": 3,
+        "added": [],
+        "removed": [],
+        "restarts": [0, 1, 2],
+        "restartsAnyway": [],
+        "recreated": [],
+        "unknown": [],
+        "changes": [CHANGE],
+        "changesAtOnce": [],
+        "leftAlone": "",
+        "waitingFor": "",
+    }
+    assert len(steps) == len(lines) - 4
+    assert (steps[-1]["partition"], steps[-1]["replicas"]) == (0, 3)
+
+
+def test_steps_only_if_they_are_asked_for() -> None:
+    effect = impact(snapshot_of(A, [revision_of(A, 1)]), A)
+    plan = changed_set(A, "unchanged", effect, None)
+    assert list(plain(plan.blocks)) == ["no pod is restarted: nothing changes"]
+    assert not {"steps", "waitingFor"} & plan.data.keys()
+
+
+def test_a_new_set() -> None:
+    plan = created_set(A, NOW, steps=True)
+    lines = list(plain(plan.blocks))
+    assert lines[0].startswith("new: 3 groups of 2 pods, 6 in all")
+    assert lines[1] == "a later update of all its groups:"
+    data = plan.data
+    assert (data["action"], data["added"], len(data["steps"])) == ("created", [0, 1, 2], len(lines) - 4)
+    assert "restarts" not in data
+
+
+def test_a_rollout() -> None:
+    stored = LeaderStatefulSet(replicas=2, partition=0, last_replicas=2, is_current=False)
+    state = RolloutState(2, budget(2, 1, 0), groups=groups("rr"), statefulset=stored)
+    assert list(plain(steps_blocks(simulate(state)))) == [
+        "steps, if every new group gets ready:",
+        "STEP   READY   UPDATED   PARTITION   REPLICAS   WHAT",
+        "1      2       0         0 → 2       2          there is a new revision: groups move to it from the "
+        "highest index down",
+        "2      2       0         2 → 1       2          group 1 may move to the new revision: 2 groups are "
+        "ready, 1 must stay; replacing group 1",
+        "3      2       1         1 → 0       2          group 0 may move to the new revision: 2 groups are "
+        "ready, 1 must stay; replacing group 0",
+    ]
+
+
+def test_a_creation() -> None:
+    lines = list(plain(steps_blocks(simulate(RolloutState(2, budget(2, 1, 0))))))
+    assert lines[2] == "1      0       0         0           2          2 groups to be created"
+
+
+def test_nothing_to_do() -> None:
+    assert list(plain(steps_blocks(Simulation((), (), "")))) == ["no steps: everything is as the set asks"]
+
+
+def test_the_last_word() -> None:
+    stored = LeaderStatefulSet(replicas=2, partition=0, last_replicas=2, is_current=False)
+    state = RolloutState(2, budget(2, 1, 0), groups=groups("rr"), statefulset=stored, paused=True)
+    assert list(plain(steps_blocks(simulate(state))))[-1] == "and then waits for the rollout to be resumed"
+
+
+def stored(spec: dict[str, Any], applied: Any = None) -> dict[str, Any]:
+    annotations = {} if applied is None else {LAST_APPLIED_ANNOTATION: json.dumps({"spec": applied})}
+    return {"metadata": {"name": "a", "annotations": annotations}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("applied", "wanted", "now", "patch"),
+    [
+        pytest.param({"a": 1}, {"a": 1}, {"a": 1, "b": 2}, {}, id="a default that others set stays"),
+        pytest.param({"a": 1}, {"a": 2}, {"a": 1, "b": 2}, {"a": 2}, id="changed"),
+        pytest.param({"a": 1}, {"a": 1, "c": 3}, {"a": 1}, {"c": 3}, id="new"),
+        pytest.param({"a": 1, "b": 2}, {"a": 1}, {"a": 1, "b": 2}, {"b": None}, id="no longer said"),
+        pytest.param({"a": 1, "b": 2}, {"a": 1}, {"a": 1}, {}, id="no longer said and gone already"),
+        pytest.param({"a": 1}, {"a": 1, "b": None}, {"a": 1, "b": 2}, {"b": None}, id="null takes away"),
+        pytest.param({"a": 1}, {"a": 1, "b": None}, {"a": 1}, {}, id="null of what is not there"),
+        pytest.param(None, {"a": 1}, {"a": 1, "b": 2}, {}, id="applied by nobody yet"),
+        pytest.param(
+            {"t": {"x": 1, "y": 2}},
+            {"t": {"x": 3}},
+            {"t": {"x": 1, "y": 2, "z": 4}},
+            {"t": {"x": 3, "y": None}},
+            id="deeper",
+        ),
+        pytest.param(
+            {"l": [{"name": "a"}]},
+            {"l": [{"name": "a"}]},
+            {"l": [{"name": "a", "d": 1}]},
+            {"l": [{"name": "a"}]},
+            id="lists are replaced as wholes, defaults in them too",
+        ),
+    ],
+)
+def test_three_way(applied: Any, wanted: Any, now: Any, patch: Any) -> None:
+    found = apply_patch({"metadata": {"name": "a"}, "spec": wanted}, stored(now, applied))
+    assert found == ({"spec": patch} if patch else {})
+
+
+def test_labels_that_are_no_longer_said_go() -> None:
+    before = {"metadata": {"name": "a", "labels": {"x": "1", "y": "2"}, "annotations": {}}}
+    annotations = {LAST_APPLIED_ANNOTATION: json.dumps(before)}
+    now = {"metadata": {"name": "a", "uid": "u", "labels": {"x": "1", "y": "2"}, "annotations": annotations}}
+    assert apply_patch({"metadata": {"name": "a", "labels": {"x": "1"}}}, now) == {
+        "metadata": {"labels": {"y": None}}
+    }
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
+def test_what_is_no_manifest_counts_as_nothing(text: str) -> None:
+    assert last_applied({"metadata": {"annotations": {LAST_APPLIED_ANNOTATION: text}}}) == {}

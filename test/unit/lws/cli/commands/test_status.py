@@ -6,15 +6,17 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import click
 import pytest
 
 from lws import timing
-from lws.cli.arguments.set_name import NamedSet
+from lws.cli import states
 from lws.cli.commands import status as module
-from lws.cli.facts import lookup
-from lws.cli.facts.lookup import SetObjects
+from lws.cli.commands.status import Duration
+from lws.cli.histories import SetObjects
 from lws.cli.main import main
-from lws.cli.refusal import Refusal
+from lws.cli.session import Refusal
+from lws.cli.sets import NamedSet
 from lws.runtime.actions import Object
 from lws.runtime.errors import Forbidden, Throttled, Unreachable
 from test.unit.builders import make_set
@@ -39,7 +41,7 @@ def sets(monkeypatch: pytest.MonkeyPatch) -> None:
         history = [revision_of(DEMO, 1)]
         return replace(found(snapshot_of(DEMO, history), history), lws=DEMO)
 
-    monkeypatch.setattr(lookup, "all_of", all_of)
+    monkeypatch.setattr(states, "all_of", all_of)
 
 
 async def listed(talk: Talk, output: str | None, everywhere: bool = False) -> int:
@@ -65,7 +67,7 @@ async def test_a_set_of_which_something_is_refused_hides_no_other(
         history = [revision_of(DEMO, 1)]
         return replace(found(snapshot_of(DEMO, history), history), lws=DEMO)
 
-    monkeypatch.setattr(lookup, "all_of", all_of)
+    monkeypatch.setattr(states, "all_of", all_of)
     talk.api.will(answer_json({"items": [BROKEN, DEMO], "metadata": {}}), NO_SUCH_KIND)
     assert await listed(talk, None) == 1
     out, err = capsys.readouterr()
@@ -121,13 +123,13 @@ async def test_a_cluster_that_does_not_know_the_kind(talk: Talk) -> None:
 async def test_one_set(
     talk: Talk, sets: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def find(session: Any, name: str) -> Object:
+    async def find(session: Any, name: NamedSet) -> Object:
         assert name == "demo"
         return DEMO
 
-    monkeypatch.setattr(lookup, "find_set", find)
+    monkeypatch.setattr(module, "find", find)
     for output, start in {"name": f"{NAME}\n", "yaml": "name: demo\n", "wide": "LeaderWorkerSet "}.items():
-        assert await module._look_once(talk.session, NamedSet("demo"), output) == 1
+        assert await module._show(talk.session, NamedSet("demo"), output) == 1
         out = capsys.readouterr().out
         assert out.startswith(start)
         assert ("NODE" in out) == (output == "wide")
@@ -192,6 +194,19 @@ async def test_following_ends_at_its_timeout_whatever_is_answered(
     async def refused(session: Any, name: NamedSet) -> Any:
         raise Throttled(503, "ServiceUnavailable", "not now")
 
-    monkeypatch.setattr(module, "_look", refused)
+    monkeypatch.setattr(module, "_read", refused)
     with pytest.raises(Refusal, match=r"set demo is not settled after 0\.2 s: not now"):
         await module._follow(talk.session, NamedSet("demo"), 0.2, False)
+
+
+@pytest.mark.parametrize(
+    ("word", "seconds"), [("30s", 30), ("1m30s", 90), ("2h", 7200), ("0.5s", 0.5), ("30", 30), ("0.5", 0.5)]
+)
+def test_durations(word: str, seconds: float) -> None:
+    assert Duration().convert(word, None, None) == seconds
+
+
+@pytest.mark.parametrize("word", ["", "0", "0s", "-5", "-5s", "soon", "nan", "5 s", "1d"])
+def test_what_is_none(word: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a duration above zero such as 30s"):
+        Duration().convert(word, None, None)

@@ -1,17 +1,178 @@
-"""lws.cli.commands.undo: `--dry-run` as kubectl takes it."""
+"""lws.cli.commands.undo: the patch that leads back, and `--dry-run` as kubectl takes it."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
+import jsonpatch
 import pytest
 
-from lws.cli.arguments.set_name import NamedSet
-from lws.cli.commands.undo import UndoOptions, _undo, undo
-from lws.cli.refusal import Refusal
+from lws.cli.commands.undo import FIELD_MANAGER, UndoOptions, _undo, appliers, check, operations, undo
+from lws.cli.histories import set_history
+from lws.cli.session import Refusal
+from lws.cli.sets import NamedSet, refuse_paused
+from lws.history.plan import recognise
+from lws.leaderworkerset.revisions.history import is_equal, record
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import make_set
 from test.unit.lws.cli.conftest import Talk
-from test.unit.lws.cli.facts.test_lookup import world
-from test.unit.lws.cli.histories import revision_of
+from test.unit.lws.cli.histories import past, revision_of, sets, snapshot_of
+from test.unit.lws.cli.test_lookup import world
+
+A, B, C = sets("app:1", "app:2", "app:3")
+RACK = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
+CLAIM = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+
+
+def undone(lws: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
+    """As the API server would patch it."""
+    patched: dict[str, Any] = jsonpatch.JsonPatch(operations).apply(lws)
+    return patched
+
+
+def test_the_set_is_recognised_as_what_it_was() -> None:
+    found = past(A, B)
+    target = found.numbered(1)
+    patch = operations(B, target)
+    assert [(each["op"], each["path"]) for each in patch] == [
+        ("test", "/metadata/resourceVersion"),
+        ("replace", "/spec/leaderWorkerTemplate"),
+        ("replace", "/spec/networkConfig"),
+    ]
+    assert patch[0]["value"] == B["metadata"]["resourceVersion"]
+    assert "$patch" not in str(patch)
+    after = undone(B, patch)
+    assert recognise(found.revisions, lambda revision: is_equal(record(after), revision, None)) is target
+
+
+def test_somebody_was_faster() -> None:
+    changed = {**B, "metadata": {**B["metadata"], "resourceVersion": "2"}}
+    with pytest.raises(jsonpatch.JsonPatchTestFailed):
+        undone(changed, operations(B, past(A, B).numbered(1)))
+
+
+def test_a_network_that_was_not_said_is_shared() -> None:
+    unsaid = make_set(image="app:1", networkConfig=None)
+    live = make_set(image="app:2", networkConfig={"subdomainPolicy": "UniquePerReplica"})
+    found = past(unsaid, live)
+    assert operations(live, found.numbered(1))[2]["value"] == {"subdomainPolicy": "Shared"}
+    bare = make_set(image="app:2")
+    del bare["spec"]["networkConfig"]
+    assert operations(bare, found.numbered(1))[2]["op"] == "add"
+    assert undone(bare, operations(bare, found.numbered(1)))["spec"]["networkConfig"] == {
+        "subdomainPolicy": "Shared"
+    }
+
+
+def test_what_takes_effect_at_once_stays_as_it_is() -> None:
+    policy = {"whenDeleted": "Delete"}
+    live = make_set(
+        image="app:2", template={"restartPolicy": "None", "persistentVolumeClaimRetentionPolicy": policy}
+    )
+    template = undone(live, operations(live, past(A, live).numbered(1)))["spec"]["leaderWorkerTemplate"]
+    assert (template["restartPolicy"], template["persistentVolumeClaimRetentionPolicy"]) == ("None", policy)
+    assert template["workerTemplate"]["spec"]["containers"][0]["image"] == "app:1"
+    limited = make_set(image="app:2", template={"maxGroupRestarts": 3})
+    template = undone(limited, operations(limited, past(A, limited).numbered(1)))["spec"][
+        "leaderWorkerTemplate"
+    ]
+    assert template["maxGroupRestarts"] == 3
+    was = past(live, A).numbered(1)
+    back = undone(A, operations(A, was))["spec"]["leaderWorkerTemplate"]
+    assert back["restartPolicy"] == "RecreateGroupOnPodRestart"
+    assert "persistentVolumeClaimRetentionPolicy" not in back
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "after"),
+    [
+        (RACK, None, RACK),
+        (RACK, {"a/b~c": "x"}, {"a/b~c": "x", **RACK}),
+        (RACK, {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}, RACK),
+        (None, {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone", "team": "a"}, {"team": "a"}),
+        (None, {SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}, {}),
+        (None, {"team": "a"}, {"team": "a"}),
+    ],
+)
+def test_annotations_that_are_part_of_a_revision_come_back_with_it(
+    then: dict[str, str] | None, now: dict[str, str] | None, after: dict[str, str]
+) -> None:
+    old, live = make_set(image="app:1", annotations=then), make_set(image="app:2", annotations=now)
+    found = past(old, live)
+    patched = undone(live, operations(live, found.numbered(1)))
+    assert patched["metadata"].get("annotations", {}) == after
+    assert recognise(
+        found.revisions, lambda revision: is_equal(record(patched), revision, None)
+    ) is found.numbered(1)
+
+
+def test_of_an_earlier_release_that_recorded_none_they_stay() -> None:
+    old = revision_of(A, 1)
+    del old["metadata"]["annotations"]
+    live = make_set(image="app:2", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
+    revisions = [old, revision_of(live, 2)]
+    found = set_history(snapshot_of(live, revisions), revisions)
+    assert len(operations(live, found.numbered(1))) == 3
+
+
+def test_not_while_it_is_paused() -> None:
+    paused = make_set(image="app:2", rolloutStrategy={"type": "RollingUpdate", "paused": True})
+    with pytest.raises(Refusal, match=r"set demo is paused: let it go on first \(resume demo\), then undo"):
+        refuse_paused(paused, "undo")
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "refusal"),
+    [
+        ({"volumeClaimTemplates": [CLAIM]}, {}, "other volumeClaimTemplates"),
+        ({}, {"volumeClaimTemplates": [CLAIM]}, "other volumeClaimTemplates"),
+        ({"subGroupPolicy": {"subGroupSize": 1}}, {}, "has a subGroupPolicy, and that can be neither added"),
+        ({}, {"subGroupPolicy": {"subGroupSize": 1}}, "has no subGroupPolicy, and that can be neither added"),
+    ],
+)
+def test_not_where_it_cannot_be(then: dict[str, Any], now: dict[str, Any], refusal: str) -> None:
+    old, live = make_set(image="app:1", template=then), make_set(image="app:2", template=now)
+    found = past(old, live)
+    with pytest.raises(Refusal, match=refusal):
+        check(live, found.numbered(1))
+
+
+def test_claims_that_are_only_spelled_otherwise_are_no_obstacle() -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1024Mi"}}}}
+    old = make_set(image="app:1", template={"volumeClaimTemplates": [CLAIM]})
+    live = make_set(image="app:2", template={"volumeClaimTemplates": [claim]})
+    found = past(old, live)
+    check(live, found.numbered(1))
+
+
+@pytest.mark.parametrize(
+    ("manager", "operation", "fields", "named"),
+    [
+        ("flux", "Apply", {"f:spec": {"f:leaderWorkerTemplate": {"f:size": {}}}}, True),
+        ("flux", "Apply", {"f:spec": {"f:networkConfig": {}}}, True),
+        ("flux", "Apply", {"f:spec": {"f:replicas": {}}}, False),
+        ("flux", "Apply", {}, False),
+        ("kubectl-client-side-apply", "Update", {"f:spec": {"f:leaderWorkerTemplate": {}}}, True),
+        ("argocd-controller", "Update", {"f:spec": {"f:leaderWorkerTemplate": {}}}, True),
+        ("kubectl-edit", "Update", {"f:spec": {"f:leaderWorkerTemplate": {}}}, False),
+        (FIELD_MANAGER, "Update", {"f:spec": {"f:leaderWorkerTemplate": {}}}, False),
+    ],
+)
+def test_who_would_undo_the_undo(manager: str, operation: str, fields: dict[str, Any], named: bool) -> None:
+    lws = make_set()
+    lws["metadata"]["managedFields"] = [{"manager": manager, "operation": operation, "fieldsV1": fields}]
+    assert appliers(lws) == ([manager] if named else [])
+
+
+def test_nobody_applies_it() -> None:
+    assert appliers(make_set()) == []
+    lws = make_set()
+    fields = {"f:spec": {"f:leaderWorkerTemplate": {}}}
+    lws["metadata"]["managedFields"] = [
+        {"manager": "x", "operation": "Apply", "subresource": "status", "fieldsV1": fields}
+    ]
+    assert appliers(lws) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.cli.facts.disaggregated.impact import impact, impact_lines
+from lws.cli.commands.plan import roles_impact, roles_impact_lines
 from lws.disaggregatedset.admission.validation import warnings_in
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.names import Identity
@@ -121,6 +121,6 @@ def test_the_command_says_it_in_the_same_words() -> None:
     before, after = a_set(), a_set("app:2")
     key = key_of(record(before).roles)
     children = tuple(make_facts(before, Identity(0, key, role), 2) for role in ("prefill", "decode"))
-    verdict, *_ = impact_lines(impact(DisaggregatedSnapshot(before, NOW, children), after))
+    verdict, *_ = roles_impact_lines(roles_impact(DisaggregatedSnapshot(before, NOW, children), after))
     (warning,) = warnings_in(after, standing(before))
     assert warning.startswith(f"{verdict.text}: ")

@@ -1,10 +1,10 @@
-"""lws.cli.facts.doctor.checks: what somebody sees who trusts a CA and has no key."""
+"""lws.cli.commands.doctor: what somebody sees who trusts a CA and has no key."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from lws.cli.facts.doctor.checks import shown_flaw
+from lws.cli.commands.doctor import shown_flaw
 from test.unit.lws.runtime.certificates.chains import NOW, another_authority, issue
 
 ROOT = issue("root")

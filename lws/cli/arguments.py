@@ -1,0 +1,193 @@
+"""The arguments and options that commands share, under kubectl's names, and their completion in a shell.
+
+Candidates are read from the cluster that the command line names. Without an answer there are none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from lws import timing
+from lws.cli.session import ClusterOptions, Session, connected
+from lws.cli.sets import KINDS, NamedSet, SetKind
+from lws.runtime.client.kubeconfig import context_names
+from lws.runtime.errors import ClusterError
+
+_USE = "use NAME, lws/NAME or disaggregatedset/NAME"
+
+
+class SetName(click.ParamType[NamedSet]):
+    """`demo`, `lws/demo`, `leaderworkerset/demo`, `dset/llm` → a `NamedSet`."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NamedSet:
+        if isinstance(value, NamedSet):
+            return value
+        prefix, name = split_set_name(value)
+        kind = kind_named(prefix)
+        if kind is None:
+            self.fail(f"{value!r} is no LeaderWorkerSet or DisaggregatedSet: {_USE}", param, ctx)
+        if not name or "/" in name:
+            self.fail(f"{value!r} does not have a single type and name: {_USE}", param, ctx)
+        return NamedSet(name, kind)
+
+
+def kind_named(prefix: str) -> SetKind | None:
+    """The kind that the type before a name means, slash included; None for an unknown type."""
+    if not prefix:
+        return KINDS[0]
+    word = prefix.removesuffix("/").lower()
+    return next((kind for kind in KINDS if word in kind.words), None)
+
+
+def split_set_name(word: str) -> tuple[str, str]:
+    """`lws/demo` → `lws/` and `demo`; the first is empty where there is only a name."""
+    prefix, slash, name = word.partition("/")
+    return (f"{prefix}/", name) if slash else ("", word)
+
+
+_Ask = Callable[[Session], Awaitable[list[tuple[str, str]]]]
+
+
+def complete_sets(context: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of sets in the namespace, after the type if one is typed."""
+    prefix, _ = split_set_name(incomplete)
+    kind = kind_named(prefix)
+    if kind is None:
+        return []
+    resource = kind.resource
+
+    async def names(session: Session) -> list[tuple[str, str]]:
+        sets = await session.cluster.listed(resource.kind, session.namespace)
+        return [(f"{prefix}{obj['metadata']['name']}", "") for obj in sets]
+
+    return _answered(context, incomplete, names)
+
+
+def complete_namespaces(
+    context: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of namespaces."""
+
+    async def names(session: Session) -> list[tuple[str, str]]:
+        return [
+            (namespace["metadata"]["name"], "") for namespace in await session.cluster.listed("Namespace", "")
+        ]
+
+    return _answered(context, incomplete, names)
+
+
+def complete_contexts(
+    context: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Contexts of the kubeconfig."""
+    try:
+        names = context_names(context.params.get("kubeconfig"), os.environ)
+    except ClusterError:
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def complete_revisions(
+    context: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Numbers of the revisions of the set that is named."""
+    # Where the option that is being completed comes last, click has not come to the arguments yet.
+    typed = context.params.get("name") or next(iter(context.args), "")
+    prefix, name = split_set_name(typed)
+    kind = typed.kind if isinstance(typed, NamedSet) else kind_named(prefix)
+    if kind is None or not name:
+        return []
+    label, owner_kind = kind.label, kind.resource.kind
+
+    async def numbers(session: Session) -> list[tuple[str, str]]:
+        selector = f"{label}={name}"
+        revisions = await session.cluster.listed("ControllerRevision", session.namespace, selector)
+        own = [
+            revision
+            for revision in revisions
+            if any(owner["kind"] == owner_kind for owner in revision["metadata"].get("ownerReferences") or ())
+        ]
+        return [(str(revision["revision"]), revision["metadata"]["name"]) for revision in own]
+
+    return _answered(context, incomplete, numbers)
+
+
+def _answered(context: click.Context, incomplete: str, ask: _Ask) -> list[CompletionItem]:
+    typed = context.params
+    target = ClusterOptions(typed.get("namespace"), typed.get("context"), typed.get("kubeconfig"))
+    try:
+        candidates = asyncio.run(asyncio.wait_for(connected(target, ask), timing.COMPLETION_SECONDS))
+    except (ClusterError, TimeoutError, OSError):
+        return []
+    return [
+        CompletionItem(value, help=help or None) for value, help in candidates if value.startswith(incomplete)
+    ]
+
+
+RESULT = TypeVar("RESULT")
+
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+OBJECT_FORMATS = ("json", "yaml", "name")
+"""Of commands that change a set: the set as it is then, or its name."""
+
+EXIT_CODES = "Exit codes: 0 success, 1 error, 2 wrong usage."
+
+
+def set_argument(*, required: bool = True) -> _Decorator:
+    """Adds the set that is meant: `NAME` or `TYPE/NAME`."""
+    return click.argument("name", type=SetName(), required=required, shell_complete=complete_sets)
+
+
+def output_option(*formats: str) -> _Decorator:
+    """Adds `-o`."""
+    return click.option("-o", "--output", type=click.Choice(formats), help="Output format.")
+
+
+all_namespaces_option: _Decorator = click.option(
+    "-A", "--all-namespaces", is_flag=True, help="List the sets of all namespaces."
+)
+"""Adds `-A`; the command gets it within `target`."""
+
+
+def cluster_options(command: Callable[..., RESULT]) -> Callable[..., RESULT]:
+    """Adds what says which cluster and namespace are meant; the command gets it as one argument, `target`."""
+
+    @click.option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        shell_complete=complete_namespaces,
+        help="Namespace (default: from context).",
+    )
+    @click.option(
+        "--context",
+        metavar="NAME",
+        shell_complete=complete_contexts,
+        help="Context of the kubeconfig (default: the current context).",
+    )
+    @click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        type=click.Path(),
+        help="Path to the kubeconfig file (default: $KUBECONFIG, then ~/.kube/config).",
+    )
+    @functools.wraps(command)
+    def with_target(
+        *arguments: Any, namespace: str | None, context: str | None, kubeconfig: str | None, **options: Any
+    ) -> RESULT:
+        everywhere = options.pop("all_namespaces", False)
+        return command(
+            *arguments, target=ClusterOptions(namespace, context, kubeconfig, everywhere), **options
+        )
+
+    return with_target

@@ -1,1 +1,0 @@
-"""What may stand behind the name of a command: arguments, options, and what shells offer for them."""

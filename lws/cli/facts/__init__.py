@@ -1,1 +1,0 @@
-"""What commands find out about sets before they print or write."""

@@ -1,1 +1,0 @@
-"""Changes that commands make to sets."""

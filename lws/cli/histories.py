@@ -1,0 +1,416 @@
+"""Read the history of a set, resolve the revision that a user names, and find problems in the history."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+from lws.cli.session import Refusal, Session
+from lws.cli.sets import readable
+from lws.disaggregatedset.names import identity_of
+from lws.disaggregatedset.revisions import diff as roles_diff
+from lws.disaggregatedset.revisions.record import RecordedRoles, is_ours, read
+from lws.disaggregatedset.revisions.target import target_revision
+from lws.history.revision import CHANGE_CAUSE_ANNOTATION, Revision, age
+from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, owner_reference
+from lws.leaderworkerset.assessment.assessment import assess
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.observe.observer import Observer
+from lws.leaderworkerset.observe.recent_writes import WriteMemory
+from lws.leaderworkerset.revisions.encoding import equality_tree
+from lws.leaderworkerset.revisions.history import Recorded, describe
+from lws.leaderworkerset.revisions.shape import spec_fault
+from lws.leaderworkerset.rollout.reasons import named, runs
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.actions import Object
+from lws.runtime.children import Owner
+from lws.runtime.errors import Forbidden
+from lws.runtime.store import Store
+from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
+from lws_api.disaggregatedset.v1 import NAME_LABEL as ROLES_NAME_LABEL
+from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, WORKER_INDEX_LABEL
+
+_Revision = TypeVar("_Revision", bound=Revision)
+
+
+@dataclass(frozen=True)
+class History(ABC, Generic[_Revision]):
+    """The history of a set.
+
+    revisions: the oldest first. target: the revision that the set asks for, None until it is recorded.
+    causes: change causes that users wrote, by the name of the revision. recorded_as: heading and field of
+    what a revision records.
+    """
+
+    recorded_as: ClassVar[tuple[str, str]]
+
+    obj: Object
+    revisions: tuple[_Revision, ...]
+    target: _Revision | None
+    causes: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        return str(self.obj["metadata"]["name"])
+
+    @property
+    def usable(self) -> list[_Revision]:
+        """Revisions that can be decoded."""
+        return [revision for revision in self.revisions if not revision.broken]
+
+    def complaints(self) -> Iterator[str]:
+        """Problems of the history, a sentence each."""
+        yield from (revision.broken for revision in self.revisions if revision.broken)
+
+    def numbered(self, number: int) -> _Revision:
+        """The revision of this number. Raises a Refusal if there is none or more than one."""
+        matches = [revision for revision in self.revisions if revision.number == number]
+        if not matches:
+            numbers = ", ".join(str(revision.number) for revision in self.revisions) or "none yet"
+            raise Refusal(f"set {self.name} has no revision {number}: there is {numbers}")
+        if len(matches) > 1:
+            raise Refusal(_about_number(number, matches))
+        if matches[0].broken:
+            raise Refusal(f"revision {number} cannot be used: {matches[0].broken}")
+        return matches[0]
+
+    def before(self, revision: _Revision | None) -> _Revision:
+        """The newest usable revision that is older than this one and differs from it; without one, the newest
+        of all.
+        """
+        earlier = self.usable
+        if revision is not None:
+            earlier = [
+                other
+                for other in earlier
+                if other.number < revision.number and not self.is_same(other, revision)
+            ]
+        if not earlier:
+            raise Refusal(f"set {self.name} has no earlier revision: nothing was changed since it was made")
+        return earlier[-1]
+
+    @abstractmethod
+    def is_same(self, one: _Revision, other: _Revision) -> bool:
+        """Both mean the same to pods."""
+
+    @abstractmethod
+    def differences(self, old: _Revision, new: _Revision) -> list[str]:
+        """A line for each difference that a pod depends on."""
+
+    @abstractmethod
+    def groups_on(self, key: str) -> list[int] | dict[str, int]:
+        """Groups that run under a revision key, as data."""
+
+    @abstractmethod
+    def groups_text(self, key: str) -> str:
+        """The same in words."""
+
+    @abstractmethod
+    def compared(self, revision: _Revision) -> Any:
+        """What of a revision is compared, as data."""
+
+    @abstractmethod
+    def recorded(self, revision: _Revision) -> Any:
+        """What a revision records, as data."""
+
+
+@dataclass(frozen=True)
+class SetHistory(History[Recorded]):
+    """The history of a LeaderWorkerSet.
+
+    groups: indices of groups by the key of their leader. strangers: revisions that carry the label of the set
+    and have no owner.
+    """
+
+    recorded_as: ClassVar = ("Template", "spec")
+
+    snapshot: SetSnapshot
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    strangers: tuple[Object, ...] = ()
+
+    def numbered(self, number: int) -> Recorded:
+        is_known = any(revision.number == number for revision in self.revisions)
+        orphan = next((orphan for orphan in self.strangers if orphan.get("revision") == number), None)
+        if not is_known and orphan is not None:
+            raise Refusal(_about_stranger(orphan))
+        revision = super().numbered(number)
+        if revision.is_leaving:
+            raise Refusal(f"revision {revision.number} is being deleted ({revision.name})")
+        same_key = [other for other in self.usable if other.key == revision.key]
+        if len({other.form for other in same_key}) > 1:
+            raise Refusal(_about_key(revision.key, same_key))
+        return revision
+
+    def before(self, revision: Recorded | None) -> Recorded:
+        return self.numbered(super().before(revision).number)
+
+    def complaints(self) -> Iterator[str]:
+        yield from super().complaints()
+        yield from map(_about_stranger, self.strangers)
+        for number, revisions in _grouped((revision.number, revision) for revision in self.revisions).items():
+            if len(revisions) > 1:
+                yield _about_number(number, revisions)
+        for key, revisions in _grouped((revision.key, revision) for revision in self.usable).items():
+            if len({revision.form for revision in revisions}) > 1:
+                yield _about_key(key, revisions)
+        keys = {revision.key for revision in self.revisions}
+        for key, indices in sorted(self.groups.items()):
+            if key not in keys:
+                yield f"{named(indices)} run under key {key or '(none)'}, of which no revision is left"
+
+    def is_same(self, one: Recorded, other: Recorded) -> bool:
+        return one.form == other.form and (one.topology or {}) == (other.topology or {})
+
+    def differences(self, old: Recorded, new: Recorded) -> list[str]:
+        return describe(old, new)
+
+    def groups_on(self, key: str) -> list[int]:
+        return list(self.groups.get(key, ())) if key else []
+
+    def groups_text(self, key: str) -> str:
+        """How many groups, and which: `3 (0-1, 4)`."""
+        indices = self.groups_on(key)
+        return f"{len(indices)} ({', '.join(runs(indices, '-'))})" if indices else "0"
+
+    def compared(self, revision: Recorded) -> dict[str, object]:
+        """The template as the API server would store it, and the annotations that pods depend on."""
+        annotations = dict(revision.topology or {})
+        tree = equality_tree(revision.spec)
+        return {**tree, **({"metadata": {"annotations": annotations}} if annotations else {})}
+
+    def recorded(self, revision: Recorded) -> dict[str, Any]:
+        """The template, with the annotations that are recorded with it."""
+        annotations = dict(revision.topology or {})
+        return {**revision.spec, **({"annotations": annotations} if annotations else {})}
+
+
+def set_history(snapshot: SetSnapshot, stored: Iterable[Object]) -> SetHistory:
+    """stored: ControllerRevisions with the label of the set, regardless of owner."""
+    listed, target = tuple(stored), assess(snapshot).target
+    own = {revision.uid for revision in snapshot.revisions}
+    keys = _grouped((group.leader_key or "", group.index) for group in snapshot.groups)
+    return SetHistory(
+        obj=snapshot.lws,
+        revisions=tuple(sorted(snapshot.revisions, key=age)),
+        target=next((revision for revision in snapshot.revisions if revision.name == target.name), None),
+        causes=_causes(listed),
+        snapshot=snapshot,
+        groups={key: tuple(indices) for key, indices in keys.items()},
+        strangers=tuple(
+            revision
+            for revision in listed
+            if revision["metadata"]["uid"] not in own and _is_template_without_owner(revision)
+        ),
+    )
+
+
+def _is_template_without_owner(revision: Object) -> bool:
+    """Revisions of StatefulSets carry the label of the set too, and hold a pod template."""
+    if controller_of(revision) is not None:
+        return False
+    data = revision.get("data")
+    spec = data.get("spec") if isinstance(data, Mapping) else None
+    return not (isinstance(spec, Mapping) and "template" in spec)
+
+
+def _causes(revisions: Iterable[Object]) -> dict[str, str]:
+    causes = {
+        revision["metadata"]["name"]: annotations_of(revision).get(CHANGE_CAUSE_ANNOTATION, "")
+        for revision in revisions
+    }
+    return {name: cause for name, cause in causes.items() if cause}
+
+
+def _grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
+    groups: dict[Any, list[Any]] = defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    return groups
+
+
+def _about_stranger(revision: Object) -> str:
+    return (
+        f"ControllerRevision {revision['metadata']['name']} (revision {revision.get('revision')}) has no "
+        f"owner, and its data is not what its name says, so it is no revision of the set: delete it if "
+        f"nobody needs it"
+    )
+
+
+def _about_number(number: int, revisions: Iterable[Revision]) -> str:
+    names = " and ".join(revision.reference.name for revision in revisions)
+    return (
+        f"more than one revision has the number {number} ({names}), so nothing says which is meant: delete "
+        f"the ControllerRevision that is wrong"
+    )
+
+
+def _about_key(key: str, revisions: Iterable[Recorded]) -> str:
+    names = " and ".join(revision.name for revision in revisions)
+    return (
+        f"different templates share the key {key} ({names}), so nothing says which one its groups run: "
+        f"delete the ControllerRevision that is wrong"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRevision:
+    """One LeaderWorkerSet of a DisaggregatedSet."""
+
+    obj: Object
+    role: str
+    slice_index: int
+    key: str
+
+    @property
+    def groups(self) -> int:
+        """Groups that it asks for."""
+        return SetSpec.of(self.obj).replicas
+
+
+@dataclass(frozen=True)
+class RolesHistory(History[RecordedRoles]):
+    """The history of a DisaggregatedSet. children: LeaderWorkerSets that it controls."""
+
+    recorded_as: ClassVar = ("Roles", "roles")
+
+    children: tuple[RunningRevision, ...] = ()
+    orphans: tuple[Object, ...] = ()
+    taken: tuple[Object, ...] = ()
+
+    @property
+    def owner(self) -> Owner:
+        """The set, which adopts nothing here."""
+        return Owner(ROLES_KIND, self.name, owner_reference(self.obj), is_alive=False, adoption="")
+
+    def is_same(self, one: RecordedRoles, other: RecordedRoles) -> bool:
+        return one.record.forms == other.record.forms
+
+    def differences(self, old: RecordedRoles, new: RecordedRoles) -> list[str]:
+        return roles_diff.describe(old.record, new.record)
+
+    def groups_on(self, key: str) -> dict[str, int]:
+        """Groups that the LeaderWorkerSets of a key ask for, by role, over all slices."""
+        counts: dict[str, int] = {}
+        for child in self.children:
+            if child.key == key:
+                counts[child.role] = counts.get(child.role, 0) + child.groups
+        return counts
+
+    def groups_text(self, key: str) -> str:
+        return ", ".join(f"{role} {count}" for role, count in self.groups_on(key).items()) or "0"
+
+    def compared(self, revision: RecordedRoles) -> list[Object]:
+        return list(revision.record.parts)
+
+    def recorded(self, revision: RecordedRoles) -> list[Object]:
+        return self.compared(revision)
+
+
+async def roles_history(session: Session, obj: Object) -> RolesHistory:
+    """The history of a DisaggregatedSet, with its LeaderWorkerSets."""
+    selector = f"{ROLES_NAME_LABEL}={obj['metadata']['name']}"
+    stored = await session.cluster.listed("ControllerRevision", session.namespace, selector)
+    children = await session.cluster.listed(KIND, session.namespace, selector)
+    own = [revision for revision in stored if is_ours(revision, obj)]
+    history = RolesHistory(
+        obj=obj,
+        revisions=tuple(sorted((read(revision) for revision in own), key=age)),
+        target=None,
+        causes=_causes(own),
+        children=tuple(running for child in children if (running := _running(child, obj)) is not None),
+    )
+    name = target_revision(history).name
+    target = next((revision for revision in history.revisions if revision.name == name), None)
+    return replace(history, target=target)
+
+
+def _running(child: Object, obj: Object) -> RunningRevision | None:
+    identity = identity_of(obj["metadata"]["name"], child["metadata"]["name"])
+    if identity is None or not is_controlled_by(child, obj["metadata"]["uid"]) or spec_fault(child):
+        return None
+    return RunningRevision(child, identity.role, identity.slice_index, identity.key)
+
+
+@dataclass(frozen=True, slots=True)
+class SetObjects:
+    """One LeaderWorkerSet.
+
+    lws: the set, whole. groups: what the controller would decide about each group from, by index of the
+    group. unknown: groups of which that may not be read, with the message of the API server: not every user
+    may see nodes, for example. pods: whole, by name. revisions: ControllerRevisions with its label,
+    regardless of owner.
+    """
+
+    lws: Object
+    snapshot: SetSnapshot
+    groups: Mapping[int, GroupSnapshot]
+    pods: Mapping[str, Object]
+    revisions: tuple[Object, ...]
+    unknown: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return str(self.lws["metadata"]["name"])
+
+
+async def leaders_of(session: Session, lws: Object) -> SetObjects:
+    """A LeaderWorkerSet with its revisions and leaders: all that its history depends on."""
+    return await _read(session, lws, leaders_only=True)
+
+
+async def all_of(session: Session, lws: Object) -> SetObjects:
+    """Everything that belongs to a LeaderWorkerSet."""
+    return await _read(session, readable(lws), leaders_only=False)
+
+
+async def _read(session: Session, lws: Object, leaders_only: bool) -> SetObjects:
+    cluster, now = session.cluster, session.now
+    namespace, name = lws["metadata"]["namespace"], lws["metadata"]["name"]
+    of_set = f"{NAME_LABEL}={name}"
+    store = Store(lambda before, after: None, TABLES)
+    store.put(lws)
+    revisions = await cluster.listed("ControllerRevision", namespace, of_set)
+    statefulsets = await cluster.listed("StatefulSet", namespace, of_set)
+    pods = await cluster.listed(
+        "Pod", namespace, f"{of_set},{WORKER_INDEX_LABEL}=0" if leaders_only else of_set
+    )
+    services = [] if leaders_only else await cluster.listed("Service", namespace, of_set)
+    for obj in (*revisions, *statefulsets, *pods, *services):
+        store.put(obj)
+    observer = Observer(cluster, store, WriteMemory(store))
+    snapshot = await observer.observe_set(namespace, name, now)
+    if snapshot is None:
+        raise Refusal(f"LeaderWorkerSet {name} was deleted meanwhile")
+    groups: dict[int, GroupSnapshot] = {}
+    unknown: dict[int, str] = {}
+    for group in () if leaders_only else snapshot.groups:
+        try:
+            observed = await observer.observe_group(namespace, group.leader["metadata"]["name"], now)
+        except Forbidden as error:
+            unknown[group.index] = error.message
+            continue
+        if observed is not None:
+            groups[group.index] = observed
+    by_name = {pod["metadata"]["name"]: pod for pod in pods}
+    return SetObjects(lws, snapshot, groups, by_name, tuple(revisions), unknown)
+
+
+async def _history_of_set(session: Session, lws: Object) -> SetHistory:
+    objects = await leaders_of(session, lws)
+    return set_history(objects.snapshot, objects.revisions)
+
+
+_HISTORIES: Mapping[str, Callable[[Session, Object], Awaitable[History[Any]]]] = {
+    KIND: _history_of_set,
+    ROLES_KIND: roles_history,
+}
+
+
+async def history_of(session: Session, obj: Object) -> History[Any]:
+    """The history of a set that has been read."""
+    return await _HISTORIES[obj["kind"]](session, obj)

@@ -1,0 +1,139 @@
+"""Predict which groups of a LeaderWorkerSet a change restarts, adds and removes, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from lws.cli.screen import Text
+from lws.kube.differences.comparison import explain
+from lws.kube.ownership import Ownership
+from lws.leaderworkerset.assessment.assessment import Assessment, assess
+from lws.leaderworkerset.left_alone import why_left_alone
+from lws.leaderworkerset.revisions.encoding import LIVE
+from lws.leaderworkerset.revisions.history import describe, record
+from lws.leaderworkerset.rollout import outlook
+from lws.leaderworkerset.rollout.reasons import counted, named
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.runtime.actions import Object
+
+_RECORDED = ("leaderWorkerTemplate", "networkConfig")
+
+
+@dataclass(frozen=True)
+class Impact:
+    """What a change does.
+
+    before, after: the set as it is and as it would be. left_alone: why the controller does not act on it, if
+    it does not. template: changes that pods depend on, a line each. at_once: all other changes. restarts:
+    groups that a rollout restarts because of the change. moving: groups that restart anyway, in the current
+    rollout. recreated: groups that restart at once, with the reason. unknown: groups of which that cannot be
+    told, with the reason.
+    """
+
+    before: Assessment
+    after: Assessment
+    left_alone: str = ""
+    template: tuple[str, ...] = ()
+    at_once: tuple[str, ...] = ()
+    restarts: tuple[int, ...] = ()
+    moving: tuple[int, ...] = ()
+    recreated: Mapping[int, str] = field(default_factory=dict)
+    unknown: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def added(self) -> range:
+        """Groups that are created."""
+        return range(self.before.rollout.replicas, self.after.rollout.replicas)
+
+    @property
+    def removed(self) -> range:
+        """Groups that are deleted."""
+        return range(self.after.rollout.replicas, self.before.rollout.replicas)
+
+    @property
+    def staying(self) -> tuple[int, ...]:
+        """Groups that run the new template already."""
+        return tuple(group.index for group in self.after.groups if not group.outdated and self.template)
+
+
+def impact(
+    snapshot: SetSnapshot,
+    after: Object,
+    recreated: Mapping[int, str] = MappingProxyType({}),
+    unknown: Mapping[int, str] = MappingProxyType({}),
+) -> Impact:
+    """The impact of changing a set to `after`. recreated, unknown: see `Impact`."""
+    now, then = assess(snapshot), assess(replace(snapshot, lws=after))
+    is_rolling = now.target.key == then.target.key and not now.rollout.paused
+    moving, outdated = now.rollout.outdated if is_rolling else (), then.rollout.outdated
+    problem = why_left_alone(after, is_covered=True)
+    return Impact(
+        before=now,
+        after=then,
+        left_alone=problem.message if problem is not None else "",
+        template=tuple(describe(record(snapshot.lws), record(after))),
+        at_once=tuple(explain(_immediate(snapshot.lws), _immediate(after))),
+        restarts=tuple(index for index in outdated if index not in moving),
+        moving=tuple(index for index in moving if index in outdated),
+        recreated=recreated,
+        unknown=unknown,
+    )
+
+
+def impact_lines(effect: Impact) -> Iterator[Text]:
+    """The impact in sentences; the first one says it all."""
+    if effect.left_alone:
+        yield Text(f"nothing happens: {effect.left_alone}", "bold red")
+        return
+    yield _verdict(effect)
+    for index, why in sorted(effect.recreated.items()):
+        yield Text(f"  group {index} is recreated at once: {why}", "red")
+    for index, why in sorted(effect.unknown.items()):
+        yield Text(f"  whether group {index} is recreated at once is unknown: {why}", "yellow")
+    if pinned := effect.after.rollout.pinned:
+        yield Text(f"  {outlook.pinned(pinned)}")
+    if effect.moving:
+        yield Text(f"  {named(effect.moving)} {_verb(effect.moving)} anyway: a rollout is under way")
+    if effect.added:
+        yield Text(f"  {named(effect.added)} will be created", "green")
+    for line in effect.template:
+        yield Text(f"  {line}", "yellow")
+    for line in effect.at_once:
+        yield Text(f"  {line} (at once)")
+    if effect.after.ownership in (Ownership.CLASH, Ownership.LEAVING):
+        yield Text("  a StatefulSet of this name is in the way: see `status`", "red")
+
+
+def _verdict(effect: Impact) -> Text:
+    now, then = effect.before.rollout, effect.after.rollout
+    parts = []
+    if effect.restarts:
+        parts.append(outlook.restarts(effect.restarts, then.budget, then.paused))
+    if effect.recreated:
+        parts.append(f"{named(effect.recreated)} {_verb(effect.recreated)} at once")
+    if effect.removed:
+        parts.append(f"{named(effect.removed)} {_verb(effect.removed, 'is', 'are')} removed")
+    if parts:
+        stay = ""
+        if effect.staying and effect.restarts:
+            stay = f"; {named(effect.staying)} {_verb(effect.staying, 'stays as it is', 'stay as they are')}"
+        return Text("; ".join(parts) + stay, "bold red")
+    if now.statefulset is None and then.statefulset is None:
+        return Text(f"{counted(then.replicas)} to be created; no pod is restarted", "bold green")
+    if effect.unknown:
+        return Text("no pod is restarted, as far as is known", "bold yellow")
+    has_change = effect.template or effect.at_once
+    return Text("no pod is restarted" if has_change else "no pod is restarted: nothing changes", "bold green")
+
+
+def _verb(groups: Sized, one: str = "restarts", many: str = "restart") -> str:
+    return one if len(groups) == 1 else many
+
+
+def _immediate(lws: Object) -> dict[str, object]:
+    """The part of the spec that takes effect without a rollout."""
+    rest = {key: value for key, value in lws["spec"].items() if key not in _RECORDED}
+    template = lws["spec"].get("leaderWorkerTemplate") or {}
+    return {**rest, **{key: template[key] for key in LIVE if key in template}}

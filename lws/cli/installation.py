@@ -1,0 +1,362 @@
+"""Read an installation: the namespace of the manager, its configuration, its objects and its permissions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from lws.kube.conditions import is_false
+from lws.leaderworkerset.group.gang.registry import GANG_VERBS
+from lws.runtime.actions import Object
+from lws.runtime.certificates.internal import CONFIGURATIONS
+from lws.runtime.client.resources import (
+    DISAGGREGATED_VERBS,
+    LEADERWORKERSETS,
+    LEASES,
+    MUTATING_WEBHOOKS,
+    NAMESPACED_VERBS,
+    SECRETS,
+    SERVICES,
+    SUBJECT_ACCESS_REVIEWS,
+    VALIDATING_WEBHOOKS,
+    VERBS,
+    Resource,
+)
+from lws.runtime.client.user_cluster import UserCluster
+from lws.runtime.errors import ApiError, Forbidden, NotFound
+from lws_api.config.v1alpha1 import Configuration
+from lws_api.crds import definitions
+from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
+from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+
+DEFINITIONS = Resource(
+    "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", False
+)
+DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments")
+CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps")
+ENDPOINT_SLICES = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
+SELF_REVIEWS = Resource(
+    "authorization.k8s.io/v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False
+)
+WHO_AM_I = Resource("authentication.k8s.io/v1", "SelfSubjectReview", "selfsubjectreviews", False)
+
+_OURS = (DEFINITIONS, DEPLOYMENTS, CONFIG_MAPS, ENDPOINT_SLICES, SELF_REVIEWS, WHO_AM_I)
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """It may not be read. permission: what is lacking, such as `get secrets in namespace lws-system`."""
+
+    permission: str
+
+
+Read = Object | Denied | None
+ReadMany = tuple[Object, ...] | Denied
+
+
+class Reader:
+    """Reads with the rights of a person."""
+
+    def __init__(self, cluster: UserCluster) -> None:
+        cluster.learn(*_OURS)
+        self.cluster = cluster
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Read:
+        """One object. Raises ClusterError for all but a refusal."""
+        try:
+            return await self.cluster.get(resource.kind, namespace, name)
+        except NotFound:
+            return None
+        except Forbidden:
+            return Denied(f"get {resource.plural} {_place(resource, namespace)} (name {name})".strip())
+
+    async def listed(self, resource: Resource, namespace: str = "", selector: str = "") -> ReadMany:
+        """All of a namespace, or of all; none where the cluster does not know the kind."""
+        try:
+            return tuple(await self.cluster.listed(resource.kind, namespace, selector))
+        except NotFound:
+            return ()
+        except Forbidden:
+            return Denied(f"list {resource.plural} {_place(resource, namespace)}".strip())
+
+
+def _place(resource: Resource, namespace: str) -> str:
+    if not resource.namespaced:
+        return "in the cluster"
+    return f"in namespace {namespace}" if namespace else "in all namespaces"
+
+
+USUAL_NAMESPACE = "lws-system"
+USUAL_ACCOUNT = "lws-controller-manager"
+_MANAGERS = "control-plane=controller-manager"
+_FILE = "controller_manager_config.yaml"
+DEFAULTS = Configuration.model_validate(
+    {"apiVersion": "config.lws.x-k8s.io/v1alpha1", "kind": "Configuration"}
+)
+"""What a manager does whose file says nothing."""
+_AT_ONCE = 8
+_CERTIFICATES = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_GROUPS = frozenset({LEADER_WORKER_SET.group, DISAGGREGATED_SET.group})
+
+
+@dataclass(frozen=True)
+class Installation:
+    """All that checks judge.
+
+    server: version of the API server. definitions: by name. all_definitions: everybody's, read only where the
+    names of one of ours are not accepted. managers: Deployments of this controller, or the original, in all
+    namespaces that may be read. configuration: the manager's file, the defaults where it is not known (then
+    `configuration_read` says why). leases: by name. sets: LeaderWorkerSets.
+    """
+
+    now: datetime
+    namespace: str
+    server: str
+    definitions: Mapping[str, Read] = field(default_factory=dict)
+    all_definitions: ReadMany = ()
+    mutating: ReadMany = ()
+    validating: ReadMany = ()
+    managers: ReadMany = ()
+    configuration: Configuration = DEFAULTS
+    configuration_read: Read = None
+    service: Read = None
+    slices: ReadMany = ()
+    secret: Read = None
+    leases: Mapping[str, Read] = field(default_factory=dict)
+    sets: ReadMany = ()
+
+    @property
+    def deployment(self) -> Object | None:
+        """The manager's, in its namespace."""
+        if isinstance(self.managers, Denied):
+            return None
+        return next(_in(self.managers, self.namespace), None)
+
+    @property
+    def account(self) -> str:
+        """The name of the manager's ServiceAccount."""
+        if self.deployment is None:
+            return USUAL_ACCOUNT
+        return str(self.deployment["spec"]["template"]["spec"].get("serviceAccountName") or "default")
+
+    @property
+    def has_disaggregated_sets(self) -> bool:
+        return isinstance(self.definitions.get(DISAGGREGATED_SET.crd_name), Mapping)
+
+
+def hooks(configurations: ReadMany) -> Iterator[tuple[Object, Mapping[str, Any]]]:
+    """Each webhook about our kinds, with the configuration that it stands in."""
+    for configuration in () if isinstance(configurations, Denied) else configurations:
+        ours = any(_GROUPS & _groups(hook) for hook in configuration.get("webhooks") or ())
+        for hook in configuration.get("webhooks") or ():
+            # The webhook of pods is that of a controller of ours if it stands beside one about sets.
+            if ours:
+                yield configuration, hook
+
+
+async def read_installation(reader: Reader, namespace: str | None, now: datetime) -> Installation:
+    """Read everything; raises ClusterError where the API server does not answer."""
+    mutating = await reader.listed(MUTATING_WEBHOOKS)
+    validating = await reader.listed(VALIDATING_WEBHOOKS)
+    managers = await _managers(reader, namespace)
+    where = namespace or _namespace(mutating, validating, managers)
+    read, configuration = await _configuration(reader, where, managers)
+    certificates = configuration.internal_cert_management
+    service = certificates.webhook_service_name
+    ours = {
+        name: await reader.get(DEFINITIONS, "", name)
+        for name in sorted(definition["metadata"]["name"] for definition in definitions().values())
+    }
+    return Installation(
+        now=now,
+        namespace=where,
+        server=await reader.cluster.version(),
+        definitions=ours,
+        all_definitions=await reader.listed(DEFINITIONS) if any(map(_lacks_its_names, ours.values())) else (),
+        mutating=mutating,
+        validating=validating,
+        managers=managers,
+        configuration=configuration,
+        configuration_read=read,
+        service=await reader.get(SERVICES, where, service),
+        slices=await reader.listed(ENDPOINT_SLICES, where, f"kubernetes.io/service-name={service}"),
+        secret=await reader.get(SECRETS, where, certificates.webhook_secret_name),
+        leases={name: await reader.get(LEASES, where, name) for name in lease_names(configuration)},
+        sets=await reader.listed(LEADERWORKERSETS),
+    )
+
+
+def _lacks_its_names(definition: Read) -> bool:
+    if not isinstance(definition, Mapping):
+        return False
+    return is_false((definition.get("status") or {}).get("conditions"), "NamesAccepted")
+
+
+def lease_names(configuration: Configuration) -> tuple[str, ...]:
+    """Of one manager one Lease; with shards one more for each."""
+    if not configuration.leader_election.leader_elect:
+        return ()
+    name = configuration.leader_election.resource_name
+    shards = configuration.sharding.shards if configuration.sharding else 1
+    return (name, *(f"{name}-{shard}" for shard in range(shards if shards > 1 else 0)))
+
+
+async def _managers(reader: Reader, namespace: str | None) -> ReadMany:
+    deployments = await reader.listed(DEPLOYMENTS, selector=_MANAGERS)
+    if isinstance(deployments, Denied):
+        deployments = await reader.listed(DEPLOYMENTS, namespace or USUAL_NAMESPACE, _MANAGERS)
+    return deployments if isinstance(deployments, Denied) else tuple(filter(_is_ours, deployments))
+
+
+def _is_ours(deployment: Object) -> bool:
+    """Every operator made by kubebuilder has the label; ours has the name, or a label of our charts, of which
+    nameOverride leaves one alone.
+    """
+    metadata = deployment["metadata"]
+    labels = metadata.get("labels") or {}
+    names = (metadata["name"], labels.get("app.kubernetes.io/name", ""), labels.get("helm.sh/chart", ""))
+    return any("lws" in name.split("-") for name in names)
+
+
+def _namespace(mutating: ReadMany, validating: ReadMany, managers: ReadMany) -> str:
+    for configurations in (validating, mutating):
+        for _, hook in hooks(configurations):
+            if namespace := (hook["clientConfig"].get("service") or {}).get("namespace"):
+                return str(namespace)
+    if not isinstance(managers, Denied) and managers:
+        return str(managers[0]["metadata"]["namespace"])
+    return USUAL_NAMESPACE
+
+
+async def _configuration(reader: Reader, namespace: str, managers: ReadMany) -> tuple[Read, Configuration]:
+    """As it was read, and what it says."""
+    if isinstance(managers, Denied):
+        return managers, DEFAULTS
+    for deployment in _in(managers, namespace):
+        for volume in deployment["spec"]["template"]["spec"].get("volumes") or ():
+            if name := (volume.get("configMap") or {}).get("name"):
+                read = await reader.get(CONFIG_MAPS, namespace, name)
+                text = (read.get("data") or {}).get(_FILE) if isinstance(read, Mapping) else None
+                if text is not None or isinstance(read, Denied):
+                    return read, _parsed(text)
+    return None, DEFAULTS
+
+
+def _parsed(text: str | None) -> Configuration:
+    try:
+        return Configuration.model_validate(yaml.safe_load(text)) if text else DEFAULTS
+    except (yaml.YAMLError, ValidationError):
+        # The manager has refused to start with it and said why; a file of the original may say more.
+        return DEFAULTS
+
+
+def _in(objects: Iterable[Object], namespace: str) -> Iterator[Object]:
+    return (obj for obj in objects if obj["metadata"]["namespace"] == namespace)
+
+
+def _groups(hook: Mapping[str, Any]) -> set[str]:
+    return {group for rule in hook.get("rules") or () for group in rule.get("apiGroups") or ()}
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """verb on resource (with its subresource after a slash), of one name or (empty) all."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        of = f".{self.group}" if self.group else ""
+        return f"{self.verb} {self.resource}{of}{f' {self.name}' if self.name else ''}"
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """As a review asks for it."""
+        plural, _, subresource = self.resource.partition("/")
+        attributes = {
+            "verb": self.verb,
+            "group": self.group,
+            "resource": plural,
+            "subresource": subresource,
+            "namespace": self.namespace,
+            "name": self.name,
+        }
+        return {key: value for key, value in attributes.items() if value}
+
+
+def needed(facts: Installation) -> Iterator[Right]:
+    """The rights that the manager needs with its configuration."""
+    tables = [VERBS, *([DISAGGREGATED_VERBS] if facts.has_disaggregated_sets else [])]
+    gangs = facts.configuration.gang_scheduling_management
+    tables += (
+        [GANG_VERBS[gangs.scheduler_provider]] if gangs and gangs.scheduler_provider in GANG_VERBS else []
+    )
+    internal = facts.configuration.internal_cert_management.enable
+    for (group, resource), verbs in (item for table in tables for item in table.items()):
+        for verb in sorted(verbs):
+            if resource not in _CERTIFICATES:
+                yield Right(verb, group, resource)
+            # The manager reads which pods its webhook sees, with cert-manager too.
+            elif internal or (verb, resource) == ("get", _CERTIFICATES[0]):
+                kind = 0 if resource == _CERTIFICATES[0] else 1
+                yield Right(verb, group, resource, name=CONFIGURATIONS[kind][1])
+    yield from _namespaced(facts, internal)
+
+
+def _namespaced(facts: Installation, internal: bool) -> Iterator[Right]:
+    secret = facts.configuration.internal_cert_management.webhook_secret_name
+    names = {"secrets": (secret,) if internal else (), "leases": lease_names(facts.configuration)}
+    for (group, resource), verbs in NAMESPACED_VERBS.items():
+        for verb in sorted(verbs):
+            # A create cannot be granted by name.
+            for name in ("",) if verb == "create" and names[resource] else names[resource]:
+                yield Right(verb, group, resource, facts.namespace, name)
+
+
+async def permissions(reader: Reader, facts: Installation) -> Mapping[Right, bool] | Denied:
+    """Whether the manager has each right that it needs. Asked with its own token, or with that of a user who
+    may review the access of others.
+    """
+    user = f"system:serviceaccount:{facts.namespace}:{facts.account}"
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{facts.namespace}", "system:authenticated"]
+    is_manager = await _who_am_i(reader) == user
+    resource = SELF_REVIEWS if is_manager else SUBJECT_ACCESS_REVIEWS
+    spec = {} if is_manager else {"user": user, "groups": groups}
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def answer(right: Right) -> tuple[Right, bool]:
+        async with slots:
+            review = await reader.cluster.create(
+                _review(resource, {**spec, "resourceAttributes": right.attributes})
+            )
+        return right, bool((review.get("status") or {}).get("allowed"))
+
+    rights = list(dict.fromkeys(needed(facts)))
+    try:
+        first = await answer(rights[0])
+        return dict([first, *await asyncio.gather(*map(answer, rights[1:]))])
+    except Forbidden:
+        return Denied(f"create {resource.plural}.{resource.group} in the cluster")
+
+
+async def _who_am_i(reader: Reader) -> str:
+    try:
+        answer = await reader.cluster.create(_review(WHO_AM_I, None))
+    except ApiError:
+        # Older than Kubernetes 1.28: assume a user.
+        return ""
+    return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
+
+
+def _review(resource: Resource, spec: Object | None) -> Object:
+    review = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}}
+    return review if spec is None else {**review, "spec": spec}

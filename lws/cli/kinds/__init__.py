@@ -1,1 +1,0 @@
-"""What commands know of each kind of set."""

@@ -1,0 +1,267 @@
+"""What a command shows: lines, tables and bars, in colour on a terminal and as plain text elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lws.kube.conditions import moment_of
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_GAP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text and how it looks where there is colour: a style such as "bold red"."""
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns under headings in capitals, as kubectl has them."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Text, ...], ...]
+
+    def lines(self) -> Iterator[str]:
+        """Plain: columns as wide as their widest text, nothing cut, no spaces at the end."""
+        rows = [self.columns, *(tuple(cell.text for cell in row) for row in self.rows)]
+        widths = [max(map(len, column)) + _GAP for column in zip(*rows, strict=True)]
+        for row in rows:
+            yield "".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """done of total, with what it is about."""
+
+    done: int
+    total: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Two texts, line by line; a gap is None. The styles say where they differ."""
+
+    headings: tuple[str, str]
+    rows: tuple[tuple[Text | None, Text | None], ...]
+
+
+Block = Text | Table | Bar | SideBySide
+
+
+def row(*cells: str | Text) -> tuple[Text, ...]:
+    """A row of a table."""
+    return tuple(cell if isinstance(cell, Text) else Text(cell) for cell in cells)
+
+
+def plain(blocks: Iterable[Block]) -> Iterator[str]:
+    """Lines of plain text, whatever their length."""
+    for block in blocks:
+        match block:
+            case Text():
+                yield block.text
+            case Table():
+                yield from block.lines()
+            case Bar():
+                yield f"{block.what}: {block.done} of {block.total}"
+            case SideBySide():
+                yield from _columns(block)
+
+
+def _columns(block: SideBySide) -> Iterator[str]:
+    left = [block.headings[0], *(one.text if one else "" for one, _ in block.rows)]
+    right = [block.headings[1], *(two.text if two else "" for _, two in block.rows)]
+    width = max(map(len, left)) + _GAP
+    for one, two in zip(left, right, strict=True):
+        yield f"{one.ljust(width)}{two}".rstrip()
+
+
+def described(facts: Mapping[str, str], sections: Mapping[str, Iterable[str]]) -> Iterator[Text]:
+    """A line for each fact, then each section with its heading, as `kubectl describe` shows them."""
+    for name, value in facts.items():
+        yield Text(f"{name + ':':<14}{value}")
+    for heading, lines in sections.items():
+        yield Text(f"{heading}:", "bold")
+        yield from (Text(f"  {line}") for line in lines)
+
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def age(since: str | None, now: datetime) -> str:
+    """since: RFC 3339 as in metadata; `<unknown>` where there is none that can be read."""
+    moment = moment_of(since)
+    return short(int((now - moment).total_seconds())) if moment is not None else "<unknown>"
+
+
+def short(seconds: int) -> str:
+    """A duration with two units where the second one still says something; never negative (clocks differ)."""
+    seconds = max(0, seconds)
+    if seconds < 2 * _MINUTE:
+        return f"{seconds}s"
+    if seconds < 10 * _MINUTE:
+        return _two(seconds, _MINUTE, "m", 1, "s")
+    if seconds < 3 * _HOUR:
+        return f"{seconds // _MINUTE}m"
+    if seconds < 8 * _HOUR:
+        return _two(seconds, _HOUR, "h", _MINUTE, "m")
+    if seconds < 2 * _DAY:
+        return f"{seconds // _HOUR}h"
+    if seconds < 8 * _DAY:
+        return _two(seconds, _DAY, "d", _HOUR, "h")
+    return f"{seconds // _DAY}d"
+
+
+def _two(seconds: int, unit: int, name: str, small_unit: int, small_name: str) -> str:
+    whole, rest = divmod(seconds, unit)
+    small = rest // small_unit
+    return f"{whole}{name}{small}{small_name}" if small else f"{whole}{name}"
+
+
+_WIDE = 120
+_BAR = 40
+
+
+def is_terminal() -> bool:
+    """Somebody is looking."""
+    return sys.stdout.isatty()
+
+
+def is_coloured() -> bool:
+    """The terminal takes colours, and nobody has switched them off (https://no-color.org)."""
+    return is_terminal() and _wants_colours()
+
+
+def is_wide() -> bool:
+    """There is room for two texts side by side."""
+    return is_coloured() and _console().width >= _WIDE
+
+
+def room_for(lines: int) -> int | None:
+    """How many lines the terminal has beside these, at least a few; None without one: there is no end."""
+    return max(5, _console().height - lines) if is_terminal() else None
+
+
+def show(blocks: Iterable[Block]) -> None:
+    """Print the blocks, one below the other."""
+    if not is_coloured():
+        for line in plain(blocks):
+            click.echo(line)
+        return
+    console = _console()
+    for block in blocks:
+        console.print(_drawn(block))
+
+
+def warn(message: str) -> None:
+    """Something the user should know although the command goes on."""
+    text = f"Warning: {message}"
+    click.echo(click.style(text, fg="yellow") if sys.stderr.isatty() and _wants_colours() else text, err=True)
+
+
+def dump(value: Any, form: str) -> None:
+    """Print data as `yaml` or `json`."""
+    if form == "json":
+        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    else:
+        click.echo(yaml_text(value), nl=False)
+
+
+def yaml_text(value: Any) -> str:
+    """Data as YAML, in the order that it has."""
+    import yaml
+
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
+@contextmanager
+def live() -> Iterator[Callable[[Sequence[Block]], None]]:
+    """A picture that is drawn over the last one. Without a terminal only lines that are new are printed."""
+    if not is_terminal():
+        yield _print_news()
+        return
+    from rich.console import Group
+    from rich.live import Live
+
+    with Live(console=_console(), refresh_per_second=4, transient=False) as picture:
+        yield lambda blocks: picture.update(Group(*map(_drawn, blocks)), refresh=True)
+
+
+def _print_news() -> Callable[[Sequence[Block]], None]:
+    printed: list[str] = []
+
+    def draw(blocks: Sequence[Block]) -> None:
+        lines = list(plain(blocks))
+        if lines != printed:
+            printed[:] = lines
+            click.echo("\n".join(lines))
+
+    return draw
+
+
+def _wants_colours() -> bool:
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def _drawn(block: Block) -> RenderableType:
+    from rich.text import Text as Styled
+
+    match block:
+        case Text():
+            return Styled(block.text, style=block.style)
+        case Bar():
+            return _drawn_bar(block)
+        case Table():
+            return _drawn_table(block.columns, block.rows)
+        case SideBySide():
+            rows = [(one or Text(""), two or Text("")) for one, two in block.rows]
+            return _drawn_table(block.headings, rows, halves=True)
+
+
+def _drawn_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Text]], halves: bool = False
+) -> RenderableType:
+    from rich.table import Table as Grid
+    from rich.text import Text as Styled
+
+    grid = Grid(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold", expand=halves)
+    for column in columns:
+        grid.add_column(column, overflow="fold", ratio=1 if halves else None)
+    for cells in rows:
+        grid.add_row(*(Styled(cell.text, style=cell.style) for cell in cells))
+    return grid
+
+
+def _drawn_bar(bar: Bar) -> RenderableType:
+    from rich.text import Text as Styled
+
+    filled = _BAR if bar.total == 0 else round(_BAR * bar.done / bar.total)
+    colour = "green" if bar.done == bar.total else "yellow"
+    return Styled.assemble(
+        f"{bar.what}  ",
+        ("━" * filled, colour),
+        ("━" * (_BAR - filled), "bright_black"),
+        f"  {bar.done} of {bar.total}",
+    )

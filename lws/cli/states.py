@@ -1,0 +1,571 @@
+"""Collect the state of a set, of its groups and of its roles, as plain facts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lws.cli.histories import SetHistory, SetObjects, all_of, set_history
+from lws.cli.screen import age
+from lws.cli.session import Refusal, Session
+from lws.cli.sets import kind_of, readable
+from lws.disaggregatedset import plan as roles_plan
+from lws.disaggregatedset.key import key_of
+from lws.disaggregatedset.observe.observer import DisaggregatedObserver
+from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
+from lws.disaggregatedset.revisions.record import record
+from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
+from lws.disaggregatedset.slices.targets import RoleTargets
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.disaggregatedset.spec import DisaggregatedSpec, parse
+from lws.disaggregatedset.tables import TABLES
+from lws.kube import conditions
+from lws.kube.metadata import controller_of, is_terminating
+from lws.kube.ownership import Ownership
+from lws.kube.pods import is_ready
+from lws.leaderworkerset.assessment.assessment import Assessment, assess
+from lws.leaderworkerset.group.plan import plan as plan_group
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS
+from lws.leaderworkerset.status.progress import LAST_PROGRESS, STALLED
+from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
+from lws.leaderworkerset.status.summary import (
+    READY,
+    GroupStanding,
+    Summary,
+    group_standings,
+    summarise,
+    what_holds_up,
+)
+from lws.leaderworkerset.tables import TABLES as SET_TABLES
+from lws.leaderworkerset.templates.claims import claims_at_risk, risk_of_claims
+from lws.runtime.actions import Object
+from lws.runtime.store import Store
+from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
+from lws_api.disaggregatedset.v1 import NAME_LABEL as ROLES_NAME_LABEL
+from lws_api.disaggregatedset.v1 import SCALER_KIND
+from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
+
+_ROLES_KINDS = (KIND, "ControllerRevision", "Service", SCALER_KIND)
+# Names of LeaderWorkerSets in one selector: more would make an address that some proxies refuse.
+_AT_ONCE = 50
+_LONGEST = 100
+_OBSTACLE = "what is in the way to go"
+_TO_REPORT = "the controller to say in the status that all is done"
+_NEXT_STEP = "the controller to take its next step"
+
+
+@dataclass(frozen=True)
+class SetState(ABC):
+    """The state of one set.
+
+    is_settled: everything is as its spec asks. waiting_for: what has to happen next, in words; empty when the
+    set is settled.
+    """
+
+    is_settled: bool
+    waiting_for: str
+
+    @property
+    @abstractmethod
+    def obj(self) -> Object:
+        """The set."""
+
+    @property
+    @abstractmethod
+    def now(self) -> datetime:
+        """When it was read."""
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """The key of the target revision."""
+
+    @abstractmethod
+    def number(self, key: str) -> int | None:
+        """The number of the newest revision of a key; None if none is recorded."""
+
+    @property
+    @abstractmethod
+    def replicas(self) -> int:
+        """Groups that the set asks for."""
+
+    @property
+    @abstractmethod
+    def ready(self) -> int:
+        """Ready groups, at most `replicas`, on any revision."""
+
+    @property
+    @abstractmethod
+    def updated(self) -> int:
+        """Those of them that are on the target revision."""
+
+    @property
+    @abstractmethod
+    def deadline(self) -> int | None:
+        """Seconds without progress after which the set counts as stalled."""
+
+    @property
+    def slices(self) -> int | None:
+        """Copies of all roles; None for a kind without roles."""
+        return None
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Number of groups by state, as far as that is known."""
+        return {}
+
+    @property
+    def is_paused(self) -> bool:
+        return kind_of(self.obj).is_paused(self.obj)
+
+    @property
+    def conditions(self) -> Sequence[Mapping[str, Any]]:
+        return (self.obj.get("status") or {}).get("conditions") or ()
+
+    @property
+    def is_stalled(self) -> bool:
+        """The status reports that the set has stopped making progress."""
+        return conditions.is_true(self.conditions, STALLED)
+
+    @property
+    def last_progress(self) -> str:
+        """When the controller last saw progress (RFC 3339); empty if it has seen none."""
+        return str((self.obj.get("status") or {}).get(LAST_PROGRESS) or "")
+
+
+async def state_of(session: Session, obj: Object) -> SetState:
+    """The state of a set, read from the API server at one go."""
+    return await _STATES[obj["kind"]](session, obj)
+
+
+@dataclass(frozen=True)
+class GroupLine:
+    """One group. workers: ready of all. why: it waits, empty if it does not. pod, node: of its leader."""
+
+    index: int
+    revision: str
+    leader: str
+    workers: tuple[int, int]
+    age: str
+    why: str
+    is_settled: bool
+    pod: str = ""
+    node: str = ""
+
+
+@dataclass(frozen=True)
+class StatusReport(SetState):
+    """The state of a LeaderWorkerSet.
+
+    groups: those that it asks for, and all others that exist. summary: number of groups by state. live_only:
+    settings in effect that no revision has recorded, a sentence each. at_risk: what may be lost, a sentence
+    each.
+    """
+
+    objects: SetObjects
+    history: SetHistory
+    assessment: Assessment
+    groups: tuple[GroupLine, ...]
+    summary: Summary
+    live_only: tuple[str, ...]
+    at_risk: tuple[str, ...]
+
+    @property
+    def obj(self) -> Object:
+        return self.objects.lws
+
+    @property
+    def now(self) -> datetime:
+        return self.objects.snapshot.now
+
+    @property
+    def key(self) -> str:
+        return self.assessment.target.key
+
+    def number(self, key: str) -> int | None:
+        return _newest(self.history, key)
+
+    @property
+    def replicas(self) -> int:
+        return self.assessment.rollout.replicas
+
+    @property
+    def ready(self) -> int:
+        return sum(state.ready for state in self.assessment.groups if state.index < self.replicas)
+
+    @property
+    def updated(self) -> int:
+        return sum(line.is_settled for line in self.groups if line.index < self.replicas)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return self.summary.counts
+
+    @property
+    def deadline(self) -> int | None:
+        return self.objects.snapshot.spec.progress_deadline
+
+
+def report_on(objects: SetObjects) -> StatusReport:
+    """The state of a LeaderWorkerSet."""
+    history, assessment = set_history(objects.snapshot, objects.revisions), assess(objects.snapshot)
+    rollout = assessment.rollout
+    held_up = what_holds_up(objects.name, failure_of(objects.lws))
+    summary = summarise(rollout.groups, rollout.replicas, rollout.floor, rollout.paused, held_up)
+    is_settled = _is_settled(objects, assessment, summary)
+    exposed = claims_at_risk(objects.lws, (group.workers for group in objects.snapshot.groups))
+    return StatusReport(
+        is_settled=is_settled,
+        waiting_for="" if is_settled else _waiting_for(objects, summary, held_up),
+        objects=objects,
+        history=history,
+        assessment=assessment,
+        groups=tuple(_lines(objects, history, group_standings(rollout, held_up))),
+        summary=summary,
+        live_only=tuple(_live_only(objects.lws, history)),
+        at_risk=(risk_of_claims(exposed),) if exposed else (),
+    )
+
+
+def _newest(history: SetHistory, key: str) -> int | None:
+    numbers = [revision.number for revision in history.revisions if revision.key == key and key]
+    return numbers[-1] if numbers else None
+
+
+def _lines(
+    objects: SetObjects, history: SetHistory, standings: Iterable[GroupStanding]
+) -> Iterator[GroupLine]:
+    groups = {group.index: group for group in objects.snapshot.groups}
+    owned: dict[str, list[Object]] = defaultdict(list)
+    for _, pod in sorted(objects.pods.items()):
+        owned[(controller_of(pod) or {}).get("uid", "")].append(pod)
+    for standing in standings:
+        group = groups.get(standing.index)
+        if group is None:
+            yield GroupLine(
+                standing.index, "-", standing.state, (0, 0), "-", standing.reason, is_settled=False
+            )
+            continue
+        key = group.leader_key or ""
+        leader = objects.pods.get(group.leader["metadata"]["name"], group.leader)
+        workers = owned[group.workers["metadata"]["uid"]] if group.workers is not None else []
+        snapshot = objects.groups.get(standing.index)
+        size = snapshot.size if snapshot is not None else objects.snapshot.spec.size
+        unknown = objects.unknown.get(standing.index, "")
+        detail = obstacle(snapshot, [leader, *workers], size, unknown) if standing.lacks_pods else ""
+        yield GroupLine(
+            index=standing.index,
+            revision=str(_newest(history, key) or key or "<none>"),
+            leader=_phase(leader),
+            workers=(sum(map(is_ready, workers)), size - 1),
+            age=age(leader["metadata"].get("creationTimestamp"), objects.snapshot.now),
+            why="; ".join(filter(None, (standing.reason, detail))),
+            is_settled=standing.state == READY,
+            pod=leader["metadata"]["name"],
+            node=str(leader["spec"].get("nodeName") or ""),
+        )
+
+
+def _phase(leader: Object) -> str:
+    if is_terminating(leader):
+        return "Terminating"
+    phase = str((leader.get("status") or {}).get("phase") or "Pending")
+    return "Ready" if phase == "Running" and is_ready(leader) else phase
+
+
+def _is_settled(objects: SetObjects, assessment: Assessment, summary: Summary) -> bool:
+    lws, rollout = objects.lws, assessment.rollout
+    stored, status = rollout.statefulset, lws.get("status") or {}
+    if assessment.ownership != Ownership.OURS or stored is None or summary.unsettled:
+        return False
+    is_seen = int(status.get("observedGeneration") or 0) >= int(lws["metadata"].get("generation") or 0)
+    is_in_place = len(rollout.groups) == stored.replicas == rollout.replicas
+    # Its status is the next thing one would ask for.
+    return is_seen and is_in_place and conditions.is_true(status.get("conditions"), AVAILABLE)
+
+
+def _waiting_for(objects: SetObjects, summary: Summary, held_up: str) -> str:
+    planned, failure = plan(objects.snapshot).waiting_for, failure_of(objects.lws)
+    if planned and not held_up:
+        return planned
+    if failure:
+        return f"{_OBSTACLE}: {failure}"
+    return _NEXT_STEP if summary.unsettled else _TO_REPORT
+
+
+def _live_only(lws: Object, history: SetHistory) -> Iterator[str]:
+    target = history.target
+    if target is None:
+        return
+    template, recorded = lws["spec"]["leaderWorkerTemplate"], target.spec["leaderWorkerTemplate"]
+    for key in NOT_IN_PODS:
+        now, then = template.get(key), recorded.get(key)
+        if now != then:
+            yield (
+                f"{key} is {_shown(now)}, revision {target.number} has recorded {_shown(then)}: in effect "
+                f"here, but the original controller would start a rollout over it"
+            )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {setting}" for key, setting in value.items())
+    return "not set" if value is None else str(value)
+
+
+def failure_of(obj: Object) -> str:
+    """What the controller says in the status that it cannot do, or that does not get its pods; of a
+    LeaderWorkerSet or a DisaggregatedSet.
+    """
+    condition = conditions.find((obj.get("status") or {}).get("conditions"), REPLICA_FAILURE)
+    if condition is None or condition.get("status") != "True":
+        return ""
+    return str(condition.get("message") or "")
+
+
+def obstacle(group: GroupSnapshot | None, pods: Sequence[Object], size: int, unknown: str = "") -> str:
+    """The worst one. pods: of the group, the leader first. size: pods of the group when it is complete.
+    unknown: what the API server says against showing what the group waits for; empty if it does not.
+    """
+    return next(_obstacles(group, pods, size, unknown), "")
+
+
+def _obstacles(group: GroupSnapshot | None, pods: Sequence[Object], size: int, unknown: str) -> Iterator[str]:
+    for pod in pods:
+        yield from _problems(pod)
+    if unknown:
+        yield f"what it waits for is unknown: {unknown}"
+    plan = plan_group(group) if group is not None else None
+    if plan is not None and plan.waiting_for:
+        yield f"waits for {plan.waiting_for}"
+    if len(pods) < size:
+        missing = size - len(pods)
+        yield f"{missing} pod{'' if missing == 1 else 's'} yet to be created"
+    unready = [pod["metadata"]["name"] for pod in pods if not is_ready(pod)]
+    if not unready:
+        yield "StatefulSet controller has yet to report"
+    elif unready != [pods[0]["metadata"]["name"]]:
+        more = f" and {len(unready) - 1} more" if len(unready) > 1 else ""
+        yield f"pod {unready[0]}{more} not ready"
+
+
+def _problems(pod: Object) -> Iterator[str]:
+    """Problems that do not pass by themselves."""
+    name, status = pod["metadata"]["name"], pod.get("status") or {}
+    if is_terminating(pod):
+        yield f"pod {name} is being deleted"
+    if status.get("phase") == "Failed":
+        yield _short(
+            f"pod {name} failed: {status.get('reason') or status.get('message') or 'no reason given'}"
+        )
+    scheduled = conditions.find(status.get("conditions"), "PodScheduled")
+    if scheduled is not None and scheduled.get("status") == "False":
+        yield _short(f"pod {name} has no node: {scheduled.get('message') or scheduled.get('reason')}")
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(field) or ():
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            reason = waiting.get("reason", "")
+            # These two are how every container begins.
+            if reason and reason not in ("ContainerCreating", "PodInitializing"):
+                yield _short(
+                    f"pod {name}, container {container['name']}: {reason} {waiting.get('message', '')}"
+                )
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class ChildLine:
+    """One LeaderWorkerSet. why: it waits, empty if it does not."""
+
+    facts: ChildFacts
+    why: str
+
+
+@dataclass(frozen=True)
+class DisaggregatedReport(SetState):
+    """The state of a DisaggregatedSet.
+
+    wanted: groups of each role over all slices; None if its scaler is missing. only_here: what upstream would
+    do differently, a sentence each.
+    """
+
+    snapshot: DisaggregatedSnapshot
+    spec: DisaggregatedSpec
+    target: TargetRevision
+    lines: tuple[ChildLine, ...]
+    wanted: Mapping[str, int | None]
+    only_here: tuple[str, ...]
+
+    @property
+    def obj(self) -> Object:
+        return self.snapshot.obj
+
+    @property
+    def now(self) -> datetime:
+        return self.snapshot.now
+
+    @property
+    def key(self) -> str:
+        return self.target.key
+
+    def number(self, key: str) -> int | None:
+        return max(
+            (revision.number for revision in self.snapshot.revisions if revision.key == key), default=None
+        )
+
+    @property
+    def replicas(self) -> int:
+        return sum(count or 0 for count in self.wanted.values())
+
+    @property
+    def ready(self) -> int:
+        return sum(map(self.ready_of, self.wanted))
+
+    @property
+    def updated(self) -> int:
+        return sum(map(self.updated_of, self.wanted))
+
+    @property
+    def slices(self) -> int | None:
+        return self.spec.slices
+
+    @property
+    def deadline(self) -> int | None:
+        return self.spec.progress_deadline
+
+    @property
+    def pending(self) -> list[str]:
+        """Paths of edits that wait for the next revision, then all other pending work, in words."""
+        return list((self.obj.get("status") or {}).get("pending") or ())
+
+    def ready_of(self, role: str) -> int:
+        """Ready groups of a role, at most those that it asks for."""
+        return self._count(role, self.snapshot.children)
+
+    def updated_of(self, role: str) -> int:
+        """Those of them that are on the target revision."""
+        return self._count(role, (child for child in self.snapshot.children if child.key == self.key))
+
+    def _count(self, role: str, children: Iterable[ChildFacts]) -> int:
+        count = sum(
+            child.ready for child in children if child.role == role and child.slice_index < self.spec.slices
+        )
+        return min(count, self.wanted.get(role) or 0)
+
+
+def report_on_roles(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
+    """The state of a DisaggregatedSet."""
+    obj, target = snapshot.obj, target_revision(snapshot)
+    spec = parse(obj)
+    planned = roles_plan.plan(snapshot)
+    is_settled = _are_roles_settled(snapshot, spec, target)
+    waiting_for = planned.waiting_for
+    if not waiting_for and any(planned.sequences):
+        failure = failure_of(obj)
+        waiting_for = f"{_OBSTACLE}: {failure}" if failure else _NEXT_STEP
+    return DisaggregatedReport(
+        is_settled=is_settled,
+        waiting_for="" if is_settled else waiting_for or _TO_REPORT,
+        snapshot=snapshot,
+        spec=spec,
+        target=target,
+        lines=tuple(_child_lines(snapshot, target.key)),
+        wanted=RoleTargets(snapshot, spec, target.key).in_all(),
+        only_here=tuple(_only_here(obj, target)),
+    )
+
+
+def _are_roles_settled(
+    snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: TargetRevision
+) -> bool:
+    """Its status is the next thing one would ask for."""
+    obj, status = snapshot.obj, snapshot.obj.get("status") or {}
+    is_seen = int(status.get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
+    if not is_seen or is_terminating(obj) or target.actions or snapshot.orphans:
+        return False
+    for child in snapshot.children:
+        is_wanted = child.key == target.key and child.slice_index < spec.slices and spec.role(child.role)
+        if not is_wanted or not child.is_settled or child.existing != child.wanted:
+            return False
+    existing = {(child.slice_index, child.role) for child in snapshot.children}
+    if len(existing) != spec.slices * len(spec.roles):
+        return False
+    return conditions.is_true(status.get("conditions"), AVAILABLE)
+
+
+def _child_lines(snapshot: DisaggregatedSnapshot, key: str) -> Iterator[ChildLine]:
+    order = sorted(snapshot.children, key=lambda child: (child.slice_index, child.key != key, child.key))
+    for child in order:
+        yield ChildLine(child, "; ".join(_reasons(child)))
+
+
+def _reasons(child: ChildFacts) -> Iterator[str]:
+    if child.is_leaving:
+        yield "it is being deleted"
+        return
+    if child.existing > child.wanted:
+        yield f"{child.existing - child.wanted} of its groups are still terminating"
+    if child.ready < child.wanted:
+        yield f"{child.wanted - child.ready} of its groups are not ready"
+    if failure := failure_of(child.obj):
+        yield failure
+
+
+def _only_here(obj: Object, target: TargetRevision) -> Iterator[str]:
+    """Upstream hashes roles as they are written, in their order; equivalent roles get another key."""
+    computed = key_of(record(obj).roles)
+    if computed != target.key and not target.is_new:
+        yield (
+            f"the roles run under key {target.key}; the original controller would compute {computed} for "
+            f"them as they are written now, and start a rollout over it"
+        )
+
+
+async def snapshot_of(session: Session, obj: Object) -> DisaggregatedSnapshot:
+    """Everything that belongs to a DisaggregatedSet."""
+    namespace, name = readable(obj)["metadata"]["namespace"], obj["metadata"]["name"]
+    store = Store(lambda before, after: None, [*SET_TABLES, *TABLES])
+    store.put(obj)
+    for kind in _ROLES_KINDS:
+        for stored in await session.cluster.listed(kind, namespace, f"{ROLES_NAME_LABEL}={name}"):
+            store.put(stored)
+    children = [child["metadata"]["name"] for child in store.controlled_by(obj["metadata"]["uid"], KIND)]
+    for batch in _portions(sorted(children)):
+        for kind in ("StatefulSet", "Pod"):
+            selector = f"{NAME_LABEL} in ({','.join(batch)})"
+            for stored in await session.cluster.listed(kind, namespace, selector):
+                store.put(stored)
+    observer = DisaggregatedObserver(session.cluster, store, DisaggregatedMemory(store))
+    snapshot = await observer.observe(namespace, name, session.now)
+    if snapshot is None:
+        raise Refusal(f"DisaggregatedSet {name} was deleted meanwhile")
+    return snapshot
+
+
+def _portions(children: Sequence[str]) -> Iterator[Iterable[str]]:
+    for start in range(0, len(children), _AT_ONCE):
+        yield children[start : start + _AT_ONCE]
+
+
+async def _state_of_set(session: Session, lws: Object) -> SetState:
+    return report_on(await all_of(session, lws))
+
+
+async def _state_of_roles(session: Session, obj: Object) -> SetState:
+    return report_on_roles(await snapshot_of(session, obj))
+
+
+_STATES: Mapping[str, Callable[[Session, Object], Awaitable[SetState]]] = {
+    KIND: _state_of_set,
+    ROLES_KIND: _state_of_roles,
+}

@@ -1,1 +1,0 @@
-"""Facts as text for a terminal."""

@@ -1,1 +1,0 @@
-"""Facts about DisaggregatedSets as text for a terminal."""

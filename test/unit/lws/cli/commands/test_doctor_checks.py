@@ -1,0 +1,367 @@
+"""lws.cli.facts.doctor: each finding on its own, and none where nothing is wrong."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lws.cli.commands.doctor import CHECKS, Finding, Result, Unchecked, check_stuck
+from lws.cli.installation import Denied, Installation
+from lws.runtime.certificates.serving_certificate import Certificates, renewed
+from test.unit.builders import make_set
+from test.unit.lws.cli.healthy import (
+    LEASE,
+    NAMESPACE,
+    NOW,
+    SERVICE,
+    configuration,
+    definition,
+    encoded,
+    healthy,
+    manager,
+    secret,
+)
+from test.unit.lws.cli.healthy import lease as a_lease
+from test.unit.lws.runtime.certificates.chains import another_authority
+
+pytestmark = pytest.mark.usefixtures("shared_keys")
+
+SETS = "leaderworkersets.leaderworkerset.x-k8s.io"
+
+
+def results(facts: Installation) -> Iterator[Result]:
+    for check in CHECKS:
+        yield from check(facts)
+
+
+def only(facts: Installation) -> Finding:
+    """The one thing that is found."""
+    (found,) = results(facts)
+    assert isinstance(found, Finding)
+    assert found.do and found.where
+    return found
+
+
+def broken_definition(**changes: Any) -> Installation:
+    return replace(healthy(), definitions={SETS: {**definition(SETS), **changes}})
+
+
+def with_hook(index: int = 1, **changes: Any) -> Installation:
+    changed = configuration(index)
+    changed["webhooks"][0] |= changes
+    return replace(healthy(), **{("mutating", "validating")[index]: (changed,)})
+
+
+def test_nothing_is_found_where_nothing_is_wrong() -> None:
+    assert list(results(healthy())) == []
+
+
+def test_a_missing_definition() -> None:
+    assert "is missing" in only(replace(healthy(), definitions={SETS: None})).what
+
+
+def test_kinds_that_are_optional_may_be_missing() -> None:
+    names = [name for name in healthy().definitions if name != SETS]
+    there = replace(healthy(), definitions={SETS: definition(SETS), **dict.fromkeys(names)})
+    assert list(results(there)) == []
+
+
+def test_a_definition_whose_names_another_one_has() -> None:
+    conditions = [
+        {"type": "Established", "status": "True"},
+        {"type": "NamesAccepted", "status": "False", "message": "lws is taken"},
+    ]
+    facts = broken_definition(status={"conditions": conditions, "storedVersions": ["v1"]})
+    assert only(facts).what == "is not NamesAccepted: lws is taken"
+    names = {"plural": "others", "kind": "Other", "shortNames": ["lws"]}
+    others = tuple(
+        {"metadata": {"name": name}, "spec": {"group": group, "names": names}}
+        for name, group in (("others.of.us", "leaderworkerset.x-k8s.io"), ("others.else", "else.io"))
+    )
+    found = only(replace(facts, all_definitions=others))
+    assert found.do.startswith(
+        "delete CustomResourceDefinition others.of.us, which has its names: all objects"
+    )
+    assert "save what is needed" in found.do
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        None,
+        [{"type": "NamesAccepted", "status": "True"}],
+        [
+            {"type": "NamesAccepted", "status": "True"},
+            {"type": "Established", "status": "False", "message": "installing"},
+        ],
+        [{"type": "NamesAccepted", "status": "Unknown"}, {"type": "Established", "status": "False"}],
+    ],
+)
+def test_a_definition_that_is_not_ready_yet_is_waited_for(conditions: Any) -> None:
+    found = only(broken_definition(status={"conditions": conditions, "storedVersions": ["v1"]}))
+    assert found.what.startswith("is not ")
+    assert "delete" not in found.do
+    assert f"kubectl describe crd {SETS}" in found.do
+
+
+def test_a_definition_of_another_release_lacks_fields() -> None:
+    spec = copy.deepcopy(definition(SETS)["spec"])
+    schema = spec["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["spec"]["properties"]["podDisruptionBudget"]
+    found = only(broken_definition(spec=spec))
+    assert "it lacks spec.podDisruptionBudget" in found.what
+    assert "crds.enabled=true" in found.do
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"served": False}, "does not serve version v1"),
+        ({"storage": False}, "stores another version than v1"),
+    ],
+)
+def test_a_definition_with_another_version(change: dict[str, Any], what: str) -> None:
+    spec = copy.deepcopy(definition(SETS)["spec"])
+    spec["versions"][0] |= change
+    assert only(broken_definition(spec=spec)).what == what
+
+
+def test_a_definition_that_another_manager_converts() -> None:
+    spec = {**definition(SETS)["spec"], "conversion": {"strategy": "Webhook"}}
+    spec["versions"] = [*spec["versions"], {**spec["versions"][0], "name": "v2", "storage": False}]
+    found = only(broken_definition(spec=spec))
+    assert "convert" in found.what
+    assert f"kubectl patch crd {SETS} --type=json" in found.do
+
+
+def test_a_conversion_that_the_original_has_left_is_never_asked() -> None:
+    spec = {**definition(SETS)["spec"], "conversion": {"strategy": "Webhook"}}
+    assert list(results(broken_definition(spec=spec))) == []
+
+
+def test_objects_of_an_earlier_version() -> None:
+    status = {**definition(SETS)["status"], "storedVersions": ["v1alpha1", "v1"]}
+    assert only(broken_definition(status=status)).what == "may have objects stored as v1alpha1"
+
+
+def test_a_definition_on_its_way_out() -> None:
+    metadata = {**definition(SETS)["metadata"], "deletionTimestamp": "2026-03-01T11:00:00Z"}
+    assert "being deleted" in only(broken_definition(metadata=metadata)).what
+
+
+def test_no_webhooks() -> None:
+    found = only(replace(healthy(), validating=()))
+    assert found.where == "ValidatingWebhookConfiguration lws-validating-webhook-configuration"
+
+
+def test_webhooks_of_a_second_controller() -> None:
+    found = only(replace(healthy(), mutating=(configuration(0), configuration(0, name="other"))))
+    assert found.where == "MutatingWebhookConfiguration other"
+    assert "kubectl delete mutatingwebhookconfiguration other" in found.do
+
+
+def test_webhooks_of_other_operators_are_none_of_ours() -> None:
+    foreign = configuration(0, name="foreign")
+    foreign["webhooks"][0]["rules"] = [{"apiGroups": ["cert-manager.io"]}]
+    assert list(results(replace(healthy(), mutating=(configuration(0), foreign)))) == []
+
+
+def test_webhooks_that_are_passed_over() -> None:
+    assert "failurePolicy Ignore" in only(with_hook(failurePolicy="Ignore")).what
+
+
+def test_webhooks_that_lead_elsewhere() -> None:
+    client = configuration(1)["webhooks"][0]["clientConfig"]
+    service = {"namespace": "old", "name": SERVICE}
+    found = only(with_hook(clientConfig={**client, "service": service}))
+    assert found.what.startswith(f"asks old/{SERVICE}, while")
+
+
+def test_a_bundle_that_trusts_nobody() -> None:
+    client = configuration(1)["webhooks"][0]["clientConfig"]
+    assert "no CA bundle" in only(with_hook(clientConfig={**client, "caBundle": ""})).what
+
+
+def test_a_bundle_that_cannot_be_read() -> None:
+    broken = encoded(b"-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n")
+    client = {**configuration(0)["webhooks"][0]["clientConfig"], "caBundle": broken}
+    assert "unreadable" in only(with_hook(0, clientConfig=client)).what
+
+
+def test_a_bundle_of_another_ca() -> None:
+    client = {**configuration(1)["webhooks"][0]["clientConfig"], "caBundle": encoded(another_authority())}
+    assert only(with_hook(clientConfig=client)).what.endswith("it is of another CA")
+
+
+def test_a_certificate_that_is_over() -> None:
+    over = replace(healthy(), now=NOW + timedelta(days=366), leases={})
+    found = [each for each in results(over) if isinstance(each, Finding)]
+    assert {each.check for each in found} == {"certificate"}
+    assert "valid only until" in found[0].what
+
+
+def test_a_certificate_that_nobody_renews() -> None:
+    found = only(replace(healthy(), now=NOW + timedelta(days=360), leases={}))
+    assert found.what.startswith("its certificate ends in")
+
+
+def test_a_certificate_for_another_name() -> None:
+    other = renewed(Certificates(), ("other.svc",), NOW)
+    assert other is not None
+    found = [each for each in results(replace(healthy(), secret=secret(other[0].server.certificate)))]
+    assert any(
+        isinstance(each, Finding) and f"not for {SERVICE}.{NAMESPACE}.svc" in each.what for each in found
+    )
+
+
+@pytest.mark.parametrize(("stored", "what"), [(None, "is missing"), ({"data": None}, "holds no certificate")])
+def test_no_certificate(stored: Any, what: str) -> None:
+    assert only(replace(healthy(), secret=stored)).what.startswith(what)
+
+
+def test_no_service() -> None:
+    assert only(replace(healthy(), service=None)).where == f"Service {NAMESPACE}/{SERVICE}"
+
+
+@pytest.mark.parametrize("slices", [(), ({"endpoints": [{"conditions": {"ready": False}}]},)])
+def test_nobody_behind_the_service(slices: Any) -> None:
+    assert "no ready endpoint" in only(replace(healthy(), slices=slices)).what
+
+
+def test_no_manager() -> None:
+    assert "no Deployment" in only(replace(healthy(), managers=())).what
+
+
+def test_a_manager_without_pods() -> None:
+    assert "no available pod" in only(replace(healthy(), managers=({**manager(), "status": {}},))).what
+
+
+def test_two_managers() -> None:
+    found = only(replace(healthy(), managers=(manager(), manager("old-lws"))))
+    assert found.where == "Deployments lws-system/lws-controller-manager, old-lws/lws-controller-manager"
+
+
+@pytest.mark.parametrize(
+    ("stored", "what"),
+    [
+        (None, "is missing"),
+        (a_lease(holderIdentity=""), "is held by nobody"),
+        (a_lease(renewTime=None), "has never renewed it"),
+        (a_lease(renewTime="2026-03-01T11:50:00.000000Z"), "has not renewed it for 10m"),
+    ],
+)
+def test_a_lease_that_nobody_keeps(stored: Any, what: str) -> None:
+    assert what in only(replace(healthy(), leases={LEASE: stored})).what
+
+
+def test_a_lease_that_is_late_by_what_clocks_differ_is_kept() -> None:
+    late = a_lease(renewTime="2026-03-01T11:59:00.000000Z")
+    assert list(results(replace(healthy(), leases={LEASE: late}))) == []
+
+
+def test_an_api_server_that_is_too_old() -> None:
+    assert "older than 1.26" in only(replace(healthy(), server="v1.25.9")).what
+
+
+def test_a_manager_of_another_release() -> None:
+    found = only(replace(healthy(), managers=(manager(version="2026.10.3"),)))
+    assert found.what.startswith("is version 2026.10.3, this command")
+    assert found.do.startswith("install the command of version 2026.10.3")
+
+
+def test_the_original_has_no_command_of_its_version() -> None:
+    found = only(replace(healthy(), managers=(manager(version="v0.10.0"),)))
+    assert found.what.startswith("is the original controller, version v0.10.0")
+    assert "install the command" not in found.do
+    assert "docs/operations/handover.md" in found.do
+
+
+def test_sets_that_need_the_same_names() -> None:
+    sets = (make_set("a", replicas=2), make_set("a-1"), make_set("a-1", namespace="other"))
+    found = only(replace(healthy(), sets=sets))
+    assert found.where == "LeaderWorkerSet default/a-1"
+    assert "group 1 of LeaderWorkerSet a" in found.what
+
+
+def test_what_may_not_be_read_is_said_with_the_permission() -> None:
+    denied = Denied("get it")
+    facts = Installation(
+        NOW,
+        NAMESPACE,
+        "v1.34.1",
+        definitions={SETS: denied},
+        mutating=denied,
+        validating=denied,
+        managers=denied,
+        service=denied,
+        secret=denied,
+        leases={LEASE: denied},
+        sets=denied,
+    )
+    found = list(results(facts))
+    assert all(isinstance(each, Unchecked) and each.needs == "get it" for each in found)
+    assert {each.check for each in found} == {
+        "definitions",
+        "manager",
+        "webhooks",
+        "certificate",
+        "lease",
+        "clashes",
+    }
+
+
+def standing(**changes: Any) -> dict[str, Any]:
+    usual = {
+        "name": "demo",
+        "namespace": "team",
+        "settled": False,
+        "paused": False,
+        "stalled": False,
+        "lastProgress": "2026-03-01T11:00:00Z",
+        "waitingFor": "group 1 to be ready",
+        "groups": [{"why": ""}, {"why": "pod demo-1: ImagePullBackOff"}],
+    }
+    return {**usual, **changes}
+
+
+def stuck_findings(**changes: Any) -> list[Finding]:
+    stored = {"metadata": {"creationTimestamp": "2026-03-01T11:58:00Z"}}
+    return list(check_stuck("LeaderWorkerSet", standing(**changes), stored, NOW))
+
+
+def test_a_status_of_the_original_moved_with_its_newest_condition() -> None:
+    moments = ["2026-03-01T11:50:30Z", None, "2026-02-01T11:50:30Z"]
+    stored = {
+        "metadata": {"creationTimestamp": "2025-01-01T00:00:00Z"},
+        "status": {"conditions": [{"lastTransitionTime": each} for each in moments]},
+    }
+    unmoved = standing(lastProgress=None)
+    assert list(check_stuck("LeaderWorkerSet", unmoved, stored, NOW)) == []
+    (found,) = check_stuck("LeaderWorkerSet", unmoved, stored, NOW + timedelta(minutes=1))
+    assert found.what.startswith("has not moved for 10m")
+
+
+def test_a_set_that_does_not_move() -> None:
+    (found,) = stuck_findings()
+    assert found.where == "LeaderWorkerSet team/demo"
+    assert found.what == (
+        "has not moved for 60m: it waits for group 1 to be ready; pod demo-1: ImagePullBackOff"
+    )
+    assert found.do == "kubectl lws status -n team leaderworkerset/demo"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"settled": True}, {"paused": True}, {"lastProgress": "2026-03-01T11:55:00Z"}, {"lastProgress": None}],
+)
+def test_a_set_that_is_settled_paused_or_at_work_is_none(changes: dict[str, Any]) -> None:
+    assert stuck_findings(**changes) == []
+
+
+def test_a_set_that_its_own_deadline_calls_stalled() -> None:
+    assert stuck_findings(stalled=True, lastProgress="2026-03-01T11:55:00Z")

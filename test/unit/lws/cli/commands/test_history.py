@@ -1,0 +1,125 @@
+"""lws.cli.commands.history: how a history reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lws.cli.commands.history import (
+    changes,
+    history_data,
+    history_table,
+    one_revision,
+)
+from lws.cli.screen import plain, yaml_text
+from lws.history.revision import CHANGE_CAUSE_ANNOTATION
+from lws.leaderworkerset.revisions.history import record
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
+from test.unit.builders import NOW, make_set
+from test.unit.lws.cli.histories import past, revision_of, sets
+
+A, B = sets("app:1", "app:2", replicas=3)
+KEY_A, KEY_B = record(A).key, record(B).key
+CHANGE = "worker template container main image: app:1 → app:2"
+
+
+def test_table() -> None:
+    table = history_table(past(A, B, running=[A, B, B]), NOW)
+    width = max(len(KEY_A), len(KEY_B)) + 3
+    assert list(table.lines()) == [
+        f"REVISION   {'KEY':<{width}}AGE   GROUPS    CHANGE",
+        f"1          {KEY_A:<{width}}59d   1 (0)     the first revision",
+        f"2          {KEY_B:<{width}}59d   2 (1-2)   {CHANGE}",
+    ]
+
+
+def test_causes_have_a_column_where_there_are_any() -> None:
+    caused = make_set(image="app:2", replicas=3, annotations={CHANGE_CAUSE_ANNOTATION: "new model"})
+    table = history_table(past(A, caused), NOW)
+    assert table.columns[-2:] == ("CHANGE-CAUSE", "CHANGE")
+    assert [row[-2].text for row in table.rows] == ["<none>", "new model"]
+
+
+def test_many_changes_are_cut_short_in_the_table_only() -> None:
+    lws = make_set(image="app:2", size=4, replicas=3, networkConfig={"subdomainPolicy": "UniquePerReplica"})
+    lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]["labels"] = {"a": "b"}
+    found = past(A, lws)
+    lines = changes(found, found.numbered(2))
+    assert len(lines) == 4
+    assert history_table(found, NOW).rows[1][-1].text == "; ".join(lines[:3]) + "; and 1 more"
+    wide = history_table(found, NOW, wide=True)
+    assert wide.columns == ("REVISION", "NAME", "KEY", "AGE", "GROUPS", "CHANGE")
+    assert [cells[1].text for cells in wide.rows] == [each.name for each in found.revisions]
+    assert wide.rows[1][-1].text == "; ".join(lines)
+
+
+def test_what_changed() -> None:
+    recorded_only = make_set(replicas=3, image="app:2", template={"restartPolicy": "None"})
+    broken = {**revision_of(A, 5), "data": None}
+    found = past(A, B, recorded_only, extra=[broken])
+    said = [changes(found, each) for each in found.revisions]
+    assert said == [["the first revision"], [CHANGE], ["nothing that a pod depends on"], []]
+
+
+def test_a_history_whose_beginning_was_pruned() -> None:
+    found = past(B, extra=[])
+    assert changes(found, found.revisions[0]) == ["the first revision"]
+    later = past(B, extra=[revision_of(A, 7)])
+    alone = [each for each in later.revisions if each.number == 7]
+    assert changes(replace(later, revisions=tuple(alone)), alone[0]) == ["the oldest one that is kept"]
+
+
+def test_a_broken_one_says_so() -> None:
+    found = past(A, extra=[{**revision_of(B, 2), "data": None}])
+    cell = history_table(found, NOW).rows[1][-1]
+    assert cell.text.startswith("broken: ControllerRevision demo-")
+
+
+def test_groups_on() -> None:
+    found = past(A, B, running=[A, B, A])
+    assert [found.groups_text(each.key) for each in found.revisions] == ["2 (0, 2)", "1 (1)"]
+    assert past(A, B).groups_text(KEY_A) == "0"
+
+
+def test_one_revision_in_full() -> None:
+    found = past(A, B)
+    lines = list(plain(one_revision(found, found.numbered(2), NOW)))
+    assert lines[0] == "Revision:     2 (what the set asks for)"
+    assert f"Key:          {KEY_B}" in lines
+    assert "Groups:       3 (0-2)" in lines
+    assert "Change-cause: <none>" in lines
+    assert lines[lines.index("Change:") + 1] == f"  {CHANGE}"
+    assert lines[lines.index("Template:") + 1 :] == [
+        f"  {line}" for line in yaml_text(found.recorded(found.numbered(2))).splitlines()
+    ]
+
+
+def test_data() -> None:
+    found = past(A, B, running=[A, B, B])
+    data = history_data(found, found.revisions, whole=False)
+    assert data["name"] == "demo"
+    assert data["revisions"][1] == {
+        "revision": 2,
+        "key": KEY_B,
+        "name": f"demo-{KEY_B}-2",
+        "created": "2026-01-01T00:00:00Z",
+        "wanted": True,
+        "groups": [1, 2],
+        "changes": [CHANGE],
+    }
+    (with_spec,) = history_data(found, [found.numbered(1)], whole=True)["revisions"]
+    worker = with_spec["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    assert worker["spec"]["containers"][0]["image"] == "app:1"
+    assert "$patch" not in with_spec["spec"]["leaderWorkerTemplate"]
+
+
+def test_data_of_a_broken_one() -> None:
+    found = past(A, extra=[{**revision_of(B, 2), "data": None}])
+    data = history_data(found, found.revisions, whole=True)["revisions"][1]
+    assert "holds no leaderWorkerTemplate" in data["broken"]
+    assert "spec" not in data
+
+
+def test_a_template_comes_with_the_annotations_that_it_records() -> None:
+    lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack", "other": "x"})
+    found = past(lws)
+    assert found.recorded(found.revisions[0])["annotations"] == {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}

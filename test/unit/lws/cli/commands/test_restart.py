@@ -1,0 +1,58 @@
+"""lws.cli.commands.restart: the patch that has every group made anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from lws.cli.commands.restart import RESTARTED_AT_ANNOTATION, restart_patch
+from lws.cli.session import Refusal
+from test.unit.builders import NOW, make_pod_template, make_set
+from test.unit.disaggregated import make_disaggregated, make_role
+
+ANNOTATED = {"metadata": {"annotations": {RESTARTED_AT_ANNOTATION: "2026-03-01T12:00:00Z"}}}
+
+
+def test_both_templates_where_there_are_two() -> None:
+    assert restart_patch(make_set(), NOW) == {"spec": {"leaderWorkerTemplate": {"workerTemplate": ANNOTATED}}}
+    both = make_set(template={"leaderTemplate": make_pod_template()})
+    assert restart_patch(both, NOW)["spec"]["leaderWorkerTemplate"] == {
+        "leaderTemplate": ANNOTATED,
+        "workerTemplate": ANNOTATED,
+    }
+
+
+def test_not_while_it_is_paused() -> None:
+    with pytest.raises(Refusal, match="set demo is paused: let it go on first"):
+        restart_patch(make_set(rolloutStrategy={"paused": True}), NOW)
+
+
+def test_twice_within_a_second_would_start_nothing() -> None:
+    lws = make_set()
+    lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = ANNOTATED["metadata"]
+    with pytest.raises(Refusal, match="restarted within this second"):
+        restart_patch(lws, NOW)
+
+
+def test_not_a_set_that_is_left_alone() -> None:
+    """It would be restarted once the original acts on it again, when nobody thinks of it any more."""
+    with pytest.raises(Refusal, match=r"set demo would not be restarted: spec\.groupIdentity: "):
+        restart_patch(make_set(groupIdentity="Hash"), NOW)
+
+
+def test_all_roles_in_one_change() -> None:
+    """What else is in the list of roles comes back as it was: a merge patch takes it as a whole."""
+    roles = [make_role("prefill", 3), make_role("decode", None, startAfter=["prefill"])]
+    roles[1]["spec"]["leaderWorkerTemplate"]["leaderTemplate"] = make_pod_template()
+    obj = make_disaggregated(roles=roles)
+    patch = restart_patch(obj, NOW)
+    prefill, decode = patch["spec"]["roles"]
+    assert prefill["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] == ANNOTATED["metadata"]
+    for part in ("leaderTemplate", "workerTemplate"):
+        annotations = decode["spec"]["leaderWorkerTemplate"][part]["metadata"]["annotations"]
+        assert annotations == ANNOTATED["metadata"]["annotations"]
+    assert (prefill["spec"]["replicas"], decode["startAfter"]) == (3, ["prefill"])
+    assert roles == obj["spec"]["roles"] and "metadata" not in str(roles[0])
+    with pytest.raises(Refusal, match="restarted within this second"):
+        restart_patch({**obj, "spec": patch["spec"]}, NOW)
+    with pytest.raises(Refusal, match=r"paused: let it go on first \(resume disaggregatedset/demo\)"):
+        restart_patch(make_disaggregated(rolloutStrategy={"paused": True}), NOW)

@@ -1,0 +1,57 @@
+"""lws.cli.commands.status: what there is room for, and what waits first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lws.cli.commands.status import progress_line, status_blocks
+from lws.cli.screen import plain
+from lws.cli.states import report_on_roles
+from lws.cli.steps_ahead import steps_ahead
+from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
+from test.unit.builders import NOW
+from test.unit.disaggregated import make_disaggregated
+
+REST = steps_ahead(DisaggregatedSnapshot(make_disaggregated(slices=3), NOW)).end
+
+
+def test_settled() -> None:
+    report = report_on_roles(REST)
+    lines = list(plain(status_blocks(report)))
+    assert lines[-1] == "settled" and lines[1].endswith(": 9 of 9")
+    assert progress_line(report).text == "9 of 9 groups are updated and ready: settled"
+    assert len([line for line in lines if line[:1].isdigit()]) == 6
+
+
+def test_what_waits_comes_first_where_there_is_little_room() -> None:
+    last = REST.children[-1]
+    broken = replace(last, ready=0, is_settled=False, broken_on_top=last.wanted)
+    report = report_on_roles(replace(REST, children=(*REST.children[:-1], broken)))
+    assert not report.is_settled
+    lines = list(plain(status_blocks(report, most=2)))
+    shown = [line for line in lines if line[:1].isdigit()]
+    assert len(shown) == 2 and f"{broken.wanted} of its groups are not ready" in shown[-1]
+    assert "and 4 more LeaderWorkerSets, 0 of them waiting" in lines
+    assert lines[-1].startswith("waits for ")
+
+
+def test_what_the_api_server_refuses_is_what_a_set_waits_for() -> None:
+    message = "cannot update LeaderWorkerSet llm-0-5f-decode: not before Monday"
+    refused = {"type": "ReplicaFailure", "status": "True", "message": message}
+    obj = {**REST.obj, "status": {**REST.obj["status"], "conditions": [refused]}}
+    fewer = make_disaggregated(slices=2)
+    edited = {**obj, "spec": fewer["spec"], "metadata": {**obj["metadata"], "generation": 9}}
+    assert report_on_roles(replace(REST, obj=edited)).waiting_for == f"what is in the way to go: {message}"
+
+
+def test_only_edits_are_said_to_wait_for_the_next_revision() -> None:
+    waiting = ["spec.placementPolicy", "slice 1: role decode: pods wait for nodes", "and 3 more"]
+    obj = {**REST.obj, "status": {"pending": waiting}}
+    lines = list(plain(status_blocks(report_on_roles(replace(REST, obj=obj)))))
+    edit = "spec.placementPolicy waits for the next revision; `restart` brings it"
+    assert [each for each in lines if each in (edit, *waiting)] == [edit, *waiting[1:]]
+
+
+def test_a_set_that_lacks_a_role_is_not_settled() -> None:
+    """Its status may say so from before."""
+    assert not report_on_roles(replace(REST, children=REST.children[1:])).is_settled

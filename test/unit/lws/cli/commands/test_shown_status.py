@@ -1,0 +1,204 @@
+"""lws.cli.commands.status: how a set stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lws.cli.commands.status import progress_line, sets_table, status_blocks, status_data
+from lws.cli.screen import plain
+from lws.cli.states import StatusReport, report_on
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.snapshot import SetSnapshot
+from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_pod
+from test.unit.lws.cli.histories import found, revision_of, sets, snapshot_of, with_status
+
+Object = dict[str, Any]
+A, B = sets("app:1", "app:2", replicas=3)
+HISTORY = [revision_of(A, 1), revision_of(B, 2)]
+AVAILABLE = {
+    "type": "Available",
+    "status": "True",
+    "reason": "AllGroupsReady",
+    "message": "All replicas are ready",
+    "lastTransitionTime": "2026-03-01T11:59:00Z",
+}
+
+
+def worker_pods(snapshot: SetSnapshot) -> dict[str, Object]:
+    made = [make_worker_pod(dict(group.workers)) for group in snapshot.groups if group.workers is not None]
+    return {pod["metadata"]["name"]: pod for pod in made}
+
+
+def seen(
+    snapshot: SetSnapshot, pods: dict[str, Object] | None = None
+) -> tuple[StatusReport, list[str], Object]:
+    """The facts, the lines shown, and the data."""
+    facts = report_on(found(snapshot, HISTORY, worker_pods(snapshot) if pods is None else pods))
+    return facts, list(plain(status_blocks(facts))), status_data(facts)
+
+
+def test_settled() -> None:
+    facts, shown, data = seen(with_status(snapshot_of(B, HISTORY), conditions=[AVAILABLE]))
+    assert (facts.is_settled, facts.waiting_for, facts.updated) == (True, "", 3)
+    assert shown == [
+        "LeaderWorkerSet default/demo",
+        f"groups ready on revision 2 ({record(B).key}): 3 of 3",
+        "",
+        "GROUP   REVISION   LEADER   WORKERS   AGE   WAITING",
+        "0       2          Ready    1/1       59d",
+        "1       2          Ready    1/1       59d",
+        "2       2          Ready    1/1       59d",
+        "",
+        "CONDITION   STATUS   REASON           SINCE   MESSAGE",
+        "Available   True     AllGroupsReady   60s     All replicas are ready",
+        "",
+        "settled",
+    ]
+    assert progress_line(facts).text == "3 of 3 groups are updated and ready: settled"
+    assert (data["settled"], data["revision"], data["conditions"]) == (True, 2, [AVAILABLE])
+    assert data["groups"][0] == {
+        "index": 0,
+        "revision": "2",
+        "leader": "Ready",
+        "workersReady": 1,
+        "workers": 1,
+        "pod": "demo-0",
+        "node": "node-1",
+        "why": "",
+    }
+
+
+def test_wide() -> None:
+    facts = report_on(found(with_status(snapshot_of(B, HISTORY, [B, B])), HISTORY))
+    lines = list(plain(status_blocks(facts, wide=True)))
+    assert lines[3:7] == [
+        "GROUP   REVISION   LEADER    WORKERS   AGE   POD      NODE     WAITING",
+        "0       2          Ready     0/1       59d   demo-0   node-1",
+        "1       2          Ready     0/1       59d   demo-1   node-1",
+        "2       -          Missing   0/0       -     <none>   <none>   it has no leader pod",
+    ]
+
+
+def test_a_line_for_each_set() -> None:
+    facts = [
+        report_on(found(with_status(snapshot_of(B, HISTORY), conditions=[AVAILABLE]), HISTORY)),
+        report_on(found(with_status(snapshot_of(B, HISTORY, [A, A, B])), HISTORY)),
+    ]
+    key = record(B).key
+    assert list(sets_table(facts, with_namespace=False).lines()) == [
+        "NAME   READY   UPDATED   REVISION   AGE   WAITING",
+        "demo   3/3     3         2          59d",
+        "demo   3/3     1         2          59d   the controller to take its next step",
+    ]
+    wide = list(sets_table(facts, with_namespace=True, wide=True).lines())
+    assert wide[:2] == [
+        f"NAMESPACE   NAME   READY   UPDATED   REVISION   AGE   {'KEY':<{len(key)}}   WAITING",
+        f"default     demo   3/3     3         2          59d   {key}",
+    ]
+
+
+def test_in_a_rollout() -> None:
+    leader = make_leader_statefulset(B, key=record(B).key, partition=2)
+    facts, shown, data = seen(with_status(snapshot_of(B, HISTORY, [A, A, B], leader=leader)))
+    assert (facts.is_settled, facts.updated) == (False, 1)
+    assert shown[4:7] == [
+        "0       1          Ready    1/1       59d   it waits for its turn in the rollout",
+        "1       1          Ready    1/1       59d   it waits for its turn in the rollout",
+        "2       2          Ready    1/1       59d",
+    ]
+    assert shown[-1] == "waits for the controller to take its next step"
+    assert data["waitingFor"] == "the controller to take its next step"
+
+
+def test_how_long_nothing_has_moved() -> None:
+    leader = make_leader_statefulset(B, key=record(B).key, partition=2)
+    rolling = snapshot_of(B, HISTORY, [A, A, B], leader=leader)
+    stalled = {**AVAILABLE, "type": "Stalled"}
+    slow = with_status(rolling, conditions=[stalled], lastProgressTime="2026-03-01T11:45:00Z")
+    _, shown, _ = seen(slow)
+    assert shown[-3:-1] == ["groups: 2 Outdated, 1 Ready", "last progress 15m ago"]
+    limited = {**slow.lws, "spec": {**slow.lws["spec"], "progressDeadlineSeconds": 600}}
+    _, shown, data = seen(replace(slow, lws=limited))
+    assert shown[-2] == "last progress 15m ago; stalls after 600 s without progress"
+    assert (data["stalled"], data["lastProgress"]) == (True, "2026-03-01T11:45:00Z")
+    assert data["counts"] == {"Outdated": 2, "Ready": 1}
+    _, shown, data = seen(rolling)
+    assert shown[-2] == "groups: 2 Outdated, 1 Ready"
+    assert (data["stalled"], data["lastProgress"]) == (False, None)
+
+
+def test_the_controller_has_not_looked_yet() -> None:
+    facts, shown, _ = seen(snapshot_of(B, HISTORY))
+    assert not facts.is_settled
+    assert shown[-1] == "waits for the controller to say in the status that all is done"
+    late = with_status(snapshot_of(B, HISTORY), conditions=[{"type": "Available", "status": "False"}])
+    facts, shown, _ = seen(late)
+    assert not facts.is_settled
+    assert shown[-1] == "waits for the controller to say in the status that all is done"
+
+
+def test_where_there_is_no_room_for_all_groups_those_that_wait_are_shown() -> None:
+    snapshot = with_status(snapshot_of(B, HISTORY, [B, A, B, A, B, A]), conditions=[])
+    facts = report_on(found(snapshot, HISTORY))
+
+    def shown(most: int) -> list[str]:
+        return list(plain(status_blocks(facts, most)))[4:-3]
+
+    assert [line.split()[0] for line in shown(4)] == ["0", "1", "3", "5", "and"]
+    assert shown(4)[-1] == "and 2 more groups, 0 of them waiting"
+    assert shown(2)[-1] == "and 4 more groups, 1 of them waiting"
+    assert [line.split()[0] for line in shown(6)] == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_a_group_without_a_leader() -> None:
+    facts, shown, _ = seen(with_status(snapshot_of(B, HISTORY, [B, B])))
+    assert not facts.is_settled
+    assert shown[6] == "2       -          Missing   0/0       -     it has no leader pod"
+    assert shown[-1] == "waits for group 2 to be ready"
+
+
+def test_a_group_that_is_not_ready() -> None:
+    snapshot = with_status(snapshot_of(B, HISTORY))
+    key = record(B).key
+    going = make_leader_pod(B, 1, key=key, terminating=True)
+    pending = make_leader_pod(B, 2, key=key, phase="Pending")
+    groups = list(snapshot.groups)
+    groups[1], groups[2] = replace(groups[1], leader=going), replace(groups[2], leader=pending, workers=None)
+    facts, shown, _ = seen(replace(snapshot, groups=tuple(groups)), pods={})
+    assert [(line.leader, line.workers) for line in facts.groups] == [
+        ("Ready", (0, 1)),
+        ("Terminating", (0, 1)),
+        ("Pending", (0, 1)),
+    ]
+    assert shown[-1] == "waits for groups 1 to 2 to be ready"
+
+
+def test_surge_groups_are_shown_and_are_in_the_way_of_being_settled() -> None:
+    leader = make_leader_statefulset(B, key=record(B).key, replicas=4)
+    facts, _, _ = seen(with_status(snapshot_of(B, HISTORY, [B, B, B, B], leader=leader)))
+    assert ([line.index for line in facts.groups], facts.replicas) == ([0, 1, 2, 3], 3)
+    assert not facts.is_settled
+
+
+def test_groups_behind_a_partition_are_settled() -> None:
+    held = make_set(image="app:2", replicas=3, partition=2)
+    facts, shown, _ = seen(with_status(snapshot_of(held, HISTORY, [A, A, B])))
+    assert facts.is_settled
+    assert "keeps its revision: the partition is 2" in shown[4]
+
+
+def test_paused() -> None:
+    paused = make_set(image="app:2", replicas=3, rolloutStrategy={"paused": True})
+    facts, shown, data = seen(with_status(snapshot_of(paused, HISTORY, [A, A, B])))
+    assert shown[2] == "paused: no group is updated before `resume`"
+    assert shown[-1] == "waits for the rollout to be resumed"
+    assert (data["paused"], facts.is_settled) == (True, False)
+
+
+def test_a_set_without_anything() -> None:
+    nothing = with_status(SetSnapshot(lws=B, now=snapshot_of(B, []).now))
+    facts = report_on(found(nothing, []))
+    assert {line.why for line in facts.groups} == {"it has no leader pod"}
+    assert not facts.is_settled
+    assert status_data(facts)["revision"] is None

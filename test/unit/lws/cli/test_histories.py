@@ -1,0 +1,137 @@
+"""lws.cli.histories: which revision is meant, and what is wrong with a history."""
+
+from __future__ import annotations
+
+import pytest
+
+from lws.cli.histories import set_history
+from lws.cli.session import Refusal
+from lws.history.revision import CHANGE_CAUSE_ANNOTATION
+from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION, record
+from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
+from test.unit.builders import make_set
+from test.unit.lws.cli.histories import past, revision_of, sets, snapshot_of
+
+A, B, C = sets("app:1", "app:2", "app:3")
+
+
+def test_what_the_set_asks_for_and_who_runs_what() -> None:
+    found = past(A, B, running=[A, B])
+    assert found.target is not None
+    assert (found.target.number, found.target.key) == (2, record(B).key)
+    assert found.groups == {record(A).key: (0,), record(B).key: (1,)}
+    assert list(found.complaints()) == []
+
+
+def test_not_recorded_yet() -> None:
+    found = set_history(snapshot_of(B, [revision_of(A, 1)], [A, A]), [revision_of(A, 1)])
+    assert found.target is None
+    assert found.before(None).number == 1
+
+
+def test_by_number() -> None:
+    found = past(A, B)
+    assert found.numbered(1).key == record(A).key
+    with pytest.raises(Refusal, match=r"set demo has no revision 7: there is 1, 2$"):
+        found.numbered(7)
+
+
+def test_a_set_without_any() -> None:
+    found = set_history(snapshot_of(A, []), [])
+    with pytest.raises(Refusal, match="no revision 1: there is none yet"):
+        found.numbered(1)
+    with pytest.raises(Refusal, match="no earlier revision"):
+        found.before(None)
+
+
+def test_the_one_before_is_another_one() -> None:
+    # The original controller leaves copies of a revision behind.
+    found = past(A, B, B)
+    assert found.before(found.target).number == 1
+    with pytest.raises(Refusal, match="no earlier revision"):
+        found.before(found.numbered(1))
+
+
+def test_the_one_before_skips_what_is_broken() -> None:
+    broken = {**revision_of(B, 2), "data": None}
+    found = set_history(snapshot_of(C, [revision_of(A, 1), broken, revision_of(C, 3)]), [])
+    assert found.before(found.target).number == 1
+
+
+def test_a_broken_one() -> None:
+    broken = {**revision_of(A, 1), "data": {"spec": {}}}
+    found = past(B, extra=[broken | {"revision": 5}])
+    with pytest.raises(Refusal, match=r"revision 5 cannot be used: .* holds no leaderWorkerTemplate"):
+        found.numbered(5)
+    assert [each for each in found.complaints() if "holds no leaderWorkerTemplate" in each]
+
+
+def test_two_of_one_number() -> None:
+    found = past(A, B, extra=[revision_of(C, 2)])
+    with pytest.raises(Refusal, match=r"more than one revision has the number 2 \(demo-.*-2 and demo-.*-2\)"):
+        found.numbered(2)
+    (complaint,) = found.complaints()
+    assert "number 2" in complaint
+
+
+def test_two_templates_of_one_key() -> None:
+    twin = revision_of(C, 3)
+    twin["metadata"]["labels"][REVISION_LABEL] = record(A).key
+    # An earlier release wrote it: nothing proves which key it had.
+    del twin["metadata"]["annotations"][SEAL_ANNOTATION]
+    found = past(A, B, extra=[twin])
+    with pytest.raises(Refusal, match=f"different templates share the key {record(A).key}"):
+        found.numbered(1)
+    assert found.numbered(2).key == record(B).key
+    (complaint,) = found.complaints()
+    assert "share the key" in complaint
+
+
+def test_copies_of_one_template_under_one_key_are_no_trouble() -> None:
+    found = past(A, A, B)
+    assert found.numbered(1).key == found.numbered(2).key
+    assert list(found.complaints()) == []
+
+
+def test_one_that_is_going() -> None:
+    going = revision_of(A, 1, deletionTimestamp="2026-01-01T00:00:00Z")
+    found = past(B, extra=[going | {"revision": 5}])
+    with pytest.raises(Refusal, match="revision 5 is being deleted"):
+        found.numbered(5)
+
+
+def test_an_orphan_of_ours_is_part_of_the_history() -> None:
+    orphan = revision_of(A, 1, ownerReferences=[])
+    found = set_history(snapshot_of(B, [orphan, revision_of(B, 2)]), [orphan, revision_of(B, 2)])
+    assert (found.numbered(1).is_orphan, found.strangers) == (True, ())
+
+
+def test_an_orphan_whose_data_is_not_what_its_name_says() -> None:
+    stranger = revision_of(C, 7, ownerReferences=[], name="demo-somebody-7")
+    found = past(A, B, extra=[stranger])
+    assert [each.number for each in found.revisions] == [1, 2]
+    with pytest.raises(Refusal, match=r"demo-somebody-7 \(revision 7\) has no owner"):
+        found.numbered(7)
+    (complaint,) = found.complaints()
+    assert "demo-somebody-7" in complaint
+
+
+def test_revisions_of_statefulsets_carry_the_label_too() -> None:
+    theirs = {
+        "metadata": {"name": "demo-abc", "uid": "x", "labels": {NAME_LABEL: "demo"}},
+        "revision": 1,
+        "data": {"spec": {"template": {"$patch": "replace"}}},
+    }
+    assert past(A, extra=[]).strangers == set_history(snapshot_of(A, []), [theirs]).strangers == ()
+
+
+def test_groups_whose_revision_is_gone() -> None:
+    (complaint,) = past(B, running=[A, A]).complaints()
+    assert complaint == f"groups 0 to 1 run under key {record(A).key}, of which no revision is left"
+
+
+def test_change_causes() -> None:
+    lws = make_set(annotations={CHANGE_CAUSE_ANNOTATION: "new model"})
+    found = past(A, lws | {"spec": B["spec"]})
+    assert list(found.causes.values()) == ["new model"]
+    assert found.causes == {found.numbered(2).name: "new model"}

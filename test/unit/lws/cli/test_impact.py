@@ -1,0 +1,176 @@
+"""lws.cli.impact: what a change does to the groups of a set, and how that reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.cli.commands.plan import recreated
+from lws.cli.impact import Impact, impact, impact_lines
+from lws.kube.statefulsets import partition_of, wanted_replicas
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.rollout.simulation import simulate
+from lws.runtime.actions import Apply
+from test.unit.builders import NOW, make_group, make_leader_statefulset, make_set, make_worker_pod
+from test.unit.lws.cli.histories import revision_of, sets, snapshot_of, with_status
+from test.unit.set_world import actions_of
+
+Object = dict[str, Any]
+A, B, C = sets("app:1", "app:2", "app:3", replicas=4)
+HISTORY = [revision_of(A, 1), revision_of(B, 2)]
+IMAGE = "  worker template container main image: app:1 → app:2"
+
+
+def change(after: Object, before: Object = A, running: list[Object] | None = None) -> Impact:
+    return impact(snapshot_of(before, HISTORY, running), after)
+
+
+def lines(what: Impact) -> list[str]:
+    return [line.text for line in impact_lines(what)]
+
+
+def test_nothing_changes() -> None:
+    assert lines(change(A)) == ["no pod is restarted: nothing changes"]
+
+
+def test_another_spelling_changes_nothing() -> None:
+    spelled = make_set(image="app:1", replicas=4)
+    container = spelled["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]
+    container |= {"resources": {}, "env": [], "imagePullPolicy": "IfNotPresent"}
+    assert lines(change(spelled)) == ["no pod is restarted: nothing changes"]
+
+
+def test_a_set_that_is_left_alone() -> None:
+    """It was stored by a later release of the original: whatever changes, nobody acts on it."""
+    hashed = {**B, "spec": {**B["spec"], "groupIdentity": "Hash"}}
+    (line,) = lines(change(hashed, before=hashed))
+    assert line.startswith("nothing happens: spec.groupIdentity: groups have ordinals here")
+
+
+def test_a_limit_of_restarts_takes_effect_at_once() -> None:
+    limited = make_set(image="app:1", replicas=4, template={"maxGroupRestarts": 3})
+    assert lines(change(limited))[0] == "no pod is restarted"
+    assert any("maxGroupRestarts" in line and "(at once)" in line for line in lines(change(limited)))
+
+
+def test_a_new_template() -> None:
+    assert lines(change(B)) == ["groups 0 to 3 restart, by a rollout, one at a time", IMAGE]
+    assert lines(change(sets("app:2", replicas=1)[0], sets("app:1", replicas=1)[0])) == [
+        "group 0 restarts, by a rollout",
+        IMAGE,
+    ]
+
+
+def test_back_to_what_some_groups_still_run() -> None:
+    back = change(A, before=B, running=[A, A, B, B])
+    assert (back.restarts, back.staying) == ((2, 3), (0, 1))
+    said = "groups 2 to 3 restart, by a rollout, one at a time; groups 0 to 1 stay as they are"
+    assert lines(back)[0] == said
+
+
+def test_a_third_template_in_the_middle_of_a_rollout() -> None:
+    assert change(C, before=B, running=[A, A, B, B]).restarts == (0, 1, 2, 3)
+
+
+def test_nothing_new_in_the_middle_of_a_rollout() -> None:
+    assert lines(change(B, before=B, running=[A, A, B, B])) == [
+        "no pod is restarted: nothing changes",
+        "  groups 0 to 1 restart anyway: a rollout is under way",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ({"replicas": 4, "startupPolicy": "LeaderReady"},
+         "  startupPolicy: LeaderCreated → LeaderReady (at once)"),
+        ({"replicas": 4, "template": {"restartPolicy": "None"}},
+         "  restartPolicy: RecreateGroupOnPodRestart → None (at once)"),
+        ({"replicas": 4, "max_unavailable": 2},
+         "  rolloutStrategy rollingUpdateConfiguration added (at once)"),
+    ],
+)  # fmt: skip
+def test_what_takes_effect_at_once(spec: Object, line: str) -> None:
+    assert lines(change(make_set(image="app:1", **spec))) == ["no pod is restarted", line]
+
+
+def test_scaling() -> None:
+    up = change(make_set(image="app:1", replicas=6))
+    assert lines(up) == [
+        "no pod is restarted",
+        "  groups 4 to 5 will be created",
+        "  replicas: 4 → 6 (at once)",
+    ]
+    down = change(make_set(image="app:1", replicas=3))
+    assert lines(down) == ["group 3 is removed", "  replicas: 4 → 3 (at once)"]
+
+
+def test_a_partition_keeps_groups_back() -> None:
+    assert lines(change(make_set(image="app:2", replicas=4, partition=3)))[:2] == [
+        "group 3 restarts, by a rollout",
+        "  groups 0 to 2 keep their revision until the partition is lowered",
+    ]
+
+
+def test_a_partition_that_is_lowered_lets_groups_go() -> None:
+    before = make_set(image="app:2", replicas=4, partition=3)
+    after = make_set(image="app:2", replicas=4, partition=1)
+    what = change(after, before, running=[A, A, A, B])
+    assert lines(what)[0] == "groups 1 to 2 restart, by a rollout, one at a time"
+    assert "  group 0 keeps its revision until the partition is lowered" in lines(what)
+
+
+def test_while_it_is_paused() -> None:
+    paused = {"rolloutStrategy": {"type": "RollingUpdate", "paused": True}}
+    after = make_set(image="app:2", replicas=4, **paused)
+    assert lines(change(after))[0] == "groups 0 to 3 restart once the rollout is resumed"
+    resumed = change(B, before=after, running=[A, A, A, B])
+    assert lines(resumed)[0] == "groups 0 to 2 restart, by a rollout, one at a time"
+
+
+def test_a_restart_policy_that_strikes_at_once() -> None:
+    before = make_set(image="app:1", replicas=1, template={"restartPolicy": "None"})
+    after = make_set(image="app:1", replicas=1)
+    snapshot = snapshot_of(before, HISTORY)
+    (facts,) = snapshot.groups
+    assert facts.workers is not None
+    restarted = {"containerStatuses": [{"name": "main", "restartCount": 1}]}
+    group = GroupSnapshot(
+        lws=before,
+        leader=facts.leader,
+        now=NOW,
+        revision=snapshot.revisions[0],
+        worker_statefulset=facts.workers,
+        workers=(make_worker_pod(dict(facts.workers), status=restarted),),
+    )
+    what = impact(snapshot, after, recreated({0: group}, after))
+    assert lines(what)[:2] == [
+        "group 0 restarts at once",
+        "  group 0 is recreated at once: pod demo-0-1: container main ended and was restarted; the group is "
+        "recreated as one",
+    ]
+    assert not recreated({0: group}, before)
+
+
+def test_a_group_that_is_missing_is_no_restart() -> None:
+    snapshot = snapshot_of(A, HISTORY, [A, A])
+    assert make_group(A).index == 0
+    assert impact(snapshot, B).restarts == (0, 1)
+
+
+def test_the_steps_start_where_the_controller_does() -> None:
+    """The leader StatefulSet was lost when the rollout had come to 2, and was made anew with the old
+    template.
+    """
+    old, new = (revision["metadata"]["name"] for revision in HISTORY)
+    status = {"currentRevision": old, "rollout": {"revision": new, "partition": 2}}
+    leader = make_leader_statefulset(A, key=record(A).key, partition=4)
+    snapshot = with_status(snapshot_of(B, HISTORY, [A, A, A, B], leader=leader), **status)
+    first = simulate(impact(snapshot, snapshot.lws).after.rollout).steps[0].rollout
+    applies = (each for each in actions_of(plan(snapshot)) if isinstance(each, Apply))
+    (apply,) = (each for each in applies if not each.is_rehearsal)
+    assert partition_of(apply.intent) == 2
+    assert (first.partition, first.replicas) == (2, wanted_replicas(apply.intent))

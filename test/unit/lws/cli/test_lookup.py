@@ -1,0 +1,146 @@
+"""lws.cli.histories: a set and everything that belongs to it, or which one might have been meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from lws.cli.commands.plan import recreated
+from lws.cli.histories import all_of, leaders_of
+from lws.cli.impact import impact, impact_lines
+from lws.cli.session import Refusal
+from lws.cli.sets import NamedSet, find
+from lws.cli.states import report_on
+from lws.leaderworkerset.revisions.history import record
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
+from test.unit.builders import make_group, make_leader_statefulset, make_set, make_worker_pod
+from test.unit.fake_api import Answer, answer_json, failure, plain
+from test.unit.lws.cli.conftest import Talk
+from test.unit.lws.cli.histories import revision_of
+
+BROKEN = make_set(namespace="team", replicas="two")
+NOT_THERE = failure(404, "NotFound", 'leaderworkersets.leaderworkerset.x-k8s.io "demo" not found')
+
+
+def listed(*objects: dict[str, Any]) -> Any:
+    """A page as the API server sends it: items without kind and version."""
+    items = [{k: v for k, v in each.items() if k not in ("kind", "apiVersion")} for each in objects]
+    return answer_json({"items": items, "metadata": {}})
+
+
+def named(*names: str) -> Any:
+    return listed(*({"metadata": {"name": name}} for name in names))
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "said"),
+    [
+        ("dmeo", ["demo", "other"], '"dmeo" not found in namespace "team"; did you mean demo?'),
+        ("x", ["demo", "other"], '"x" not found in namespace "team"; there is demo, other'),
+        ("x", [], '"x" not found in namespace "team": there is none; choose another namespace with -n'),
+        ("x", [f"set{i:02}" for i in range(12)], "set08, set09, …"),
+    ],
+)
+async def test_an_unknown_name(talk: Talk, name: str, there: list[str], said: str) -> None:
+    talk.api.will(NOT_THERE, named(*there))
+    with pytest.raises(Refusal) as refusal:
+        await find(talk.session, NamedSet(name))
+    assert refusal.value.message.endswith(said)
+    assert refusal.value.opening == "Error from server (NotFound)"
+    assert refusal.value.message.startswith("leaderworkersets.leaderworkerset.x-k8s.io ")
+
+
+async def test_a_cluster_that_does_not_know_the_kind(talk: Talk) -> None:
+    talk.api.will(plain(404, "404 page not found"), plain(404, "404 page not found"))
+    with pytest.raises(Refusal, match='doesn\'t have a resource type "leaderworkersets": install the chart'):
+        await find(talk.session, NamedSet("demo"))
+
+
+def world(*objects: dict[str, Any]) -> Answer:
+    """Answers every request from these objects: lists by kind, single ones by name."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        *_, plural, name = f"{request.path}/".split("/namespaces/team/")[1].split("/")[:2]
+        there = [each for each in objects if f"{each['kind'].lower()}s" == plural]
+        if not name:
+            return await listed(*there)(request)
+        one = [each for each in there if each["metadata"]["name"] == name]
+        return await (answer_json(one[0]) if one else failure(404, "NotFound"))(request)
+
+    return answer
+
+
+async def test_the_history_of_a_set(talk: Talk) -> None:
+    lws = make_set(namespace="team")
+    lws["metadata"]["managedFields"] = [{"manager": "flux"}]
+    key = record(lws).key
+    group, leader = make_group(lws, 0, key=key), make_leader_statefulset(lws, key=key)
+    there = world(lws, revision_of(lws, 1), leader, dict(group.workers or {}), dict(group.leader))
+    talk.api.will(*[there] * 20)
+    found = await leaders_of(talk.session, await find(talk.session, NamedSet("demo")))
+    assert [each.number for each in found.snapshot.revisions] == [1]
+    assert [each.index for each in found.snapshot.groups] == [0]
+    assert (found.name, found.groups, list(found.pods)) == ("demo", {}, ["demo-0"])
+    assert found.lws == lws, "whole: who wrote which field is asked by undo"
+    lists = [each for each in talk.api.requests if "labelSelector" in each.query]
+    assert [each.path.rpartition("/")[2] for each in lists] == ["controllerrevisions", "statefulsets", "pods"]
+    # Thousands of workers are of no interest here.
+    assert lists[2].query["labelSelector"].endswith(",leaderworkerset.sigs.k8s.io/worker-index=0")
+
+
+async def test_everything_about_a_set(talk: Talk) -> None:
+    lws = make_set(namespace="team")
+    key = record(lws).key
+    group, leader = make_group(lws, 0, key=key), make_leader_statefulset(lws, key=key)
+    assert group.workers is not None
+    worker = make_worker_pod(dict(group.workers))
+    there = world(lws, revision_of(lws, 1), leader, dict(group.workers), dict(group.leader), worker)
+    talk.api.will(*[there] * 20)
+    found = await all_of(talk.session, lws)
+    assert sorted(found.pods) == ["demo-0", "demo-0-1"]
+    assert [pod["metadata"]["name"] for pod in found.groups[0].workers] == ["demo-0-1"]
+    assert found.groups[0].revision is not None
+
+
+async def test_what_nodes_would_tell_is_unknown_to_those_who_may_not_see_them(talk: Talk) -> None:
+    """The ClusterRole view has no nodes, and a group beside its leader's node waits for what that says."""
+    said = 'nodes "node-1" is forbidden: User "reader" cannot get resource "nodes"'
+    lws = make_set(namespace="team", replicas=1)
+    lws["metadata"]["annotations"] = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
+    key = record(lws).key
+    group, leader = make_group(lws, 0, key=key, ready=False), make_leader_statefulset(lws, key=key)
+    pod = dict(group.leader)
+    pod["spec"] = {**pod["spec"], "nodeName": "node-1"}
+    there = world(lws, revision_of(lws, 1), leader, pod)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        is_node = request.path == "/api/v1/nodes/node-1"
+        return await (failure(403, "Forbidden", said) if is_node else there)(request)
+
+    talk.api.will(*[answer] * 40)
+    found = await all_of(talk.session, lws)
+    assert (found.groups, found.unknown) == ({}, {0: said})
+    report = report_on(found)
+    assert report.groups[0].why.endswith(f"what it waits for is unknown: {said}")
+    effect = impact(found.snapshot, lws, recreated(found.groups, lws), found.unknown)
+    assert [line.text for line in impact_lines(effect)] == [
+        "no pod is restarted, as far as is known",
+        f"  whether group 0 is recreated at once is unknown: {said}",
+    ]
+
+
+async def test_a_set_that_another_definition_let_through(talk: Talk) -> None:
+    talk.api.will(world(BROKEN))
+    said = r"set demo cannot be read: spec.replicas is 'two'"
+    with pytest.raises(Refusal, match=said):
+        await find(talk.session, NamedSet("demo"))
+    with pytest.raises(Refusal, match=said):
+        await all_of(talk.session, BROKEN)
+
+
+async def test_of_a_status_what_can_be_read(talk: Talk) -> None:
+    lws = make_set(namespace="team", status={"conditions": "text", "replicas": 2})
+    talk.api.will(*[world(lws)] * 20)
+    assert (await find(talk.session, NamedSet("demo")))["status"] == {"conditions": None, "replicas": 2}

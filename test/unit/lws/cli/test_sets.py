@@ -1,0 +1,142 @@
+"""lws.cli.sets: a write that conflicts with those of the status, or of somebody else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from lws.cli.commands.pause import check
+from lws.cli.commands.restart import _restart
+from lws.cli.commands.undo import UndoOptions, _undo
+from lws.cli.session import Refusal
+from lws.cli.sets import NamedSet, caution, changed, report, write_unless_changed
+from lws.disaggregatedset.names import Identity
+from lws.runtime.actions import Reference
+from lws.runtime.errors import Invalid
+from test.unit.builders import make_set
+from test.unit.disaggregated import make_child, make_disaggregated
+from test.unit.fake_api import answer_json, failure
+from test.unit.lws.cli.conftest import Talk
+from test.unit.lws.cli.histories import revision_of
+from test.unit.lws.cli.test_lookup import world
+
+FAILED_TEST = failure(422, "Invalid", "the server rejected our request due to an error in our request")
+CONFLICT = failure(409, "Conflict", "the object has been modified")
+
+
+def as_of(version: str, **metadata: Any) -> dict[str, Any]:
+    lws = make_set(namespace="team")
+    lws["metadata"] |= {"resourceVersion": version, **metadata}
+    return lws
+
+
+async def attempt(talk: Talk) -> dict[str, Any]:
+    async def write(read: Mapping[str, Any]) -> dict[str, Any]:
+        version = read["metadata"]["resourceVersion"]
+        test = [{"op": "test", "path": "/metadata/resourceVersion", "value": version}]
+        return await talk.session.cluster.json_patch(Reference.to(read), test, "lws-undo")
+
+    return await write_unless_changed(talk.session, as_of("1"), write)
+
+
+@pytest.mark.parametrize("answer", [FAILED_TEST, CONFLICT])
+async def test_the_status_was_written_meanwhile(talk: Talk, answer: Any) -> None:
+    talk.api.will(answer, answer_json(as_of("2")), answer, answer_json(as_of("3")), answer_json(as_of("4")))
+    stored = await attempt(talk)
+    assert stored["metadata"]["resourceVersion"] == "4"
+    patches = [each.body[0]["value"] for each in talk.api.requests if each.method == "PATCH"]
+    assert patches == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    "fresh",
+    [{"generation": 2}, {"uid": "another"}, {"annotations": {"a": "b"}}],
+    ids=["its spec", "it is another one", "its annotations"],
+)
+async def test_somebody_changed_the_set(talk: Talk, fresh: dict[str, Any]) -> None:
+    talk.api.will(CONFLICT, answer_json(as_of("2", **fresh)))
+    with pytest.raises(Refusal, match="set demo was changed by somebody else just now"):
+        await attempt(talk)
+    assert [each.method for each in talk.api.requests] == ["PATCH", "GET"]
+
+
+async def test_a_status_that_never_rests(talk: Talk) -> None:
+    for version in range(2, 12):
+        talk.api.will(CONFLICT, answer_json(as_of(str(version))))
+    with pytest.raises(Refusal, match="was changed by somebody else"):
+        await attempt(talk)
+
+
+async def test_a_refusal_stays_a_refusal(talk: Talk) -> None:
+    talk.api.will(failure(422, "Invalid", "spec.replicas: wrong"), answer_json(as_of("1")))
+    with pytest.raises(Invalid, match=r"spec\.replicas: wrong"):
+        await attempt(talk)
+
+
+NAME = "leaderworkerset.leaderworkerset.x-k8s.io/demo"
+LWS = make_set()
+LWS["metadata"]["managedFields"] = [{"manager": "flux"}]
+
+
+def printed(output: str | None, capsys: pytest.CaptureFixture[str]) -> str:
+    report(LWS, output, [changed(LWS, "paused")])
+    return capsys.readouterr().out
+
+
+def test_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(None, capsys) == f"{NAME} paused\n"
+    assert changed(LWS, "paused", dry_run=True).text == f"{NAME} paused (server dry run)"
+
+
+def test_the_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed("name", capsys) == f"{NAME}\n"
+
+
+def test_the_set_without_managed_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = make_set()
+    assert json.loads(printed("json", capsys)) == expected
+    assert yaml.safe_load(printed("yaml", capsys)) == expected
+
+
+ROLE: Any = make_child(make_disaggregated(), Identity(0, "0" * 8, "prefill"))
+SAID = (
+    "demo-0-00000000-prefill is a role of DisaggregatedSet demo: only this role is rolled, not in step with "
+    "the others, and no revision of demo records it, so its next one comes without. `lws restart "
+    "disaggregatedset/demo` takes all roles along"
+)
+
+
+def test_it_is_told_from_a_set_of_its_own() -> None:
+    assert caution(ROLE, "restart") == SAID
+    assert caution(make_set(), "restart") == ""
+
+
+async def test_a_restart_of_one_role_says_what_comes_of_it(
+    talk: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk.api.will(answer_json(ROLE), answer_json(ROLE))
+    assert await _restart(talk.session, NamedSet(ROLE["metadata"]["name"]), None) == 0
+    assert capsys.readouterr().err == f"Warning: {SAID}\n"
+    assert talk.api.requests[-1].method == "PATCH"
+
+
+async def test_so_does_the_way_back_of_one_role(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+    owners = ROLE["metadata"]["ownerReferences"]
+    there = make_set(namespace="team", image="app:2")
+    there["metadata"]["ownerReferences"] = owners
+    former = revision_of(make_set(namespace="team"), 1)
+    talk.api.will(*[world(there, former, revision_of(there, 2))] * 20)
+    assert await _undo(talk.session, NamedSet("demo"), UndoOptions(1, dry_run=True, output="name")) == 0
+    assert "`lws undo disaggregatedset/demo` takes all roles along" in capsys.readouterr().err
+
+
+def test_a_pause_of_one_role_would_stop_nothing() -> None:
+    with pytest.raises(Refusal, match="Use `lws pause disaggregatedset/demo`"):
+        check(ROLE, paused=True)
+    # One that somebody else has paused can be resumed.
+    paused = {**ROLE, "spec": {**ROLE["spec"], "rolloutStrategy": {"paused": True}}}
+    check(paused, paused=False)

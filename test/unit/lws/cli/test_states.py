@@ -1,0 +1,195 @@
+"""lws.cli.states: how a set stands; see test_status_view for how that looks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.cli.states import obstacle, report_on
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.revisions.history import record
+from test.unit.builders import NOW, make_leader_pod, make_leader_statefulset, make_set, make_worker_pod
+from test.unit.lws.cli.histories import found, revision_of, sets, snapshot_of, with_status
+
+A, B = sets("app:1", "app:2", replicas=2)
+HISTORY = [revision_of(A, 1), revision_of(B, 2)]
+
+
+def test_settings_that_no_revision_has_recorded() -> None:
+    policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
+    live = make_set(image="app:1", template={"restartPolicy": "None"})
+    recorded = make_set(image="app:1", template=policy)
+    revisions = [revision_of(recorded, 1)]
+    leader = make_leader_statefulset(live, key=record(recorded).key)
+    facts = report_on(found(snapshot_of(live, revisions, leader=leader), revisions))
+    assert [line.split(":")[0] for line in facts.live_only] == [
+        "restartPolicy is None, revision 1 has recorded RecreateGroupOnPodRestart",
+        "persistentVolumeClaimRetentionPolicy is not set, revision 1 has recorded whenDeleted Delete",
+    ]
+    assert report_on(found(snapshot_of(A, HISTORY), HISTORY)).live_only == ()
+
+
+def test_a_key_without_a_revision_is_shown_itself() -> None:
+    snapshot = with_status(snapshot_of(B, HISTORY[1:], [A, B]))
+    assert report_on(found(snapshot, HISTORY[1:])).groups[0].revision == record(A).key
+
+
+@pytest.mark.parametrize(
+    ("status", "leader", "running", "settled"),
+    [
+        pytest.param({}, {}, [B, B], True, id="settled"),
+        pytest.param({"observedGeneration": 0}, {}, [B, B], False, id="not looked at yet"),
+        pytest.param({"conditions": []}, {}, [B, B], False, id="not said yet"),
+        pytest.param({}, {}, [A, B], False, id="outdated"),
+        pytest.param({}, {}, [B], False, id="missing"),
+        pytest.param({}, {"replicas": 3}, [B, B, B], False, id="surge"),
+        pytest.param({}, {"replicas": 3}, [B, B], False, id="surge to come"),
+    ],
+)
+def test_settled(
+    status: dict[str, Any], leader: dict[str, Any], running: list[dict[str, Any]], settled: bool
+) -> None:
+    leaders = make_leader_statefulset(B, key=record(B).key, **leader)
+    snapshot = with_status(snapshot_of(B, HISTORY, running, leader=leaders), **status)
+    facts = report_on(found(snapshot, HISTORY))
+    assert (facts.is_settled, bool(facts.waiting_for)) == (settled, not settled)
+
+
+def test_a_set_that_is_left_alone_says_so() -> None:
+    """It was stored by a later release of the original."""
+    hashed = make_set(image="app:1", groupIdentity="Hash")
+    facts = report_on(found(snapshot_of(hashed, HISTORY), HISTORY))
+    assert not facts.is_settled
+    assert facts.waiting_for.startswith("spec.groupIdentity: groups have ordinals here")
+
+
+def test_claims_that_go_with_their_group() -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    lws = make_set(image="app:1", template={"volumeClaimTemplates": [claim]})
+    revisions = [revision_of(lws, 1)]
+    snapshot = snapshot_of(lws, revisions)
+    assert report_on(found(snapshot, revisions)).at_risk == ()
+    policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
+    groups = tuple(
+        replace(each, workers={**each.workers, "spec": {**each.workers["spec"], **policy}})
+        for each in snapshot.groups
+        if each.workers is not None
+    )
+    (line,) = report_on(found(replace(snapshot, groups=groups), revisions)).at_risk
+    assert line.startswith("worker StatefulSet demo-0 and 1 more: whenDeleted is Delete, as the original")
+
+
+def test_a_group_waits_for_the_reason_that_the_status_gives() -> None:
+    """Behind it stands what the status cannot say: which pod, and what of it."""
+    snapshot = snapshot_of(B, HISTORY, [A, B])
+    leader = make_leader_pod(B, 1, ready=False, key=record(B).key)
+    snapshot = with_status(
+        replace(snapshot, groups=(snapshot.groups[0], replace(snapshot.groups[1], leader=leader)))
+    )
+    written = plan(snapshot).statuses[0].patch["groups"]["unsettled"]
+    reasons = {each["name"]: each["reason"] for each in written}
+    assert reasons == {
+        "demo-0": "it waits for its turn in the rollout",
+        "demo-1": "its leader pod is not ready",
+    }
+    lines = report_on(found(snapshot, HISTORY)).groups
+    assert [line.why for line in lines] == [
+        reasons["demo-0"],
+        f"{reasons['demo-1']}; 1 pod yet to be created",
+    ]
+
+
+def test_a_group_that_is_gated_waits_for_its_gate() -> None:
+    snapshot = snapshot_of(B, HISTORY, [B, B])
+    leader = make_leader_pod(B, 1, ready=False, phase="Pending", key=record(B).key)
+    gates = [{"name": "example.com/quota"}, {"name": "example.com/later"}]
+    gated = {**leader, "spec": {**leader.get("spec", {}), "schedulingGates": gates}}
+    snapshot = with_status(
+        replace(snapshot, groups=(snapshot.groups[0], replace(snapshot.groups[1], leader=gated)))
+    )
+    (written,) = plan(snapshot).statuses[0].patch["groups"]["unsettled"]
+    assert written["reason"] == "waiting for scheduling gate example.com/quota"
+    assert report_on(found(snapshot, HISTORY)).groups[1].why.startswith(written["reason"])
+
+
+def test_what_the_api_server_refuses_is_what_a_rollout_waits_for() -> None:
+    message = "cannot delete Pod demo-1: pods is forbidden: not before Monday"
+    refused = {"type": "ReplicaFailure", "status": "True", "message": message}
+    snapshot = with_status(snapshot_of(B, HISTORY, [A, A]), conditions=[refused])
+    facts = report_on(found(snapshot, HISTORY))
+    why = "the rollout is held up, the API server refuses what is next: cannot delete Pod demo-1"
+    assert [line.why for line in facts.groups] == [why, why]
+    assert facts.waiting_for == f"what is in the way to go: {message}"
+    over = {**refused, "status": "False"}
+    facts = report_on(found(with_status(snapshot, conditions=[over]), HISTORY))
+    assert message not in facts.waiting_for
+    assert [line.why for line in facts.groups] == ["it waits for its turn in the rollout"] * 2
+
+
+def test_a_set_whose_statefulset_belongs_to_somebody_else_is_not_settled() -> None:
+    """The controller leaves it alone, whatever its numbers are."""
+    leaders = make_leader_statefulset(B, key=record(B).key)
+    uid = leaders["metadata"]["ownerReferences"][0]["uid"] = "somebody"
+    snapshot = with_status(snapshot_of(B, HISTORY, leader=leaders))
+    facts = report_on(found(replace(snapshot, owners_alive=frozenset({uid})), HISTORY))
+    assert not facts.is_settled
+    assert "needs this name and leaves it untouched" in facts.waiting_for
+
+
+SET = make_set(image="app:1", replicas=3)
+
+
+def waiting_container(reason: str, message: str = "") -> dict[str, Any]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"containerStatuses": [{"name": "main", "restartCount": 0, "state": state}]}
+
+
+@pytest.mark.parametrize(
+    ("leader", "why"),
+    [
+        ({"status": waiting_container("ImagePullBackOff", "no such\n image")},
+         "pod demo-0, container main: ImagePullBackOff no such image"),
+        ({"status": waiting_container("ContainerCreating")}, ""),
+        ({"status": {"phase": "Failed", "reason": "Evicted"}}, "pod demo-0 failed: Evicted"),
+        ({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/8 nodes"}]}},
+         "pod demo-0 has no node: 0/8 nodes"),
+        ({}, ""),
+    ],
+)  # fmt: skip
+def test_a_leader_that_is_not_ready(leader: dict[str, Any], why: str) -> None:
+    """That its leader is not ready is the reason; it is not said twice."""
+    pods = [make_leader_pod(SET, ready=False, **leader), make_worker_pod()]
+    assert obstacle(None, pods, 2) == why
+
+
+def test_workers() -> None:
+    leader = make_leader_pod(SET)
+    going = make_worker_pod(terminating=True)
+    assert obstacle(None, [leader, going], 2) == "pod demo-0-1 is being deleted"
+    assert obstacle(None, [leader], 4) == "3 pods yet to be created"
+    assert obstacle(None, [leader], 2) == "1 pod yet to be created"
+    unready = [make_worker_pod(index=index, ready=False) for index in (1, 2, 3)]
+    assert obstacle(None, [leader, *unready], 4) == "pod demo-0-1 and 2 more not ready"
+
+
+def test_pods_are_ready_and_nobody_has_said_so_yet() -> None:
+    pods = [make_leader_pod(SET), make_worker_pod()]
+    assert obstacle(None, pods, 2) == "StatefulSet controller has yet to report"
+
+
+def test_what_the_controller_waits_for() -> None:
+    lws = make_set(image="app:1", replicas=3, startupPolicy="LeaderReady")
+    leader = make_leader_pod(lws, ready=False)
+    revision = snapshot_of(lws, [revision_of(lws, 1)]).revisions[0]
+    group = GroupSnapshot(lws=lws, leader=leader, now=NOW, revision=revision)
+    why = obstacle(group, [leader], 2)
+    assert why == "waits for the leader pod to be ready (startupPolicy LeaderReady)"
+
+
+def test_long_messages_are_cut() -> None:
+    pods = [make_leader_pod(SET, ready=False, status=waiting_container("ErrImagePull", "x" * 500))]
+    why = obstacle(None, pods, 2)
+    assert (len(why), why[-1]) == (100, "…")
