@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -105,14 +105,44 @@ _CERTIFICATES = ("mutatingwebhookconfigurations", "validatingwebhookconfiguratio
 _GROUPS = frozenset({LEADER_WORKER_SET.group, DISAGGREGATED_SET.group})
 
 
+@dataclass(frozen=True, slots=True)
+class Right:
+    """verb on resource (with its subresource after a slash), of one name or (empty) all."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        of = f".{self.group}" if self.group else ""
+        return f"{self.verb} {self.resource}{of}{f' {self.name}' if self.name else ''}"
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """As a review asks for it."""
+        plural, _, subresource = self.resource.partition("/")
+        attributes = {
+            "verb": self.verb,
+            "group": self.group,
+            "resource": plural,
+            "subresource": subresource,
+            "namespace": self.namespace,
+            "name": self.name,
+        }
+        return {key: value for key, value in attributes.items() if value}
+
+
 @dataclass(frozen=True)
 class Installation:
-    """All that checks judge.
+    """All facts that checks depend on.
 
-    server: version of the API server. definitions: by name. all_definitions: everybody's, read only where the
-    names of one of ours are not accepted. managers: Deployments of this controller, or the original, in all
-    namespaces that may be read. configuration: the manager's file, the defaults where it is not known (then
-    `configuration_read` says why). leases: by name. sets: LeaderWorkerSets.
+    server: version of the API server. definitions: by name. all_definitions: of all groups, read only if the
+    names of one of ours are not accepted. managers: Deployments of this controller, or of upstream, in all
+    namespaces that may be read. configuration: the manager's file, the defaults if it is not known (then
+    `configuration_read` says why). leases: by name. sets: LeaderWorkerSets. rights: whether the manager has
+    each right that it needs.
     """
 
     now: datetime
@@ -130,6 +160,7 @@ class Installation:
     secret: Read = None
     leases: Mapping[str, Read] = field(default_factory=dict)
     sets: ReadMany = ()
+    rights: Mapping[Right, bool] | Denied = field(default_factory=dict)
 
     @property
     def deployment(self) -> Object | None:
@@ -173,7 +204,7 @@ async def read_installation(reader: Reader, namespace: str | None, now: datetime
         name: await reader.get(DEFINITIONS, "", name)
         for name in sorted(definition["metadata"]["name"] for definition in definitions().values())
     }
-    return Installation(
+    facts = Installation(
         now=now,
         namespace=where,
         server=await reader.cluster.version(),
@@ -190,6 +221,7 @@ async def read_installation(reader: Reader, namespace: str | None, now: datetime
         leases={name: await reader.get(LEASES, where, name) for name in lease_names(configuration)},
         sets=await reader.listed(LEADERWORKERSETS),
     )
+    return replace(facts, rights=await permissions(reader, facts))
 
 
 def _lacks_its_names(definition: Read) -> bool:
@@ -262,35 +294,6 @@ def _in(objects: Iterable[Object], namespace: str) -> Iterator[Object]:
 
 def _groups(hook: Mapping[str, Any]) -> set[str]:
     return {group for rule in hook.get("rules") or () for group in rule.get("apiGroups") or ()}
-
-
-@dataclass(frozen=True, slots=True)
-class Right:
-    """verb on resource (with its subresource after a slash), of one name or (empty) all."""
-
-    verb: str
-    group: str
-    resource: str
-    namespace: str = ""
-    name: str = ""
-
-    def __str__(self) -> str:
-        of = f".{self.group}" if self.group else ""
-        return f"{self.verb} {self.resource}{of}{f' {self.name}' if self.name else ''}"
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """As a review asks for it."""
-        plural, _, subresource = self.resource.partition("/")
-        attributes = {
-            "verb": self.verb,
-            "group": self.group,
-            "resource": plural,
-            "subresource": subresource,
-            "namespace": self.namespace,
-            "name": self.name,
-        }
-        return {key: value for key, value in attributes.items() if value}
 
 
 def needed(facts: Installation) -> Iterator[Right]:

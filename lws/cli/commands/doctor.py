@@ -8,7 +8,7 @@ import binascii
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -27,7 +27,6 @@ from lws.cli.installation import (
     ReadMany,
     Right,
     hooks,
-    permissions,
     read_installation,
 )
 from lws.cli.screen import Block, Table, Text, age, described, dump, row, show
@@ -48,15 +47,15 @@ from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 from lws_api.meta import ResourceKind
 
 _AT_ONCE = 8
+_SETS = "sets"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something is wrong. check: who says so. where: the object, as `Kind namespace/name`. what: is wrong, a
-    sentence. do: what helps, a sentence in the imperative.
+    """A problem. where: the object, as `Kind namespace/name`. what: is wrong, a sentence. do: what helps, a
+    sentence in the imperative.
     """
 
-    check: str
     where: str
     what: str
     do: str
@@ -64,14 +63,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """Something could not be looked at. what: that is. needs: the permission or fact that is lacking."""
+    """A check that could not run. what: it is about. needs: the permission or fact that is missing."""
 
-    check: str
     what: str
     needs: str
 
 
 Result = Finding | Unchecked
+
+Results = Sequence[tuple[str, Result]]
+"""Each result with the name of its check."""
 
 
 @click.command(
@@ -93,21 +94,20 @@ def doctor(output: str | None, target: ClusterOptions) -> int:
 async def _examine(session: Session, output: str | None) -> int:
     reader = Reader(session.cluster)
     facts = await read_installation(reader, session.explicit_namespace, session.now)
-    results: list[Result] = [result for check in CHECKS for result in check(facts)]
-    results += check_permissions(facts, await permissions(reader, facts))
+    results = [(name, result) for name, check in CHECKS.items() for result in check(facts)]
     for resource in RESOURCES:
-        results += await _stuck(session, reader, resource)
+        results += [(_SETS, result) for result in await _stuck(session, reader, resource)]
     if output:
         dump(doctor_data(facts, results), output)
     else:
         show(doctor_blocks(facts, results))
-    return 0 if all(isinstance(result, Unchecked) for result in results) else 1
+    return 0 if all(isinstance(result, Unchecked) for _, result in results) else 1
 
 
 async def _stuck(session: Session, reader: Reader, resource: ResourceKind) -> list[Result]:
     sets = await reader.listed(Resource(resource.api_version, resource.kind, resource.plural))
     if isinstance(sets, Denied):
-        return [Unchecked(STUCK, f"{resource.kind}s that are stuck", sets.permission)]
+        return [Unchecked(f"{resource.kind}s that are stuck", sets.permission)]
     slots = asyncio.Semaphore(_AT_ONCE)
     results_by_set = await asyncio.gather(*(_stuck_set(session, obj, slots) for obj in sets))
     return [result for results in results_by_set for result in results]
@@ -121,17 +121,17 @@ async def _stuck_set(session: Session, obj: Object, slots: asyncio.Semaphore) ->
         async with slots:
             state = await state_of(within, obj)
     except Forbidden as error:
-        return [Unchecked(STUCK, where, worded(error).message)]
+        return [Unchecked(where, worded(error).message)]
     except Unreadable as error:
         do = f"correct it: kubectl edit -n {metadata['namespace']} {obj['kind'].lower()} {metadata['name']}"
-        return [Finding(STUCK, where, f"is left alone, because its spec cannot be read: {error.fault}", do)]
+        return [Finding(where, f"is left alone, because its spec cannot be read: {error.fault}", do)]
     except (ClusterError, Refusal) as error:
-        return [Unchecked(STUCK, where, error.message)]
+        return [Unchecked(where, error.message)]
     return list(check_stuck(obj["kind"], status_data(state), state.obj, session.now))
 
 
-def doctor_blocks(facts: Installation, results: Sequence[Result]) -> Iterator[Block]:
-    """What was looked at, what was found, what could not be checked."""
+def doctor_blocks(facts: Installation, results: Results) -> Iterator[Block]:
+    """The installation, the findings, and the checks that could not run."""
     yield from described(
         {
             "Namespace": facts.namespace,
@@ -142,26 +142,23 @@ def doctor_blocks(facts: Installation, results: Sequence[Result]) -> Iterator[Bl
         },
         {},
     )
-    findings = [result for result in results if isinstance(result, Finding)]
-    unchecked = [result for result in results if isinstance(result, Unchecked)]
+    findings = [(name, result) for name, result in results if isinstance(result, Finding)]
+    unchecked = [(name, result) for name, result in results if isinstance(result, Unchecked)]
     if findings:
-        yield Text("")
-        rows = tuple(
-            row(finding.check, finding.where, Text(finding.what, "red"), finding.do) for finding in findings
-        )
-        yield Table(("CHECK", "WHERE", "FINDING", "WHAT TO DO"), rows)
+        rows = tuple(row(name, found.where, Text(found.what, "red"), found.do) for name, found in findings)
+        yield from (Text(""), Table(("CHECK", "WHERE", "FINDING", "WHAT TO DO"), rows))
     if unchecked:
-        yield Text("")
-        yield Table(
-            ("CHECK", "NOT CHECKED", "NEEDS"),
-            tuple(row(result.check, Text(result.what, "yellow"), result.needs) for result in unchecked),
-        )
+        rows = tuple(row(name, Text(check.what, "yellow"), check.needs) for name, check in unchecked)
+        yield from (Text(""), Table(("CHECK", "NOT CHECKED", "NEEDS"), rows))
     yield Text("")
-    yield _last_word(len(findings), len(unchecked))
+    yield _last_line(len(findings), len(unchecked))
 
 
-def doctor_data(facts: Installation, results: Sequence[Result]) -> dict[str, Any]:
+def doctor_data(facts: Installation, results: Results) -> dict[str, Any]:
     """The same as data."""
+    by_type: dict[type[Result], list[dict[str, str]]] = {Finding: [], Unchecked: []}
+    for name, result in results:
+        by_type[type(result)].append({"check": name, **asdict(result)})
     return {
         "namespace": facts.namespace,
         "versions": {
@@ -169,16 +166,8 @@ def doctor_data(facts: Installation, results: Sequence[Result]) -> dict[str, Any
             "manager": manager_version(facts) or None,
             "apiServer": facts.server,
         },
-        "findings": [
-            {"check": result.check, "where": result.where, "what": result.what, "do": result.do}
-            for result in results
-            if isinstance(result, Finding)
-        ],
-        "unchecked": [
-            {"check": result.check, "what": result.what, "needs": result.needs}
-            for result in results
-            if isinstance(result, Unchecked)
-        ],
+        "findings": by_type[Finding],
+        "unchecked": by_type[Unchecked],
     }
 
 
@@ -188,14 +177,13 @@ def _holders(facts: Installation) -> str:
     return ", ".join(str(spec.get("holderIdentity") or "<none>") for spec in specs) or "<unknown>"
 
 
-def _last_word(findings: int, unchecked: int) -> Text:
+def _last_line(findings: int, unchecked: int) -> Text:
     rest = f"; {unchecked} could not be checked" if unchecked else ""
     if findings:
         return Text(f"{findings} finding{'s' if findings > 1 else ''}{rest}", "red")
     return Text(f"nothing found{rest}", "yellow" if unchecked else "green")
 
 
-_VERSIONS = "versions"
 OLDEST_KUBERNETES = (1, 26)
 """As the chart's `kubeVersion`."""
 
@@ -217,7 +205,7 @@ def check_versions(facts: Installation) -> Iterator[Result]:
     if server is not None and server < OLDEST_KUBERNETES:
         oldest = ".".join(map(str, OLDEST_KUBERNETES))
         what = f"is Kubernetes {facts.server}, older than {oldest}: workers would not start at ordinal 1"
-        yield Finding(_VERSIONS, "API server", what, f"upgrade the cluster to Kubernetes {oldest} or newer")
+        yield Finding("API server", what, f"upgrade the cluster to Kubernetes {oldest} or newer")
     if not manager or _minor(manager) == _minor(__version__):
         return
     where = f"Deployment {facts.namespace}/{(facts.deployment or {})['metadata']['name']}"
@@ -226,14 +214,12 @@ def check_versions(facts: Installation) -> Iterator[Result]:
             f"is the original controller, version {manager}: this command may foretell wrongly what it does"
         )
         yield Finding(
-            _VERSIONS,
             where,
             what,
             "to move to the controller of this command, follow docs/operations/handover.md",
         )
     else:
         yield Finding(
-            _VERSIONS,
             where,
             f"is version {manager}, this command {__version__}: they may decide differently",
             f"install the command of version {manager}, or upgrade the chart",
@@ -245,7 +231,6 @@ def _minor(version: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-_DEFINITIONS = "definitions"
 _SHOWN = 3
 _NO_CONVERSION = '[{"op": "replace", "path": "/spec/conversion", "value": {"strategy": "None"}}]'
 _UPGRADE = (
@@ -259,14 +244,12 @@ def check_definitions(facts: Installation) -> Iterator[Result]:
     wanted = {definition["metadata"]["name"]: definition for definition in definitions().values()}
     for name, stored in facts.definitions.items():
         if isinstance(stored, Denied):
-            yield Unchecked(_DEFINITIONS, f"CustomResourceDefinition {name}", stored.permission)
+            yield Unchecked(f"CustomResourceDefinition {name}", stored.permission)
         elif stored is not None:
             yield from _of_definition(stored, wanted[name], facts.all_definitions)
         elif name == LEADER_WORKER_SET.crd_name:
             where = f"CustomResourceDefinition {name}"
-            yield Finding(
-                _DEFINITIONS, where, "is missing: there can be no LeaderWorkerSets", "install the chart"
-            )
+            yield Finding(where, "is missing: there can be no LeaderWorkerSets", "install the chart")
 
 
 def _of_definition(stored: Object, wanted: Mapping[str, Any], others: ReadMany) -> Iterator[Finding]:
@@ -275,7 +258,6 @@ def _of_definition(stored: Object, wanted: Mapping[str, Any], others: ReadMany) 
     yield from _acceptance(where, stored, others)
     if stored["metadata"].get("deletionTimestamp"):
         yield Finding(
-            _DEFINITIONS,
             where,
             "is being deleted, and all its objects with it",
             "make a backup of the sets, let the deletion end, and install the chart again",
@@ -297,7 +279,7 @@ def _acceptance(where: str, stored: Object, others: ReadMany) -> Iterator[Findin
     do = f"wait a moment and look again; if it stays so: kubectl describe crd {name}"
     if conditions.is_false(stored_conditions, "NamesAccepted"):
         do = _make_room(stored, others)
-    yield Finding(_DEFINITIONS, where, f"is not {lacking[0]}{why}", do)
+    yield Finding(where, f"is not {lacking[0]}{why}", do)
 
 
 def _make_room(stored: Object, others: ReadMany) -> str:
@@ -330,19 +312,18 @@ def _served_versions(
     for version in wanted:
         name, ours = version["name"], stored.get(version["name"])
         if ours is None or not ours.get("served"):
-            yield Finding(_DEFINITIONS, where, f"does not serve version {name}", _UPGRADE)
+            yield Finding(where, f"does not serve version {name}", _UPGRADE)
             continue
         if not ours.get("storage"):
-            yield Finding(_DEFINITIONS, where, f"stores another version than {name}", _UPGRADE)
+            yield Finding(where, f"stores another version than {name}", _UPGRADE)
         lacking = sorted(_fields(_schema(version)) - _fields(_schema(ours)))
         if lacking:
             more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
             what = f"is older or of another release: it lacks {', '.join(lacking[:_SHOWN])}{more}"
-            yield Finding(_DEFINITIONS, where, f"{what}; the API server drops what it lacks", _UPGRADE)
+            yield Finding(where, f"{what}; the API server drops what it lacks", _UPGRADE)
     old = sorted(set(status.get("storedVersions") or ()) - {version["name"] for version in wanted})
     if old:
         yield Finding(
-            _DEFINITIONS,
             where,
             f"may have objects stored as {', '.join(old)}",
             "write every set once (`kubectl get lws -A -o json | kubectl replace -f -`), then remove "
@@ -352,7 +333,7 @@ def _served_versions(
     if len(stored) > 1 and (spec.get("conversion") or {}).get("strategy", "None") != "None":
         what = "asks a webhook to convert, which this manager does not serve"
         do = f"{_UPGRADE}; then `kubectl patch crd {where.split()[-1]} --type=json -p='{_NO_CONVERSION}'`"
-        yield Finding(_DEFINITIONS, where, what, do)
+        yield Finding(where, what, do)
 
 
 def _schema(version: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -371,29 +352,24 @@ def _fields(schema: Mapping[str, Any], path: str = "") -> set[str]:
     return paths
 
 
-_MANAGERS = "manager"
-
-
 def check_managers(facts: Installation) -> Iterator[Result]:
     """Its Deployment, and the Service that leads to it."""
     if isinstance(facts.managers, Denied):
-        yield Unchecked(_MANAGERS, "the Deployment of the manager", facts.managers.permission)
+        yield Unchecked("the Deployment of the manager", facts.managers.permission)
     else:
         yield from _deployments(facts)
     name = facts.configuration.internal_cert_management.webhook_service_name
     where = f"Service {facts.namespace}/{name}"
     if isinstance(facts.service, Denied):
-        yield Unchecked(_MANAGERS, where, facts.service.permission)
+        yield Unchecked(where, facts.service.permission)
     elif facts.service is None:
         what = "is missing: the API server cannot call the webhooks, and refuses sets"
-        yield Finding(_MANAGERS, where, what, "install the chart, or upgrade it with equal values")
+        yield Finding(where, what, "install the chart, or upgrade it with equal values")
     elif isinstance(facts.slices, Denied):
-        yield Unchecked(_MANAGERS, f"endpoints of {where}", facts.slices.permission)
+        yield Unchecked(f"endpoints of {where}", facts.slices.permission)
     elif not _is_answered(facts):
         what = "has no ready endpoint: the API server cannot call the webhooks, and refuses sets"
-        yield Finding(
-            _MANAGERS, where, what, f"see why no pod is ready: kubectl -n {facts.namespace} describe pods"
-        )
+        yield Finding(where, what, f"see why no pod is ready: kubectl -n {facts.namespace} describe pods")
 
 
 def _deployments(facts: Installation) -> Iterator[Finding]:
@@ -404,7 +380,6 @@ def _deployments(facts: Installation) -> Iterator[Finding]:
     deployment = facts.deployment
     if deployment is None:
         yield Finding(
-            _MANAGERS,
             f"namespace {facts.namespace}",
             "has no Deployment of the manager: nothing acts on sets",
             "install the chart, or name the manager's namespace with -n",
@@ -412,10 +387,9 @@ def _deployments(facts: Installation) -> Iterator[Finding]:
     elif not (deployment.get("status") or {}).get("availableReplicas"):
         where = f"Deployment {facts.namespace}/{deployment['metadata']['name']}"
         do = f"see why no pod is ready: kubectl -n {facts.namespace} describe pods"
-        yield Finding(_MANAGERS, where, "has no available pod: nothing acts on sets", do)
+        yield Finding(where, "has no available pod: nothing acts on sets", do)
     if len(names) > 1:
         yield Finding(
-            _MANAGERS,
             f"Deployments {', '.join(sorted(names))}",
             "are managers of the same sets, each with a Lease of its own if their namespaces differ",
             "remove all but one: `helm uninstall` its release, or scale its Deployment to 0",
@@ -429,14 +403,11 @@ def _is_answered(facts: Installation) -> bool:
     return any((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
 
 
-_WEBHOOKS = "webhooks"
-
-
 def check_webhooks(facts: Installation) -> Iterator[Result]:
     """Both kinds of configurations, each of them for itself."""
     for (kind, name), stored in zip(CONFIGURATIONS, (facts.mutating, facts.validating), strict=True):
         if isinstance(stored, Denied):
-            yield Unchecked(_WEBHOOKS, f"{kind} {name}", stored.permission)
+            yield Unchecked(f"{kind} {name}", stored.permission)
         else:
             yield from _of_kind(facts, kind, name, stored)
 
@@ -445,13 +416,12 @@ def _of_kind(facts: Installation, kind: str, name: str, stored: ReadMany) -> Ite
     webhooks = list(hooks(stored))
     if not any(configuration["metadata"]["name"] == name for configuration, _ in webhooks):
         what = "is missing: sets are neither defaulted nor checked, and pods not told who they are"
-        yield Finding(_WEBHOOKS, f"{kind} {name}", what, "install the chart, or upgrade it with equal values")
+        yield Finding(f"{kind} {name}", what, "install the chart, or upgrade it with equal values")
     for configuration, hook in webhooks:
         if configuration["metadata"]["name"] == name:
             yield from _of_hook(facts, f"{kind} {name}, webhook {hook['name']}", hook)
     for other in sorted({configuration["metadata"]["name"] for configuration, _ in webhooks} - {name}):
         yield Finding(
-            _WEBHOOKS,
             f"{kind} {other}",
             "asks a second controller about the same sets",
             f"remove the installation that it belongs to, or this configuration if nothing serves it: "
@@ -465,14 +435,12 @@ def _of_hook(facts: Installation, where: str, hook: Mapping[str, Any]) -> Iterat
     if (service.get("namespace"), service.get("name")) != own:
         asked = f"{service.get('namespace')}/{service.get('name')}" if service else "a URL"
         yield Finding(
-            _WEBHOOKS,
             where,
             f"asks {asked}, while the manager is behind Service {'/'.join(own)}",
             "upgrade the chart in the namespace where the manager runs, or name that namespace with -n",
         )
     if hook.get("failurePolicy", "Fail") != "Fail":
         yield Finding(
-            _WEBHOOKS,
             where,
             "is passed over when the manager does not answer (failurePolicy Ignore): what it would refuse is "
             "stored, and pods start without what tells them who they are",
@@ -480,29 +448,24 @@ def _of_hook(facts: Installation, where: str, hook: Mapping[str, Any]) -> Iterat
         )
 
 
-_CERTIFICATE = "certificate"
-
-
 def check_certificate(facts: Installation) -> Iterator[Result]:
     """The Secret against the Service's name, the clock, and the CA bundle of each webhook."""
     settings = facts.configuration.internal_cert_management
     where = f"Secret {facts.namespace}/{settings.webhook_secret_name}"
     if isinstance(facts.secret, Denied):
-        yield Unchecked(_CERTIFICATE, where, facts.secret.permission)
+        yield Unchecked(where, facts.secret.permission)
         return
     certificate = _decoded((facts.secret or {}).get("data") or {}, "tls.crt")
     if not certificate:
         what = "is missing" if facts.secret is None else "holds no certificate (tls.crt)"
-        yield Finding(
-            _CERTIFICATE, where, f"{what}: the webhooks cannot be served", _who_renews(settings.enable)
-        )
+        yield Finding(where, f"{what}: the webhooks cannot be served", _who_renews(settings.enable))
         return
     name = f"{settings.webhook_service_name}.{facts.namespace}.svc"
     if flaw := shown_flaw(certificate, (), (name,), facts.now):
-        yield Finding(_CERTIFICATE, where, f"its certificate is {flaw}", _who_renews(settings.enable))
+        yield Finding(where, f"its certificate is {flaw}", _who_renews(settings.enable))
     elif (remaining := expiry(certificate) - facts.now) < timing.NEARLY_OVER:
         what = f"its certificate ends in {remaining.days} days, and nobody has renewed it"
-        yield Finding(_CERTIFICATE, where, what, _who_renews(settings.enable))
+        yield Finding(where, what, _who_renews(settings.enable))
     yield from _bundles(facts, certificate, where)
 
 
@@ -513,11 +476,9 @@ def _bundles(facts: Installation, certificate: bytes, secret: str) -> Iterator[F
             bundle = _decoded(hook["clientConfig"], "caBundle")
             do = _who_renews(facts.configuration.internal_cert_management.enable)
             if not bundle:
-                yield Finding(_CERTIFICATE, where, "has no CA bundle: the API server trusts nobody", do)
+                yield Finding(where, "has no CA bundle: the API server trusts nobody", do)
             elif flaw := shown_flaw(certificate, (bundle,), (), facts.now):
-                yield Finding(
-                    _CERTIFICATE, where, f"does not trust the certificate of {secret}: it is {flaw}", do
-                )
+                yield Finding(where, f"does not trust the certificate of {secret}: it is {flaw}", do)
 
 
 def _who_renews(internal: bool) -> str:
@@ -533,13 +494,10 @@ def _decoded(data: Mapping[str, Any], key: str) -> bytes:
         return b"?"
 
 
-_CLASHES = "clashes"
-
-
 def check_clashes(facts: Installation) -> Iterator[Result]:
     """Sets that were stored before there was a webhook, or past it."""
     if isinstance(facts.sets, Denied):
-        yield Unchecked(_CLASHES, "names that two sets need", facts.sets.permission)
+        yield Unchecked("names that two sets need", facts.sets.permission)
         return
     by_namespace: dict[str, list[Object]] = defaultdict(list)
     for lws in facts.sets:
@@ -553,10 +511,7 @@ def check_clashes(facts: Installation) -> Iterator[Result]:
                 do = (
                     "delete one of the two, and create it under another name; with fewer groups both fit, too"
                 )
-                yield Finding(_CLASHES, where, str(error), do)
-
-
-STUCK = "sets"
+                yield Finding(where, str(error), do)
 
 
 def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetime) -> Iterator[Finding]:
@@ -571,7 +526,6 @@ def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetim
     waits = [line["why"] for line in data.get("groups") or data.get("leaderWorkerSets") or () if line["why"]]
     why = f"; {waits[0]}" if waits else ""
     yield Finding(
-        STUCK,
         f"{kind} {data['namespace']}/{data['name']}",
         f"has not moved for {age(since, now)}: it waits for {data['waitingFor']}{why}",
         f"kubectl lws status -n {data['namespace']} {kind.lower()}/{data['name']}",
@@ -588,7 +542,6 @@ def _last_transition(stored: Object) -> str:
     return timestamp(latest) if latest else ""
 
 
-_LEASE = "lease"
 _DO = "see that a manager runs, and what its log says of the Lease"
 
 
@@ -597,9 +550,9 @@ def check_lease(facts: Installation) -> Iterator[Result]:
     for name, lease in facts.leases.items():
         where = f"Lease {facts.namespace}/{name}"
         if isinstance(lease, Denied):
-            yield Unchecked(_LEASE, where, lease.permission)
+            yield Unchecked(where, lease.permission)
         elif lease is None:
-            yield Finding(_LEASE, where, "is missing: no manager has ever acted", _DO)
+            yield Finding(where, "is missing: no manager has ever acted", _DO)
         else:
             yield from _of_lease(facts, where, lease)
 
@@ -608,16 +561,14 @@ def _of_lease(facts: Installation, where: str, lease: Object) -> Iterator[Findin
     spec = lease.get("spec") or {}
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
     if not holder:
-        yield Finding(_LEASE, where, "is held by nobody: nothing acts on sets", _DO)
+        yield Finding(where, "is held by nobody: nothing acts on sets", _DO)
         return
     moment = moment_of(renewed)
     late = 0.0 if moment is None else (facts.now - moment - timing.LEASE_LATE).total_seconds()
     if moment is None or late > int(spec.get("leaseDurationSeconds") or 0):
         when = f"has not renewed it for {age(renewed, facts.now)}" if moment else "has never renewed it"
         what = f"its holder {holder} {when}: nothing acts on sets"
-        yield Finding(
-            _LEASE, where, what, f"{_DO}; if both are well, compare this machine's clock with theirs"
-        )
+        yield Finding(where, what, f"{_DO}; if both are well, compare this machine's clock with theirs")
 
 
 def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, ...], when: datetime) -> str:
@@ -656,26 +607,22 @@ def _is_issued(certificate: x509.Certificate, by: x509.Certificate) -> bool:
     return True
 
 
-_PERMISSIONS = "permissions"
-
-
-def check_permissions(facts: Installation, answers: Mapping[Right, bool] | Denied) -> Iterator[Result]:
+def check_permissions(facts: Installation) -> Iterator[Result]:
     """One finding for each place where something is missing."""
     where = f"ServiceAccount {facts.namespace}/{facts.account}"
-    if isinstance(answers, Denied):
-        yield Unchecked(_PERMISSIONS, f"what {where} may do", answers.permission)
+    if isinstance(facts.rights, Denied):
+        yield Unchecked(f"what {where} may do", facts.rights.permission)
         return
     if isinstance(facts.configuration_read, Denied):
         what = "rights that only gang scheduling or cert-manager asks for"
-        yield Unchecked(_PERMISSIONS, what, facts.configuration_read.permission)
+        yield Unchecked(what, facts.configuration_read.permission)
     missing: dict[str, list[Right]] = {}
-    for right, allowed in answers.items():
+    for right, allowed in facts.rights.items():
         if not allowed:
             missing.setdefault(right.namespace, []).append(right)
     for namespace, rights in missing.items():
         place = f"in namespace {namespace}" if namespace else "in the cluster"
         yield Finding(
-            _PERMISSIONS,
             where,
             f"may not, {place}: {_listed(rights)}",
             "upgrade the chart, which grants them, and see that nobody has changed its roles and bindings",
@@ -686,13 +633,14 @@ def _listed(rights: Iterable[Right]) -> str:
     return ", ".join(sorted(map(str, rights)))
 
 
-CHECKS: tuple[Callable[[Installation], Iterator[Result]], ...] = (
-    check_versions,
-    check_definitions,
-    check_managers,
-    check_webhooks,
-    check_certificate,
-    check_lease,
-    check_clashes,
-)
-"""In the order of the report. Permissions and sets come last, and take more reads."""
+CHECKS: Mapping[str, Callable[[Installation], Iterator[Result]]] = {
+    "versions": check_versions,
+    "definitions": check_definitions,
+    "manager": check_managers,
+    "webhooks": check_webhooks,
+    "certificate": check_certificate,
+    "lease": check_lease,
+    "clashes": check_clashes,
+    "permissions": check_permissions,
+}
+"""In the order of the report. Sets that are stuck come last: each takes reads of its own."""

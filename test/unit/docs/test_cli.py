@@ -71,7 +71,7 @@ ROLES = steps_ahead(DisaggregatedSnapshot(OBJ, NOW)).end
         ("`history`", history_data(PAST, PAST.revisions, whole=True)),
         ("`diff`", diff_data("demo", *past(A, B).revisions, describe(*past(A, B).revisions))),
         ("`plan`", changed_set(B, "configured", EFFECT, simulate(EFFECT.after.rollout)).data),
-        ("`doctor`", doctor_data(healthy(), [Finding("a", "b", "c", "d"), Unchecked("a", "b", "c")])),
+        ("`doctor`", doctor_data(healthy(), [("a", Finding("b", "c", "d")), ("a", Unchecked("b", "c"))])),
         ("`plan` of a DisaggregatedSet", created_roles(OBJ, NOW, steps=True).data),
     ],
     ids=["status", "status of roles", "history", "diff", "plan", "doctor", "plan of roles"],

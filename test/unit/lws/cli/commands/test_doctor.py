@@ -260,5 +260,5 @@ def test_without_an_election_there_is_no_lease() -> None:
 
 def test_rights_that_cannot_be_known_without_the_file() -> None:
     facts: Installation = replace(healthy(), configuration_read=Denied("get configmaps"))
-    (found,) = module.check_permissions(facts, {})
+    (found,) = module.check_permissions(facts)
     assert getattr(found, "needs", "") == "get configmaps"
