@@ -91,7 +91,7 @@ class History(ABC, Generic[_Revision]):
                 if other.number < revision.number and not self.is_same(other, revision)
             ]
         if not earlier:
-            raise Refusal(f"set {self.name} has no earlier revision: nothing was changed since it was made")
+            raise Refusal(f"set {self.name} has no earlier revision: it has not changed since it was created")
         return earlier[-1]
 
     @abstractmethod

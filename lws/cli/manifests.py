@@ -91,13 +91,13 @@ def as_stored(manifest: Object) -> dict[str, Any]:
     """
     obj = defaulted(manifest)
     if errors := _ERRORS[manifest["kind"]](obj):
-        raise Refusal(f"it would be refused: {aggregate(errors)}")
+        raise Refusal(f"it would be rejected: {aggregate(errors)}")
     try:
         kind_of(obj).resource.model.model_validate(obj)
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
-        raise Refusal(f"it would be refused: {path}: {first['msg']}") from error
+        raise Refusal(f"it would be rejected: {path}: {first['msg']}") from error
     return {**obj, "metadata": {"namespace": "default", **obj["metadata"], "uid": "-"}}
 
 

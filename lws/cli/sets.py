@@ -157,9 +157,7 @@ def refuse_paused(obj: Object, command: str) -> None:
     """Raises a Refusal if the set is paused: no rollout would follow the change."""
     kind, name = kind_of(obj), obj["metadata"]["name"]
     if kind.is_paused(obj):
-        raise Refusal(
-            f"set {name} is paused: let it go on first (resume {kind.prefix}{name}), then {command}"
-        )
+        raise Refusal(f"set {name} is paused: resume it first (resume {kind.prefix}{name}), then {command}")
 
 
 def caution(obj: Object, command: str) -> str:
@@ -174,8 +172,8 @@ def caution(obj: Object, command: str) -> str:
         return ""
     return (
         f"{obj['metadata']['name']} is a role of DisaggregatedSet {owner}: only this role is rolled, not in "
-        f"step with the others, and no revision of {owner} records it, so its next one comes without. "
-        f"`lws {command} {_ROLES}/{owner}` takes all roles along"
+        f"step with the others, and no revision of {owner} records it: the next one of {owner} drops it. "
+        f"`lws {command} {_ROLES}/{owner}` rolls all roles"
     )
 
 
@@ -185,8 +183,8 @@ def refuse_pause_of_role(obj: Object) -> None:
     """
     if owner := _owner(obj):
         raise Refusal(
-            f"{obj['metadata']['name']} is a role of DisaggregatedSet {owner}, whose rollouts make other "
-            f"LeaderWorkerSets: pausing this one would stop none of them. Use `lws pause {_ROLES}/{owner}`"
+            f"{obj['metadata']['name']} is a role of DisaggregatedSet {owner}, whose rollouts create other "
+            f"LeaderWorkerSets: pausing this one would not stop them. Use `lws pause {_ROLES}/{owner}`"
         )
 
 
@@ -216,7 +214,7 @@ async def write_unless_changed(
                 break
             read = fresh
     name = metadata["name"]
-    raise Refusal(f"set {name} was changed by somebody else just now: look at it, then try again")
+    raise Refusal(f"set {name} has changed since it was read: check it and retry")
 
 
 def _written_by_users(obj: Object) -> tuple[str, int, object]:

@@ -55,8 +55,8 @@ _ROLES_KINDS = (KIND, "ControllerRevision", "Service", SCALER_KIND)
 # Names of LeaderWorkerSets in one selector: more would make an address that some proxies refuse.
 _AT_ONCE = 50
 _LONGEST = 100
-_OBSTACLE = "what is in the way to go"
-_TO_REPORT = "the controller to say in the status that all is done"
+_OBSTACLE = "this problem to be resolved"
+_TO_REPORT = "the controller to report in the status that it is done"
 _NEXT_STEP = "the controller to take its next step"
 
 

@@ -53,7 +53,7 @@ class _Error(Refusal):
 def diff(name: NamedSet, old: int | None, new: int | None, output: str | None, target: ClusterOptions) -> int:
     """Show the differences between two revisions of a set.
 
-    Only differences that a pod depends on are shown: the same template written in another way is none.
+    Only differences that pods depend on are shown; notation is ignored.
     """
     try:
         return run(target, lambda session: _diff(session, name, (old, new), output))
@@ -80,7 +80,7 @@ def _chosen(history: History[Any], old: int | None, new: int | None) -> tuple[An
     elif history.target is not None:
         later = history.numbered(history.target.number)
     else:
-        raise Refusal(f"what set {history.name} asks for is not recorded yet: say --to, or wait a moment")
+        raise Refusal(f"what set {history.name} asks for is not recorded yet: use --to, or wait a moment")
     return (history.numbered(old) if old is not None else history.before(later)), later
 
 

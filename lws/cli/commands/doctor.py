@@ -76,17 +76,17 @@ Results = Sequence[tuple[str, Result]]
 
 
 @click.command(
-    short_help="Find what is wrong with the installation, and say what to do.",
-    epilog="Exit codes: 0 nothing found, 1 findings or an error, 2 wrong usage. What could not be checked is "
-    "listed, and is no finding.",
+    short_help="Find problems of the installation, and what to do about them.",
+    epilog="Exit codes: 0 nothing found, 1 findings or an error, 2 wrong usage. Checks that could not "
+    "run are listed but are not findings.",
 )
 @output_option("json", "yaml")
 @cluster_options
 def doctor(output: str | None, target: ClusterOptions) -> int:
     """Check definitions, manager, webhooks, certificate, Lease, permissions, versions and sets.
 
-    -n names the namespace of the manager, which is looked for otherwise, whatever the context says. Sets of
-    all namespaces are checked. Nothing is changed.
+    -n is the namespace of the manager (default: it is searched for, whatever the context is). Sets of all
+    namespaces are checked. Nothing is changed.
     """
     return run(target, lambda session: _examine(session, output))
 
@@ -210,9 +210,7 @@ def check_versions(facts: Installation) -> Iterator[Result]:
         return
     where = f"Deployment {facts.namespace}/{(facts.deployment or {})['metadata']['name']}"
     if (_minor(manager) or _FIRST) < _FIRST:
-        what = (
-            f"is the original controller, version {manager}: this command may foretell wrongly what it does"
-        )
+        what = f"is upstream's controller, version {manager}: this command's predictions may be wrong"
         yield Finding(
             where,
             what,
@@ -276,7 +274,7 @@ def _acceptance(where: str, stored: Object, others: ReadMany) -> Iterator[Findin
     condition = conditions.find(stored_conditions, lacking[0]) or {}
     why = f": {condition['message']}" if condition.get("message") else ""
     name = stored["metadata"]["name"]
-    do = f"wait a moment and look again; if it stays so: kubectl describe crd {name}"
+    do = f"wait a moment and check again; if nothing changes: kubectl describe crd {name}"
     if conditions.is_false(stored_conditions, "NamesAccepted"):
         do = _make_room(stored, others)
     yield Finding(where, f"is not {lacking[0]}{why}", do)
@@ -363,13 +361,13 @@ def check_managers(facts: Installation) -> Iterator[Result]:
     if isinstance(facts.service, Denied):
         yield Unchecked(where, facts.service.permission)
     elif facts.service is None:
-        what = "is missing: the API server cannot call the webhooks, and refuses sets"
+        what = "is missing: the API server cannot call the webhooks, and rejects sets"
         yield Finding(where, what, "install the chart, or upgrade it with equal values")
     elif isinstance(facts.slices, Denied):
         yield Unchecked(f"endpoints of {where}", facts.slices.permission)
     elif not _is_answered(facts):
-        what = "has no ready endpoint: the API server cannot call the webhooks, and refuses sets"
-        yield Finding(where, what, f"see why no pod is ready: kubectl -n {facts.namespace} describe pods")
+        what = "has no ready endpoint: the API server cannot call the webhooks, and rejects sets"
+        yield Finding(where, what, f"check why no pod is ready: kubectl -n {facts.namespace} describe pods")
 
 
 def _deployments(facts: Installation) -> Iterator[Finding]:
@@ -381,13 +379,13 @@ def _deployments(facts: Installation) -> Iterator[Finding]:
     if deployment is None:
         yield Finding(
             f"namespace {facts.namespace}",
-            "has no Deployment of the manager: nothing acts on sets",
+            "has no Deployment of the manager: no manager reconciles sets",
             "install the chart, or name the manager's namespace with -n",
         )
     elif not (deployment.get("status") or {}).get("availableReplicas"):
         where = f"Deployment {facts.namespace}/{deployment['metadata']['name']}"
-        do = f"see why no pod is ready: kubectl -n {facts.namespace} describe pods"
-        yield Finding(where, "has no available pod: nothing acts on sets", do)
+        do = f"check why no pod is ready: kubectl -n {facts.namespace} describe pods"
+        yield Finding(where, "has no available pod: no manager reconciles sets", do)
     if len(names) > 1:
         yield Finding(
             f"Deployments {', '.join(sorted(names))}",
@@ -415,7 +413,7 @@ def check_webhooks(facts: Installation) -> Iterator[Result]:
 def _of_kind(facts: Installation, kind: str, name: str, stored: ReadMany) -> Iterator[Finding]:
     webhooks = list(hooks(stored))
     if not any(configuration["metadata"]["name"] == name for configuration, _ in webhooks):
-        what = "is missing: sets are neither defaulted nor checked, and pods not told who they are"
+        what = "is missing: no set is defaulted or checked, and pods start without labels and LWS variables"
         yield Finding(f"{kind} {name}", what, "install the chart, or upgrade it with equal values")
     for configuration, hook in webhooks:
         if configuration["metadata"]["name"] == name:
@@ -423,7 +421,7 @@ def _of_kind(facts: Installation, kind: str, name: str, stored: ReadMany) -> Ite
     for other in sorted({configuration["metadata"]["name"] for configuration, _ in webhooks} - {name}):
         yield Finding(
             f"{kind} {other}",
-            "asks a second controller about the same sets",
+            "calls a second controller for the same sets",
             f"remove the installation that it belongs to, or this configuration if nothing serves it: "
             f"`kubectl delete {kind.lower()} {other}`",
         )
@@ -442,8 +440,8 @@ def _of_hook(facts: Installation, where: str, hook: Mapping[str, Any]) -> Iterat
     if hook.get("failurePolicy", "Fail") != "Fail":
         yield Finding(
             where,
-            "is passed over when the manager does not answer (failurePolicy Ignore): what it would refuse is "
-            "stored, and pods start without what tells them who they are",
+            "is passed over when the manager does not answer (failurePolicy Ignore): what it would reject is "
+            "stored, and pods start without labels and LWS variables",
             "set webhooks.failurePolicy=Fail in the chart's values",
         )
 
@@ -464,7 +462,7 @@ def check_certificate(facts: Installation) -> Iterator[Result]:
     if flaw := shown_flaw(certificate, (), (name,), facts.now):
         yield Finding(where, f"its certificate is {flaw}", _who_renews(settings.enable))
     elif (remaining := expiry(certificate) - facts.now) < timing.NEARLY_OVER:
-        what = f"its certificate ends in {remaining.days} days, and nobody has renewed it"
+        what = f"its certificate ends in {remaining.days} days, and it has not been renewed"
         yield Finding(where, what, _who_renews(settings.enable))
     yield from _bundles(facts, certificate, where)
 
@@ -476,15 +474,15 @@ def _bundles(facts: Installation, certificate: bytes, secret: str) -> Iterator[F
             bundle = _decoded(hook["clientConfig"], "caBundle")
             do = _who_renews(facts.configuration.internal_cert_management.enable)
             if not bundle:
-                yield Finding(where, "has no CA bundle: the API server trusts nobody", do)
+                yield Finding(where, "has no CA bundle: the API server trusts no certificate", do)
             elif flaw := shown_flaw(certificate, (bundle,), (), facts.now):
                 yield Finding(where, f"does not trust the certificate of {secret}: it is {flaw}", do)
 
 
 def _who_renews(internal: bool) -> str:
     if internal:
-        return "the manager puts this right within minutes: see that it runs, and what its log says of it"
-    return "see what cert-manager says of Certificate lws-serving-cert, and that its CA injector runs"
+        return "the manager fixes this within minutes: check that it runs, and what its log reports"
+    return "check the status of Certificate lws-serving-cert of cert-manager, and that its CA injector runs"
 
 
 def _decoded(data: Mapping[str, Any], key: str) -> bytes:
@@ -542,7 +540,7 @@ def _last_transition(stored: Object) -> str:
     return timestamp(latest) if latest else ""
 
 
-_DO = "see that a manager runs, and what its log says of the Lease"
+_DO = "check that a manager runs, and what its log reports about the Lease"
 
 
 def check_lease(facts: Installation) -> Iterator[Result]:
@@ -552,7 +550,7 @@ def check_lease(facts: Installation) -> Iterator[Result]:
         if isinstance(lease, Denied):
             yield Unchecked(where, lease.permission)
         elif lease is None:
-            yield Finding(where, "is missing: no manager has ever acted", _DO)
+            yield Finding(where, "is missing: no manager has ever acquired it", _DO)
         else:
             yield from _of_lease(facts, where, lease)
 
@@ -561,14 +559,14 @@ def _of_lease(facts: Installation, where: str, lease: Object) -> Iterator[Findin
     spec = lease.get("spec") or {}
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
     if not holder:
-        yield Finding(where, "is held by nobody: nothing acts on sets", _DO)
+        yield Finding(where, "has no holder: no manager reconciles sets", _DO)
         return
     moment = moment_of(renewed)
     late = 0.0 if moment is None else (facts.now - moment - timing.LEASE_LATE).total_seconds()
     if moment is None or late > int(spec.get("leaseDurationSeconds") or 0):
         when = f"has not renewed it for {age(renewed, facts.now)}" if moment else "has never renewed it"
-        what = f"its holder {holder} {when}: nothing acts on sets"
-        yield Finding(where, what, f"{_DO}; if both are well, compare this machine's clock with theirs")
+        what = f"its holder {holder} {when}: no manager reconciles sets"
+        yield Finding(where, what, f"{_DO}; if both are fine, compare this machine's clock with theirs")
 
 
 def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, ...], when: datetime) -> str:
@@ -625,7 +623,7 @@ def check_permissions(facts: Installation) -> Iterator[Result]:
         yield Finding(
             where,
             f"may not, {place}: {_listed(rights)}",
-            "upgrade the chart, which grants them, and see that nobody has changed its roles and bindings",
+            "upgrade the chart, which grants them, and check that its roles and bindings are unchanged",
         )
 
 

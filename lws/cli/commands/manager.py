@@ -65,21 +65,28 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
 )
 @click.option("--version", "version", type=bool, help="Print version, build date and commit, then exit.")
 @click.option("--kube-api-qps", type=float, help="Requests per second to the API server (500).")
-@click.option("--kube-api-burst", type=int, help="Requests at once to the API server (500).")
+@click.option("--kube-api-burst", type=int, help="Burst of requests to the API server (500).")
 @click.option("--leader-elect", type=bool, help="Act only while holding the Lease (true).")
 @click.option(
-    "--leader-elect-lease-duration", help=f"How long others wait for a silent holder (15s). {_DEPRECATED}"
+    "--leader-elect-lease-duration",
+    help=f"Time after which a Lease that is not renewed may be acquired (15s). {_DEPRECATED}",
 )
 @click.option(
-    "--leader-elect-renew-deadline", help=f"When a holder that cannot renew stops (10s). {_DEPRECATED}"
+    "--leader-elect-renew-deadline",
+    help=f"Time after which a holder that cannot renew the Lease stops (10s). {_DEPRECATED}",
 )
-@click.option("--leader-elect-retry-period", help=f"How often the Lease is tried (2s). {_DEPRECATED}")
+@click.option(
+    "--leader-elect-retry-period",
+    help=f"Interval between attempts to acquire or renew the Lease (2s). {_DEPRECATED}",
+)
 @click.option("--leader-elect-resource-lock", help=f"Kind of lock, only `leases`. {_DEPRECATED}")
 @click.option("--leader-elect-resource-name", help=f"Name of the Lease (b8b2488c.x-k8s.io). {_DEPRECATED}")
 @click.option("--metrics-bind-address", help=f"Address of /metrics (:8443), `0` for none. {_DEPRECATED}")
 @click.option("--metrics-per-set", type=bool, help="Metrics of each set by itself (true), else their sums.")
 @click.option("--debug-bind-address", help="Loopback address of /debug, such as 127.0.0.1:6060 (none).")
-@click.option("--webhook-shutdown-delay", help="How long reviews are still answered after SIGTERM (0s).")
+@click.option(
+    "--webhook-shutdown-delay", help="Time for which reviews are still answered after SIGTERM (0s)."
+)
 @click.option(
     "--health-probe-bind-address", help=f"Address of the probes (:8081), `0` for none. {_DEPRECATED}"
 )
@@ -89,7 +96,7 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
     default=True,
     help="Development logging: console lines, level debug, stack traces (default: true).",
 )
-@click.option("--zap-encoder", type=click.Choice(ENCODERS), help="How log lines look.")
+@click.option("--zap-encoder", type=click.Choice(ENCODERS), help="Log format.")
 @click.option(
     "--zap-log-level",
     callback=_log_level,
@@ -99,7 +106,7 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
     "--zap-stacktrace-level", type=click.Choice(STACKTRACE_LEVELS), help="Stack traces from this level on."
 )
 @click.option(
-    "--zap-time-encoding", type=click.Choice(TIME_ENCODINGS), default="rfc3339", help="How times look."
+    "--zap-time-encoding", type=click.Choice(TIME_ENCODINGS), default="rfc3339", help="Timestamp format."
 )
 def manager(**flags: Any) -> int:
     """Run the controller and its webhooks."""

@@ -17,7 +17,7 @@ FIELD_MANAGER = "lws-pause"
 @output_option(*OBJECT_FORMATS)
 @cluster_options
 def pause(name: NamedSet, output: str | None, target: ClusterOptions) -> int:
-    """Pause the rollout of a set: no further group is updated. Scaling and healing go on."""
+    """Pause the rollout of a set: no further group is updated. Scaling and group restarts continue."""
     return run(target, lambda session: _set_paused(session, name, True, output))
 
 

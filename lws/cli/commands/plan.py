@@ -182,7 +182,7 @@ async def _tried(
         return await session.cluster.try_merge(Reference.to(stored), apply_patch(manifest, stored))
     except NotFound as error:
         raise Refusal(
-            f"the server does not take it: {error.message.strip()}; is the chart installed, and is there a "
+            f"the server rejected it: {error.message.strip()}; is the chart installed, and is there a "
             f"namespace {manifest['metadata']['namespace']}?"
         ) from error
     except Conflict as error:
@@ -191,7 +191,7 @@ async def _tried(
         # RBAC says who may not do what; that is for `worded`.
         if " cannot " in error.message:
             raise
-        raise Refusal(f"it would be refused: {error.message}") from error
+        raise Refusal(f"it would be rejected: {error.message}") from error
 
 
 def _without_cluster(manifest: dict[str, Any], steps: bool) -> Planned:

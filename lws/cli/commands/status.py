@@ -183,7 +183,7 @@ async def _follow(session: Session, name: NamedSet, timeout: float | None, wide:
                             raise
                         problem = error.message
                         pause = max(pause, (error.retry_after or 0) if isinstance(error, ApiError) else 0)
-                        draw([*shown, Text(f"{problem}; looking again", "yellow")])
+                        draw([*shown, Text(f"{problem}; retrying", "yellow")])
                     else:
                         problem = ""
                         room = room_for(_LINES_BESIDE_GROUPS)

@@ -143,12 +143,12 @@ def check(lws: Object, target: Recorded) -> None:
     if old.get("volumeClaimTemplates") != new.get("volumeClaimTemplates"):
         raise Refusal(
             f"revision {target.number} has other volumeClaimTemplates, and those of a StatefulSet cannot be "
-            f"changed: make a new set, or put the templates of pods back by hand"
+            f"changed: create a new set, or restore the pod templates by hand"
         )
     if (old.get("subGroupPolicy") is None) != (new.get("subGroupPolicy") is None):
         has = "no subGroupPolicy" if new.get("subGroupPolicy") is None else "a subGroupPolicy"
         raise Refusal(
-            f"revision {target.number} has {has}, and that can be neither added nor removed: make a new set"
+            f"revision {target.number} has {has}, and that can be neither added nor removed: create a new set"
         )
 
 
@@ -209,7 +209,7 @@ def roles_operations(history: RolesHistory, obj: Object, target: RecordedRoles) 
 
 def _roles_consequences(history: RolesHistory, after: Object, target: RecordedRoles) -> Iterator[Text]:
     for role in returning(history, target):
-        yield Text(f"role {role} comes back; look at its replicas")
+        yield Text(f"role {role} is restored: check its replicas")
 
 
 _WAYS: Mapping[str, _Way] = {

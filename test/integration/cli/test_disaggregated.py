@@ -88,7 +88,7 @@ def test_every_command(world: World, lws: Caller) -> None:
     assert lws.well("pause", NAME).out == f"{FULL_NAME} paused\n"
     refused = lws("restart", NAME)
     assert (refused.code, refused.out) == (1, "")
-    assert refused.err.endswith(f"let it go on first (resume {NAME}), then restart it\n")
+    assert refused.err.endswith(f"resume it first (resume {NAME}), then restart it\n")
     now = counts(world)
     world.patch(KIND, "llm", {"spec": {"roles": manifest("server:3")["spec"]["roles"]}})
     paused = "the rollout is paused"

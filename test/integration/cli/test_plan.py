@@ -186,7 +186,7 @@ def test_what_nobody_says_any_more_goes(world: World, lws: Caller) -> None:
     [
         ({"replicaz": 1}, 'unknown field "spec.replicaz"'),
         ({"replicas": -1}, "spec.replicas"),
-        ({"rolloutStrategy": rolling(maxUnavailable=0)}, "it would be refused: admission webhook"),
+        ({"rolloutStrategy": rolling(maxUnavailable=0)}, "it would be rejected: admission webhook"),
     ],
     ids=["unknown field", "schema", "webhook"],
 )

@@ -115,6 +115,6 @@ def test_what_is_refused_or_skipped_changes_nothing(world: World, lws: Caller) -
     lws.well("pause", "demo")
     paused = lws("undo", "demo")
     assert (paused.code, paused.out) == (1, "")
-    assert paused.err.startswith("error: set demo is paused: let it go on first")
+    assert paused.err.startswith("error: set demo is paused: resume it first")
     assert world.get(SET, "demo")["metadata"]["generation"] == before[0] + 1
     assert images_of(world, "demo") == {0: {"server:2"}}

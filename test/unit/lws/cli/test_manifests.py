@@ -133,8 +133,8 @@ def test_an_update_when_ready() -> None:
     [
         ({"replicas": -1}, "must be equal or greater than 0"),
         ({"leaderWorkerTemplate": {"size": 2}}, "workerTemplate: Field required"),
-        ({"leaderWorkerTemplate": None}, "it would be refused: "),
-        ({"startupPolicy": "Never"}, "it would be refused: spec.startupPolicy"),
+        ({"leaderWorkerTemplate": None}, "it would be rejected: "),
+        ({"startupPolicy": "Never"}, "it would be rejected: spec.startupPolicy"),
     ],
 )
 def test_what_would_be_refused(change: dict[str, Any], refusal: str) -> None:
@@ -143,5 +143,5 @@ def test_what_would_be_refused(change: dict[str, Any], refusal: str) -> None:
 
 
 def test_a_bad_name() -> None:
-    with pytest.raises(Refusal, match=r"it would be refused: metadata\.name"):
+    with pytest.raises(Refusal, match=r"it would be rejected: metadata\.name"):
         as_stored({**manifest(), "metadata": {"name": "1Bad"}})

@@ -59,7 +59,7 @@ async def test_the_status_was_written_meanwhile(talk: Talk, answer: Any) -> None
 )
 async def test_somebody_changed_the_set(talk: Talk, fresh: dict[str, Any]) -> None:
     talk.api.will(CONFLICT, answer_json(as_of("2", **fresh)))
-    with pytest.raises(Refusal, match="set demo was changed by somebody else just now"):
+    with pytest.raises(Refusal, match="set demo has changed since it was read"):
         await attempt(talk)
     assert [each.method for each in talk.api.requests] == ["PATCH", "GET"]
 
@@ -67,7 +67,7 @@ async def test_somebody_changed_the_set(talk: Talk, fresh: dict[str, Any]) -> No
 async def test_a_status_that_never_rests(talk: Talk) -> None:
     for version in range(2, 12):
         talk.api.will(CONFLICT, answer_json(as_of(str(version))))
-    with pytest.raises(Refusal, match="was changed by somebody else"):
+    with pytest.raises(Refusal, match="has changed since it was read"):
         await attempt(talk)
 
 
@@ -105,8 +105,8 @@ def test_the_set_without_managed_fields(capsys: pytest.CaptureFixture[str]) -> N
 ROLE: Any = make_child(make_disaggregated(), Identity(0, "0" * 8, "prefill"))
 SAID = (
     "demo-0-00000000-prefill is a role of DisaggregatedSet demo: only this role is rolled, not in step with "
-    "the others, and no revision of demo records it, so its next one comes without. `lws restart "
-    "disaggregatedset/demo` takes all roles along"
+    "the others, and no revision of demo records it: the next one of demo drops it. `lws restart "
+    "disaggregatedset/demo` rolls all roles"
 )
 
 
@@ -131,7 +131,7 @@ async def test_so_does_the_way_back_of_one_role(talk: Talk, capsys: pytest.Captu
     former = revision_of(make_set(namespace="team"), 1)
     talk.api.will(*[world(there, former, revision_of(there, 2))] * 20)
     assert await _undo(talk.session, NamedSet("demo"), UndoOptions(1, dry_run=True, output="name")) == 0
-    assert "`lws undo disaggregatedset/demo` takes all roles along" in capsys.readouterr().err
+    assert "`lws undo disaggregatedset/demo` rolls all roles" in capsys.readouterr().err
 
 
 def test_a_pause_of_one_role_would_stop_nothing() -> None:

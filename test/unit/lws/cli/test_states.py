@@ -122,7 +122,7 @@ def test_what_the_api_server_refuses_is_what_a_rollout_waits_for() -> None:
     facts = report_on(found(snapshot, HISTORY))
     why = "the rollout is held up, the API server refuses what is next: cannot delete Pod demo-1"
     assert [line.why for line in facts.groups] == [why, why]
-    assert facts.waiting_for == f"what is in the way to go: {message}"
+    assert facts.waiting_for == f"this problem to be resolved: {message}"
     over = {**refused, "status": "False"}
     facts = report_on(found(with_status(snapshot, conditions=[over]), HISTORY))
     assert message not in facts.waiting_for

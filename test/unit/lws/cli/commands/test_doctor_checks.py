@@ -250,7 +250,7 @@ def test_two_managers() -> None:
     ("stored", "what"),
     [
         (None, "is missing"),
-        (a_lease(holderIdentity=""), "is held by nobody"),
+        (a_lease(holderIdentity=""), "has no holder"),
         (a_lease(renewTime=None), "has never renewed it"),
         (a_lease(renewTime="2026-03-01T11:50:00.000000Z"), "has not renewed it for 10m"),
     ],
@@ -276,7 +276,7 @@ def test_a_manager_of_another_release() -> None:
 
 def test_the_original_has_no_command_of_its_version() -> None:
     found = only(replace(healthy(), managers=(manager(version="v0.10.0"),)))
-    assert found.what.startswith("is the original controller, version v0.10.0")
+    assert found.what.startswith("is upstream's controller, version v0.10.0")
     assert "install the command" not in found.do
     assert "docs/operations/handover.md" in found.do
 

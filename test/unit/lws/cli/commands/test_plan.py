@@ -13,6 +13,7 @@ from lws.cli.commands.plan import (
     LAST_APPLIED_ANNOTATION,
     apply_patch,
     changed_set,
+    created_roles,
     created_set,
     last_applied,
     steps_blocks,
@@ -25,6 +26,7 @@ from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.simulation import Simulation, simulate
 from lws.leaderworkerset.rollout.state import RolloutState, budget
 from test.unit.builders import NOW, make_pod_template
+from test.unit.disaggregated import make_disaggregated
 from test.unit.lws.cli.histories import revision_of, sets, snapshot_of
 from test.unit.stories.letters import groups
 
@@ -206,3 +208,9 @@ def test_labels_that_are_no_longer_said_go() -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", "null"])
 def test_what_is_no_manifest_counts_as_nothing(text: str) -> None:
     assert last_applied({"metadata": {"annotations": {LAST_APPLIED_ANNOTATION: text}}}) == {}
+
+
+def test_a_new_set_of_roles_that_is_paused_has_the_steps_of_a_later_update() -> None:
+    paused, running = (make_disaggregated(rolloutStrategy={"paused": value}) for value in (True, False))
+    plan, usual = (created_roles(obj, NOW, steps=True).data for obj in (paused, running))
+    assert plan["steps"] and plan["steps"] == usual["steps"]

@@ -22,7 +22,7 @@ def test_both_templates_where_there_are_two() -> None:
 
 
 def test_not_while_it_is_paused() -> None:
-    with pytest.raises(Refusal, match="set demo is paused: let it go on first"):
+    with pytest.raises(Refusal, match="set demo is paused: resume it first"):
         restart_patch(make_set(rolloutStrategy={"paused": True}), NOW)
 
 
@@ -54,5 +54,5 @@ def test_all_roles_in_one_change() -> None:
     assert roles == obj["spec"]["roles"] and "metadata" not in str(roles[0])
     with pytest.raises(Refusal, match="restarted within this second"):
         restart_patch({**obj, "spec": patch["spec"]}, NOW)
-    with pytest.raises(Refusal, match=r"paused: let it go on first \(resume disaggregatedset/demo\)"):
+    with pytest.raises(Refusal, match=r"paused: resume it first \(resume disaggregatedset/demo\)"):
         restart_patch(make_disaggregated(rolloutStrategy={"paused": True}), NOW)

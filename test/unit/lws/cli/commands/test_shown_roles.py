@@ -41,7 +41,7 @@ def test_what_the_api_server_refuses_is_what_a_set_waits_for() -> None:
     obj = {**REST.obj, "status": {**REST.obj["status"], "conditions": [refused]}}
     fewer = make_disaggregated(slices=2)
     edited = {**obj, "spec": fewer["spec"], "metadata": {**obj["metadata"], "generation": 9}}
-    assert report_on_roles(replace(REST, obj=edited)).waiting_for == f"what is in the way to go: {message}"
+    assert report_on_roles(replace(REST, obj=edited)).waiting_for == f"this problem to be resolved: {message}"
 
 
 def test_only_edits_are_said_to_wait_for_the_next_revision() -> None:

@@ -131,11 +131,11 @@ def test_how_long_nothing_has_moved() -> None:
 def test_the_controller_has_not_looked_yet() -> None:
     facts, shown, _ = seen(snapshot_of(B, HISTORY))
     assert not facts.is_settled
-    assert shown[-1] == "waits for the controller to say in the status that all is done"
+    assert shown[-1] == "waits for the controller to report in the status that it is done"
     late = with_status(snapshot_of(B, HISTORY), conditions=[{"type": "Available", "status": "False"}])
     facts, shown, _ = seen(late)
     assert not facts.is_settled
-    assert shown[-1] == "waits for the controller to say in the status that all is done"
+    assert shown[-1] == "waits for the controller to report in the status that it is done"
 
 
 def test_where_there_is_no_room_for_all_groups_those_that_wait_are_shown() -> None:

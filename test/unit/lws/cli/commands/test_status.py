@@ -178,7 +178,7 @@ async def test_following_goes_on_over_what_may_pass(
     with pytest.raises(Refusal, match="there is none"):
         await module._follow(talk.session, NamedSet("demo"), 60, False)
     assert talk.api.answers == []
-    assert "not now; looking again" in capsys.readouterr().out
+    assert "not now; retrying" in capsys.readouterr().out
 
 
 async def test_following_ends_where_nobody_was_ever_there(talk: Talk) -> None:

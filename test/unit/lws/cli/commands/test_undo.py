@@ -118,7 +118,7 @@ def test_of_an_earlier_release_that_recorded_none_they_stay() -> None:
 
 def test_not_while_it_is_paused() -> None:
     paused = make_set(image="app:2", rolloutStrategy={"type": "RollingUpdate", "paused": True})
-    with pytest.raises(Refusal, match=r"set demo is paused: let it go on first \(resume demo\), then undo"):
+    with pytest.raises(Refusal, match=r"set demo is paused: resume it first \(resume demo\), then undo"):
         refuse_paused(paused, "undo")
 
 
