@@ -64,36 +64,22 @@ _NEXT_STEP = "the controller to take its next step"
 class SetState(ABC):
     """The state of one set.
 
-    is_settled: everything is as its spec asks. waiting_for: what has to happen next, in words; empty when the
-    set is settled.
+    now: when it was read. key: of the target revision. replicas: groups that the set asks for. deadline:
+    seconds without progress after which it counts as stalled. is_settled: everything is as its spec asks.
+    waiting_for: what has to happen next, in words; empty when the set is settled.
     """
 
+    obj: Object
+    now: datetime
+    key: str
+    replicas: int
+    deadline: int | None
     is_settled: bool
     waiting_for: str
-
-    @property
-    @abstractmethod
-    def obj(self) -> Object:
-        """The set."""
-
-    @property
-    @abstractmethod
-    def now(self) -> datetime:
-        """When it was read."""
-
-    @property
-    @abstractmethod
-    def key(self) -> str:
-        """The key of the target revision."""
 
     @abstractmethod
     def number(self, key: str) -> int | None:
         """The number of the newest revision of a key; None if none is recorded."""
-
-    @property
-    @abstractmethod
-    def replicas(self) -> int:
-        """Groups that the set asks for."""
 
     @property
     @abstractmethod
@@ -104,11 +90,6 @@ class SetState(ABC):
     @abstractmethod
     def updated(self) -> int:
         """Those of them that are on the target revision."""
-
-    @property
-    @abstractmethod
-    def deadline(self) -> int | None:
-        """Seconds without progress after which the set counts as stalled."""
 
     @property
     def slices(self) -> int | None:
@@ -176,24 +157,8 @@ class StatusReport(SetState):
     live_only: tuple[str, ...]
     at_risk: tuple[str, ...]
 
-    @property
-    def obj(self) -> Object:
-        return self.objects.lws
-
-    @property
-    def now(self) -> datetime:
-        return self.objects.snapshot.now
-
-    @property
-    def key(self) -> str:
-        return self.assessment.target.key
-
     def number(self, key: str) -> int | None:
         return _newest(self.history, key)
-
-    @property
-    def replicas(self) -> int:
-        return self.assessment.rollout.replicas
 
     @property
     def ready(self) -> int:
@@ -207,10 +172,6 @@ class StatusReport(SetState):
     def counts(self) -> Mapping[str, int]:
         return self.summary.counts
 
-    @property
-    def deadline(self) -> int | None:
-        return self.objects.snapshot.spec.progress_deadline
-
 
 def report_on(objects: SetObjects) -> StatusReport:
     """The state of a LeaderWorkerSet."""
@@ -221,6 +182,11 @@ def report_on(objects: SetObjects) -> StatusReport:
     is_settled = _is_settled(objects, assessment, summary)
     exposed = claims_at_risk(objects.lws, (group.workers for group in objects.snapshot.groups))
     return StatusReport(
+        obj=objects.lws,
+        now=objects.snapshot.now,
+        key=assessment.target.key,
+        replicas=rollout.replicas,
+        deadline=objects.snapshot.spec.progress_deadline,
         is_settled=is_settled,
         waiting_for="" if is_settled else _waiting_for(objects, summary, held_up),
         objects=objects,
@@ -406,26 +372,10 @@ class DisaggregatedReport(SetState):
     wanted: Mapping[str, int | None]
     only_here: tuple[str, ...]
 
-    @property
-    def obj(self) -> Object:
-        return self.snapshot.obj
-
-    @property
-    def now(self) -> datetime:
-        return self.snapshot.now
-
-    @property
-    def key(self) -> str:
-        return self.target.key
-
     def number(self, key: str) -> int | None:
         return max(
             (revision.number for revision in self.snapshot.revisions if revision.key == key), default=None
         )
-
-    @property
-    def replicas(self) -> int:
-        return sum(count or 0 for count in self.wanted.values())
 
     @property
     def ready(self) -> int:
@@ -438,10 +388,6 @@ class DisaggregatedReport(SetState):
     @property
     def slices(self) -> int | None:
         return self.spec.slices
-
-    @property
-    def deadline(self) -> int | None:
-        return self.spec.progress_deadline
 
     @property
     def pending(self) -> list[str]:
@@ -467,20 +413,25 @@ def report_on_roles(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
     """The state of a DisaggregatedSet."""
     obj, target = snapshot.obj, target_revision(snapshot)
     spec = parse(obj)
-    planned = roles_plan.plan(snapshot)
+    planned, wanted = roles_plan.plan(snapshot), RoleTargets(snapshot, spec, target.key).in_all()
     is_settled = _are_roles_settled(snapshot, spec, target)
     waiting_for = planned.waiting_for
     if not waiting_for and any(planned.sequences):
         failure = failure_of(obj)
         waiting_for = f"{_OBSTACLE}: {failure}" if failure else _NEXT_STEP
     return DisaggregatedReport(
+        obj=obj,
+        now=snapshot.now,
+        key=target.key,
+        replicas=sum(count or 0 for count in wanted.values()),
+        deadline=spec.progress_deadline,
         is_settled=is_settled,
         waiting_for="" if is_settled else waiting_for or _TO_REPORT,
         snapshot=snapshot,
         spec=spec,
         target=target,
         lines=tuple(_child_lines(snapshot, target.key)),
-        wanted=RoleTargets(snapshot, spec, target.key).in_all(),
+        wanted=wanted,
         only_here=tuple(_only_here(obj, target)),
     )
 
