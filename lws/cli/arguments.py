@@ -49,7 +49,7 @@ def kind_named(prefix: str) -> SetKind | None:
 
 
 def split_set_name(word: str) -> tuple[str, str]:
-    """`lws/demo` → `lws/` and `demo`; the first is empty where there is only a name."""
+    """`lws/demo` → `lws/` and `demo`; the first is empty for a bare name."""
     prefix, slash, name = word.partition("/")
     return (f"{prefix}/", name) if slash else ("", word)
 
@@ -100,7 +100,7 @@ def complete_revisions(
     context: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Numbers of the revisions of the set that is named."""
-    # Where the option that is being completed comes last, click has not come to the arguments yet.
+    # If the completed option comes last, click has not parsed the arguments yet.
     typed = context.params.get("name") or next(iter(context.args), "")
     prefix, name = split_set_name(typed)
     kind = typed.kind if isinstance(typed, NamedSet) else kind_named(prefix)
@@ -138,13 +138,13 @@ RESULT = TypeVar("RESULT")
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 OBJECT_FORMATS = ("json", "yaml", "name")
-"""Of commands that change a set: the set as it is then, or its name."""
+"""Of commands that change a set: the changed set, or its name."""
 
 EXIT_CODES = "Exit codes: 0 success, 1 error, 2 wrong usage."
 
 
 def set_argument(*, required: bool = True) -> _Decorator:
-    """Adds the set that is meant: `NAME` or `TYPE/NAME`."""
+    """Adds the argument `NAME` or `TYPE/NAME`."""
     return click.argument("name", type=SetName(), required=required, shell_complete=complete_sets)
 
 
@@ -160,7 +160,7 @@ all_namespaces_option: _Decorator = click.option(
 
 
 def cluster_options(command: Callable[..., RESULT]) -> Callable[..., RESULT]:
-    """Adds what says which cluster and namespace are meant; the command gets it as one argument, `target`."""
+    """Adds the options for cluster and namespace; the command gets them as one argument, `target`."""
 
     @click.option(
         "-n",

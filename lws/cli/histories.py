@@ -236,8 +236,8 @@ def _grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
 def _about_stranger(revision: Object) -> str:
     return (
         f"ControllerRevision {revision['metadata']['name']} (revision {revision.get('revision')}) has no "
-        f"owner, and its data is not what its name says, so it is no revision of the set: delete it if "
-        f"nobody needs it"
+        f"owner, and its data does not match its name, so it is no revision of the set: delete it if it is "
+        f"not needed"
     )
 
 

@@ -51,7 +51,7 @@ _OURS = (DEFINITIONS, DEPLOYMENTS, CONFIG_MAPS, ENDPOINT_SLICES, SELF_REVIEWS, W
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """It may not be read. permission: what is lacking, such as `get secrets in namespace lws-system`."""
+    """It may not be read. permission: the missing one, such as `get secrets in namespace lws-system`."""
 
     permission: str
 
@@ -61,14 +61,14 @@ ReadMany = tuple[Object, ...] | Denied
 
 
 class Reader:
-    """Reads with the rights of a person."""
+    """Reads with the permissions of a user."""
 
     def __init__(self, cluster: UserCluster) -> None:
         cluster.learn(*_OURS)
         self.cluster = cluster
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Read:
-        """One object. Raises ClusterError for all but a refusal."""
+        """One object. Raises ClusterError for any error but a denied permission."""
         try:
             return await self.cluster.get(resource.kind, namespace, name)
         except NotFound:
@@ -77,7 +77,7 @@ class Reader:
             return Denied(f"get {resource.plural} {_place(resource, namespace)} (name {name})".strip())
 
     async def listed(self, resource: Resource, namespace: str = "", selector: str = "") -> ReadMany:
-        """All of a namespace, or of all; none where the cluster does not know the kind."""
+        """All objects of a namespace, or of all; none if the cluster does not know the kind."""
         try:
             return tuple(await self.cluster.listed(resource.kind, namespace, selector))
         except NotFound:
@@ -99,7 +99,7 @@ _FILE = "controller_manager_config.yaml"
 DEFAULTS = Configuration.model_validate(
     {"apiVersion": "config.lws.x-k8s.io/v1alpha1", "kind": "Configuration"}
 )
-"""What a manager does whose file says nothing."""
+"""The configuration of a manager with an empty file."""
 _AT_ONCE = 8
 _CERTIFICATES = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _GROUPS = frozenset({LEADER_WORKER_SET.group, DISAGGREGATED_SET.group})
@@ -107,7 +107,7 @@ _GROUPS = frozenset({LEADER_WORKER_SET.group, DISAGGREGATED_SET.group})
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """verb on resource (with its subresource after a slash), of one name or (empty) all."""
+    """verb on resource (subresource after a slash), for one name or (empty) all."""
 
     verb: str
     group: str
@@ -121,7 +121,7 @@ class Right:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """As a review asks for it."""
+        """The attributes of an access review."""
         plural, _, subresource = self.resource.partition("/")
         attributes = {
             "verb": self.verb,
@@ -164,7 +164,7 @@ class Installation:
 
     @property
     def deployment(self) -> Object | None:
-        """The manager's, in its namespace."""
+        """The Deployment of the manager in its namespace."""
         if isinstance(self.managers, Denied):
             return None
         return next(_in(self.managers, self.namespace), None)
@@ -182,17 +182,17 @@ class Installation:
 
 
 def hooks(configurations: ReadMany) -> Iterator[tuple[Object, Mapping[str, Any]]]:
-    """Each webhook about our kinds, with the configuration that it stands in."""
+    """Each webhook for our kinds, with its configuration."""
     for configuration in () if isinstance(configurations, Denied) else configurations:
         ours = any(_GROUPS & _groups(hook) for hook in configuration.get("webhooks") or ())
         for hook in configuration.get("webhooks") or ():
-            # The webhook of pods is that of a controller of ours if it stands beside one about sets.
+            # A webhook for pods belongs to this controller if a webhook for sets is beside it.
             if ours:
                 yield configuration, hook
 
 
 async def read_installation(reader: Reader, namespace: str | None, now: datetime) -> Installation:
-    """Read everything; raises ClusterError where the API server does not answer."""
+    """Read everything; raises ClusterError if the API server does not answer."""
     mutating = await reader.listed(MUTATING_WEBHOOKS)
     validating = await reader.listed(VALIDATING_WEBHOOKS)
     managers = await _managers(reader, namespace)
@@ -231,7 +231,7 @@ def _lacks_its_names(definition: Read) -> bool:
 
 
 def lease_names(configuration: Configuration) -> tuple[str, ...]:
-    """Of one manager one Lease; with shards one more for each."""
+    """One Lease for one manager; with shards, one more for each."""
     if not configuration.leader_election.leader_elect:
         return ()
     name = configuration.leader_election.resource_name
@@ -284,7 +284,7 @@ def _parsed(text: str | None) -> Configuration:
     try:
         return Configuration.model_validate(yaml.safe_load(text)) if text else DEFAULTS
     except (yaml.YAMLError, ValidationError):
-        # The manager has refused to start with it and said why; a file of the original may say more.
+        # The manager rejects such a file at its start; a file of upstream may have more fields.
         return DEFAULTS
 
 

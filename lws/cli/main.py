@@ -22,7 +22,7 @@ from lws.runtime.errors import ClusterError
 
 PROGRAM, COMPLETION_VARIABLE = "lws", "_LWS_COMPLETE"
 PLUGIN = "kubectl-lws"
-# The image has this name for Deployments that were written for the original.
+# The name of the program in the image, for Deployments that were written for upstream.
 _MANAGER = "manager"
 
 COMMANDS = MappingProxyType(
@@ -45,7 +45,7 @@ COMMANDS = MappingProxyType(
 
 
 class _Commands(click.Group):
-    """Loads a command when somebody asks for it: a manager that starts needs none of the others."""
+    """Import a command when it is called: the manager starts without the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS.keys() | self.commands.keys())
@@ -67,7 +67,7 @@ def commands() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; never ends with a traceback for anything that a user or a cluster can cause."""
+    """Run the command; no error of a user or a cluster ends with a traceback."""
     _write_what_can_be_written()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if Path(sys.argv[0]).name == _MANAGER:
@@ -98,8 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _write_what_can_be_written() -> None:
-    """UTF-8 where programs read it, as kubectl writes. On terminals that have no arrows they become question
-    marks, instead of an error.
+    """UTF-8 if programs read it, as kubectl writes. Terminals without arrows show question marks, instead of
+    an error.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -107,17 +107,17 @@ def _write_what_can_be_written() -> None:
 
 
 def _called(program: str) -> tuple[str, str]:
-    """By which name usage texts call us, and which variable shells ask for completions with."""
+    """The name in usage texts, and the variable by which shells request completions."""
     if program != PLUGIN:
         return PROGRAM, COMPLETION_VARIABLE
     variable = "_KUBECTL_LWS_COMPLETE"
-    # A completion script is for the program of the plugin; a person has typed `kubectl lws`.
+    # A completion script is for the program of the plugin; users type `kubectl lws`.
     return (PLUGIN if variable in os.environ else "kubectl lws"), variable
 
 
 def as_double_dashed(arguments: Sequence[str], params: Iterable[click.Parameter]) -> list[str]:
     """`-flag` → `--flag`, and a bare `--flag` of a boolean → `--flag=true` (it never takes the next
-    argument, while any other flag takes it whatever it looks like).
+    argument; any other flag does, whatever it looks like).
     """
     flags = {name: param.type for param in params for name in param.opts}
     result: list[str] = []

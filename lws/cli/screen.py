@@ -23,7 +23,7 @@ _GAP = 3
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text and how it looks where there is colour: a style such as "bold red"."""
+    """A text, and its style on a coloured terminal, such as "bold red"."""
 
     text: str
     style: str = ""
@@ -31,13 +31,13 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns under headings in capitals, as kubectl has them."""
+    """Columns under headings in capitals, as kubectl shows them."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Text, ...], ...]
 
     def lines(self) -> Iterator[str]:
-        """Plain: columns as wide as their widest text, nothing cut, no spaces at the end."""
+        """Plain text: columns as wide as their widest cell, nothing cut, no trailing spaces."""
         rows = [self.columns, *(tuple(cell.text for cell in row) for row in self.rows)]
         widths = [max(map(len, column)) + _GAP for column in zip(*rows, strict=True)]
         for row in rows:
@@ -46,7 +46,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """done of total, with what it is about."""
+    """done of total, with its subject."""
 
     done: int
     total: int
@@ -70,7 +70,7 @@ def row(*cells: str | Text) -> tuple[Text, ...]:
 
 
 def plain(blocks: Iterable[Block]) -> Iterator[str]:
-    """Lines of plain text, whatever their length."""
+    """Lines of plain text, of any length."""
     for block in blocks:
         match block:
             case Text():
@@ -104,13 +104,13 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def age(since: str | None, now: datetime) -> str:
-    """since: RFC 3339 as in metadata; `<unknown>` where there is none that can be read."""
+    """since: RFC 3339 as in metadata; `<unknown>` without a readable one."""
     moment = moment_of(since)
     return short(int((now - moment).total_seconds())) if moment is not None else "<unknown>"
 
 
 def short(seconds: int) -> str:
-    """A duration with two units where the second one still says something; never negative (clocks differ)."""
+    """A duration, with a second unit if it matters; never negative (clocks differ)."""
     seconds = max(0, seconds)
     if seconds < 2 * _MINUTE:
         return f"{seconds}s"
@@ -138,22 +138,22 @@ _BAR = 40
 
 
 def is_terminal() -> bool:
-    """Somebody is looking."""
+    """Standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 def is_coloured() -> bool:
-    """The terminal takes colours, and nobody has switched them off (https://no-color.org)."""
+    """The terminal takes colours, and they are not switched off (https://no-color.org)."""
     return is_terminal() and _wants_colours()
 
 
 def is_wide() -> bool:
-    """There is room for two texts side by side."""
+    """Two texts fit side by side."""
     return is_coloured() and _console().width >= _WIDE
 
 
 def room_for(lines: int) -> int | None:
-    """How many lines the terminal has beside these, at least a few; None without one: there is no end."""
+    """Lines of the terminal besides these, at least a few; None without a terminal."""
     return max(5, _console().height - lines) if is_terminal() else None
 
 
@@ -169,7 +169,7 @@ def show(blocks: Iterable[Block]) -> None:
 
 
 def warn(message: str) -> None:
-    """Something the user should know although the command goes on."""
+    """Print a warning; the command continues."""
     text = f"Warning: {message}"
     click.echo(click.style(text, fg="yellow") if sys.stderr.isatty() and _wants_colours() else text, err=True)
 
@@ -183,7 +183,7 @@ def dump(value: Any, form: str) -> None:
 
 
 def yaml_text(value: Any) -> str:
-    """Data as YAML, in the order that it has."""
+    """Data as YAML, in its own order."""
     import yaml
 
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
@@ -192,7 +192,7 @@ def yaml_text(value: Any) -> str:
 
 @contextmanager
 def live() -> Iterator[Callable[[Sequence[Block]], None]]:
-    """A picture that is drawn over the last one. Without a terminal only lines that are new are printed."""
+    """Draw each picture over the last one. Without a terminal, print only pictures that differ."""
     if not is_terminal():
         yield _print_news()
         return

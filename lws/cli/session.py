@@ -22,7 +22,7 @@ from lws.runtime.errors import ApiError, ClusterError, Forbidden, Unreachable
 
 RESULT = TypeVar("RESULT")
 
-# A patch that is refused comes back whole, between quotes, before the reason.
+# A rejected patch is quoted as a whole before the reason.
 _DUMPED = re.compile(r' *"" is invalid: patch: Invalid value: "\{.*\}": ', re.DOTALL)
 
 
@@ -57,7 +57,7 @@ class ClusterOptions:
 
     @property
     def is_explicit(self) -> bool:
-        """The user named a cluster: then no other will do, nor none."""
+        """The user named a cluster: there is no fallback."""
         return self.context is not None or self.kubeconfig is not None
 
 
@@ -75,7 +75,7 @@ class Session:
 
 
 def run(target: ClusterOptions, action: Callable[[Session], Awaitable[RESULT]]) -> RESULT:
-    """Connect, do it, disconnect. Raises Refusal in the words of the refusal."""
+    """Connect, act, disconnect. Raises a Refusal for any error of the cluster."""
     try:
         return asyncio.run(connected(target, action))
     except ClusterError as error:
@@ -83,13 +83,13 @@ def run(target: ClusterOptions, action: Callable[[Session], Awaitable[RESULT]]) 
 
 
 def worded(error: ClusterError) -> Refusal:
-    """What went wrong, in kubectl's form: the sentence of the server without the object that it is about."""
+    """The error in kubectl's form: the message of the server, without a dump of the object."""
     message = _DUMPED.sub("", error.message)
     if type(error) is Unreachable:
         return Refusal(message, "Unable to connect to the server")
     if not isinstance(error, ApiError):
         return Refusal(message)
-    # Admission and quota refuse with the same status, and say themselves what to do.
+    # Admission and quota reject with the same status, and say themselves what to do.
     if isinstance(error, Forbidden) and " cannot " in message:
         message = (
             f"{message}. Nothing was changed: ask an administrator of the cluster for the role view (to "
@@ -104,7 +104,7 @@ def from_server(error: ApiError) -> str:
 
 
 async def connected(target: ClusterOptions, action: Callable[[Session], Awaitable[RESULT]]) -> RESULT:
-    """Connect, do it, disconnect. Raises ClusterError."""
+    """Connect, act, disconnect. Raises ClusterError."""
     context = await load_context(target.kubeconfig, target.context, os.environ)
     cluster = UserCluster(context.configuration, f"lws-cli/{__version__}")
     try:

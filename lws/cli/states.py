@@ -252,7 +252,7 @@ def _is_settled(objects: SetObjects, assessment: Assessment, summary: Summary) -
         return False
     is_seen = int(status.get("observedGeneration") or 0) >= int(lws["metadata"].get("generation") or 0)
     is_in_place = len(rollout.groups) == stored.replicas == rollout.replicas
-    # Its status is the next thing one would ask for.
+    # Its status must report that, too.
     return is_seen and is_in_place and conditions.is_true(status.get("conditions"), AVAILABLE)
 
 
@@ -286,9 +286,7 @@ def _shown(value: Any) -> str:
 
 
 def failure_of(obj: Object) -> str:
-    """What the controller says in the status that it cannot do, or that does not get its pods; of a
-    LeaderWorkerSet or a DisaggregatedSet.
-    """
+    """The failure that the controller reports in the status of a set, of either kind."""
     condition = conditions.find((obj.get("status") or {}).get("conditions"), REPLICA_FAILURE)
     if condition is None or condition.get("status") != "True":
         return ""
@@ -439,7 +437,7 @@ def report_on_roles(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
 def _are_roles_settled(
     snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: TargetRevision
 ) -> bool:
-    """Its status is the next thing one would ask for."""
+    """Its status must report that, too."""
     obj, status = snapshot.obj, snapshot.obj.get("status") or {}
     is_seen = int(status.get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
     if not is_seen or is_terminating(obj) or target.actions or snapshot.orphans:

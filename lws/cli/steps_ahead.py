@@ -34,7 +34,7 @@ from lws.runtime.actions import (
 from lws_api.disaggregatedset.v1 import KIND, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
-# Each group costs a handful of passes; a set that needs more than this many never comes to rest.
+# Each group takes a handful of passes; a set that needs more than this many never settles.
 _PASSES_PER_GROUP = 20
 _PASSES_AT_LEAST = 200
 
@@ -44,7 +44,7 @@ Counts = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One LeaderWorkerSet is told another number of groups; 0 before it is made, and once it is deleted."""
+    """A LeaderWorkerSet gets another number of groups; 0 before its creation, and after its deletion."""
 
     role: str
     key: str
@@ -71,7 +71,7 @@ class StepsAhead:
 
 
 def steps_ahead(snapshot: DisaggregatedSnapshot) -> StepsAhead:
-    """Play on until nothing happens any more."""
+    """Simulate until nothing changes any more."""
     model = Model(snapshot)
     steps: list[StepAhead] = []
     for _ in range(_PASSES_AT_LEAST + _PASSES_PER_GROUP * _groups(snapshot)):
@@ -80,14 +80,14 @@ def steps_ahead(snapshot: DisaggregatedSnapshot) -> StepsAhead:
         model.carry_out(planned)
         if any(planned.sequences):
             steps += _between(now, model.snapshot)
-        # A pass that writes nothing but a status is followed by what everybody else does: a third fewer.
+        # A pass that writes only a status is followed by the other controllers: a third fewer passes.
         elif not model.move() and not planned.statuses:
             break
     return StepsAhead(tuple(steps), planned.waiting_for, model.snapshot)
 
 
 def _groups(snapshot: DisaggregatedSnapshot) -> int:
-    """How many there are and will be, roughly."""
+    """The approximate number of groups, now and later."""
     spec = snapshot.obj.get("spec") or {}
     asked = sum((role.get("spec") or {}).get("replicas") or 1 for role in spec.get("roles") or ())
     scaled = sum((scaler.get("spec") or {}).get("replicas") or 0 for scaler in snapshot.scalers)
@@ -131,7 +131,7 @@ class Model:
     going_broken: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Of a set that is asked about nobody doubts that it lives.
+        # The set that the command has read exists.
         self.snapshot = replace(self.snapshot, reread=self.snapshot.obj, obstructions=())
 
     def carry_out(self, planned: Plan) -> None:
@@ -143,7 +143,7 @@ class Model:
             self._report(status)
 
     def move(self) -> bool:
-        """Everybody else does what is left to do; True if there was anything."""
+        """The other controllers do their work; True if there was any."""
         key = target_revision(self.snapshot).key
         children = [child for child in self.snapshot.children if not child.is_leaving]
         moved = tuple(_complete(child) if child.key == key else self._shrunk(child) for child in children)
@@ -155,7 +155,7 @@ class Model:
         return self.snapshot != before
 
     def _shrunk(self, child: ChildFacts) -> ChildFacts:
-        """Groups that were to go are gone, those that were starting are ready, others are as they were."""
+        """Surplus groups are deleted, starting groups become ready, all others stay as they are."""
         going, failed = child.present - child.wanted, child.present - child.ready - child.starting
         broken = self.going_broken.get(child.obj["metadata"]["uid"], min(going, failed))
         failing = 0 if child.is_settled else min(child.wanted, max(0, failed - broken))

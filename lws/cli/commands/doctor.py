@@ -20,15 +20,7 @@ from cryptography.exceptions import InvalidSignature
 from lws import __version__, timing
 from lws.cli.arguments import cluster_options, output_option
 from lws.cli.commands.status import status_data
-from lws.cli.installation import (
-    Denied,
-    Installation,
-    Reader,
-    ReadMany,
-    Right,
-    hooks,
-    read_installation,
-)
+from lws.cli.installation import Denied, Installation, Reader, ReadMany, Right, hooks, read_installation
 from lws.cli.screen import Block, Table, Text, age, described, dump, row, show
 from lws.cli.session import ClusterOptions, Refusal, Session, Unreadable, run, worded
 from lws.cli.sets import RESOURCES
@@ -188,19 +180,19 @@ OLDEST_KUBERNETES = (1, 26)
 """As the chart's `kubeVersion`."""
 
 _FIRST = (2026, 0)
-"""Versions of this controller are dates, year first; those of the original are below."""
+"""Versions of this controller are dates, year first; those of upstream are lower."""
 
 _MINOR = re.compile(r"v?(\d+)\.(\d+)")
 
 
 def manager_version(facts: Installation) -> str:
-    """What its Deployment says; empty where that is not known."""
+    """The version in the labels of its Deployment; empty if that is not known."""
     labels = ((facts.deployment or {}).get("metadata") or {}).get("labels") or {}
     return str(labels.get("app.kubernetes.io/version") or "")
 
 
 def check_versions(facts: Installation) -> Iterator[Result]:
-    """Versions that are not known are no finding."""
+    """Unknown versions are no finding."""
     server, manager = _minor(facts.server), manager_version(facts)
     if server is not None and server < OLDEST_KUBERNETES:
         oldest = ".".join(map(str, OLDEST_KUBERNETES))
@@ -212,9 +204,7 @@ def check_versions(facts: Installation) -> Iterator[Result]:
     if (_minor(manager) or _FIRST) < _FIRST:
         what = f"is upstream's controller, version {manager}: this command's predictions may be wrong"
         yield Finding(
-            where,
-            what,
-            "to move to the controller of this command, follow docs/operations/handover.md",
+            where, what, "to move to the controller of this command, follow docs/operations/handover.md"
         )
     else:
         yield Finding(
@@ -238,7 +228,7 @@ _UPGRADE = (
 
 
 def check_definitions(facts: Installation) -> Iterator[Result]:
-    """Definitions of kinds that are optional may be missing."""
+    """Definitions of optional kinds may be missing."""
     wanted = {definition["metadata"]["name"]: definition for definition in definitions().values()}
     for name, stored in facts.definitions.items():
         if isinstance(stored, Denied):
@@ -270,7 +260,7 @@ def _acceptance(where: str, stored: Object, others: ReadMany) -> Iterator[Findin
     ]
     if not lacking:
         return
-    # Without its names it is not established either: that is one trouble, not two.
+    # Without its names it is not established either: that is one problem, not two.
     condition = conditions.find(stored_conditions, lacking[0]) or {}
     why = f": {condition['message']}" if condition.get("message") else ""
     name = stored["metadata"]["name"]
@@ -297,7 +287,7 @@ def _make_room(stored: Object, others: ReadMany) -> str:
 
 
 def _names_of_definition(definition: Object) -> set[str]:
-    """What no two definitions of a group may both be called."""
+    """Names that no two definitions of a group may share."""
     names = definition["spec"]["names"]
     own = (names.get("plural"), names.get("singular"), names.get("kind"), names.get("listKind"))
     return {name for name in (*own, *(names.get("shortNames") or ())) if name}
@@ -327,7 +317,7 @@ def _served_versions(
             "write every set once (`kubectl get lws -A -o json | kubectl replace -f -`), then remove "
             "these from status.storedVersions",
         )
-    # With one version, as the original leaves the definition, it is never asked.
+    # With one version, as upstream leaves the definition, the webhook is never called.
     if len(stored) > 1 and (spec.get("conversion") or {}).get("strategy", "None") != "None":
         what = "asks a webhook to convert, which this manager does not serve"
         do = f"{_UPGRADE}; then `kubectl patch crd {where.split()[-1]} --type=json -p='{_NO_CONVERSION}'`"
@@ -351,7 +341,7 @@ def _fields(schema: Mapping[str, Any], path: str = "") -> set[str]:
 
 
 def check_managers(facts: Installation) -> Iterator[Result]:
-    """Its Deployment, and the Service that leads to it."""
+    """The Deployment of the manager, and its Service."""
     if isinstance(facts.managers, Denied):
         yield Unchecked("the Deployment of the manager", facts.managers.permission)
     else:
@@ -397,12 +387,12 @@ def _deployments(facts: Installation) -> Iterator[Finding]:
 def _is_answered(facts: Installation) -> bool:
     slices = () if isinstance(facts.slices, Denied) else facts.slices
     endpoints = [endpoint for endpoint_slice in slices for endpoint in endpoint_slice.get("endpoints") or ()]
-    # Absent means unknown, which callers are to take for ready.
+    # Absent means unknown, which counts as ready.
     return any((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
 
 
 def check_webhooks(facts: Installation) -> Iterator[Result]:
-    """Both kinds of configurations, each of them for itself."""
+    """Both kinds of webhook configurations."""
     for (kind, name), stored in zip(CONFIGURATIONS, (facts.mutating, facts.validating), strict=True):
         if isinstance(stored, Denied):
             yield Unchecked(f"{kind} {name}", stored.permission)
@@ -493,7 +483,7 @@ def _decoded(data: Mapping[str, Any], key: str) -> bytes:
 
 
 def check_clashes(facts: Installation) -> Iterator[Result]:
-    """Sets that were stored before there was a webhook, or past it."""
+    """Sets that were stored without the webhook."""
     if isinstance(facts.sets, Denied):
         yield Unchecked("names that two sets need", facts.sets.permission)
         return
@@ -513,7 +503,7 @@ def check_clashes(facts: Installation) -> Iterator[Result]:
 
 
 def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetime) -> Iterator[Finding]:
-    """One set. stored: as it was read. A set that is paused waits for its user, and is no finding."""
+    """One set. stored: as it was read. A paused set waits for its user, and is no finding."""
     if data["settled"] or data["paused"]:
         return
     since = data["lastProgress"] or _last_transition(stored) or stored["metadata"]["creationTimestamp"]
@@ -531,7 +521,7 @@ def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetim
 
 
 def _last_transition(stored: Object) -> str:
-    """When a condition last changed: a status of the original says no more of time. Empty if none has."""
+    """When a condition last changed: a status of upstream has no other times. Empty if none has."""
     stored_conditions = (stored.get("status") or {}).get("conditions") or ()
     moments = filter(
         None, (moment_of(condition.get("lastTransitionTime")) for condition in stored_conditions)
@@ -544,7 +534,7 @@ _DO = "check that a manager runs, and what its log reports about the Lease"
 
 
 def check_lease(facts: Installation) -> Iterator[Result]:
-    """Each of the Leases; with shards those of shards too."""
+    """All Leases, those of shards included."""
     for name, lease in facts.leases.items():
         where = f"Lease {facts.namespace}/{name}"
         if isinstance(lease, Denied):
@@ -570,7 +560,7 @@ def _of_lease(facts: Installation, where: str, lease: Object) -> Iterator[Findin
 
 
 def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, ...], when: datetime) -> str:
-    """To be read after “it is”; empty for nothing. bundles: of CAs; none: any CA will do."""
+    """What is wrong, to be read after “it is”; empty for nothing. bundles: of CAs; none: any CA will do."""
     try:
         chain = [read(part) for part in split(certificate)] or [read(certificate)]
         authorities = [read(part) for bundle in bundles for part in split(bundle) or (bundle,)]
@@ -589,7 +579,7 @@ def _is_trusted(chain: Sequence[x509.Certificate], authorities: Sequence[x509.Ce
 
 
 def _leading(chain: Sequence[x509.Certificate]) -> Iterator[x509.Certificate]:
-    """As far as each is issued by the next."""
+    """Certificates from the first, as long as each is issued by the next."""
     yield chain[0]
     for one, issuer in pairwise(chain):
         if not _is_issued(one, issuer):

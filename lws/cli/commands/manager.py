@@ -141,7 +141,7 @@ def manager(**flags: Any) -> int:
 
 
 def _event_loop() -> Callable[[Coroutine[Any, Any, int]], int]:
-    """What runs the manager: uvloop where there is one, else the event loop of Python."""
+    """The function that runs the manager: of uvloop if it is installed, else of asyncio."""
     try:
         import uvloop
     except ImportError:
@@ -153,16 +153,16 @@ _NEW_OBJECTS = 10_000
 
 # malloc.h of glibc.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-# TLS is read into 256 KiB at a time, twice for each message: what is larger may cost system calls, that not.
+# TLS is read into 256 KiB at a time, twice for each message: only larger buffers may cost system calls.
 _LARGE_BYTES = 320 * 1024
 _SPARE_BYTES = 512 * 1024
 
 
 def before_imports() -> None:
-    """Look for garbage less often, give large buffers back as soon as they are free, have as many files as
-    the system lets.
+    """Collect garbage less often, return large buffers once they are free, and allow as many open files as
+    the system does.
     """
-    # Objects come and go by the thousand and hardly ever in circles: to look for those less often saves
+    # Thousands of objects are created and freed, hardly ever in cycles: searching for cycles less often saves
     # 5 % of the CPU time.
     gc.set_threshold(_NEW_OBJECTS)
     # Once a large buffer was freed, glibc keeps the place of those to come: 5 MB for pages of lists.
@@ -179,8 +179,8 @@ def before_imports() -> None:
 
 
 def _open_as_many_files_as_allowed() -> None:
-    """As every Go program does: many container runtimes begin with 1,024, which as many callers of a probe
-    could use up, and then nobody renews the Lease.
+    """As Go programs do: many container runtimes begin with 1,024, which as many callers of a probe
+    could use up, and then the Lease is not renewed.
     """
     # Windows has no such limits.
     with suppress(ImportError, OSError, ValueError):
@@ -191,7 +191,7 @@ def _open_as_many_files_as_allowed() -> None:
 
 
 def after_imports() -> None:
-    """What is imported stays: to look through all of it takes 50 ms, in which no review is answered."""
+    """Imported objects stay: a search through all of them takes 50 ms, in which no review is answered."""
     gc.freeze()
 
 

@@ -47,9 +47,7 @@ async def _restart(session: Session, name: NamedSet, output: str | None) -> int:
     if message := caution(obj, "restart"):
         warn(message)
     after = await write_unless_changed(
-        session,
-        obj,
-        lambda read: session.cluster.merge_patch(Reference.to(read), patch, FIELD_MANAGER),
+        session, obj, lambda read: session.cluster.merge_patch(Reference.to(read), patch, FIELD_MANAGER)
     )
     report(after, output, [changed(after, "restarted")])
     return 0
@@ -78,10 +76,7 @@ def _of_roles(obj: Object, now: datetime) -> dict[str, Any]:
     return {"spec": {"roles": [with_merged(role, {"spec": _annotated(role["spec"], now)}) for role in roles]}}
 
 
-_PATCHES: Mapping[str, Callable[[Object, datetime], dict[str, Any]]] = {
-    KIND: _of_set,
-    ROLES_KIND: _of_roles,
-}
+_PATCHES: Mapping[str, Callable[[Object, datetime], dict[str, Any]]] = {KIND: _of_set, ROLES_KIND: _of_roles}
 
 
 def _annotated(spec: Object, now: datetime) -> dict[str, Any]:

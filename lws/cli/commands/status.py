@@ -11,19 +11,7 @@ import click
 
 from lws import timing
 from lws.cli.arguments import all_namespaces_option, cluster_options, output_option, set_argument
-from lws.cli.screen import (
-    Bar,
-    Block,
-    Table,
-    Text,
-    age,
-    dump,
-    live,
-    room_for,
-    row,
-    show,
-    warn,
-)
+from lws.cli.screen import Bar, Block, Table, Text, age, dump, live, room_for, row, show, warn
 from lws.cli.session import ClusterOptions, Refusal, Session, run, worded
 from lws.cli.sets import KINDS, NamedSet, SetKind, UnknownKind, find, find_sets, kind_of, print_names
 from lws.cli.states import ChildLine, DisaggregatedReport, GroupLine, SetState, StatusReport, state_of

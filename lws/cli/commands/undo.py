@@ -20,15 +20,7 @@ from lws.cli.histories import RolesHistory, SetHistory, history_of
 from lws.cli.impact import impact, impact_lines
 from lws.cli.screen import Text, warn
 from lws.cli.session import ClusterOptions, Refusal, Session, run
-from lws.cli.sets import (
-    NamedSet,
-    caution,
-    changed,
-    find,
-    refuse_paused,
-    report,
-    write_unless_changed,
-)
+from lws.cli.sets import NamedSet, caution, changed, find, refuse_paused, report, write_unless_changed
 from lws.disaggregatedset.revisions import undo as roles_undo
 from lws.disaggregatedset.revisions.record import RecordedRoles
 from lws.disaggregatedset.spec import parse
