@@ -156,16 +156,8 @@ class Deployment:
 
     def install(self, *arguments: str) -> None:
         """`helm upgrade --install` of the chart; further arguments go to helm."""
-        self.access.helm(
-            "upgrade",
-            "--install",
-            self.release,
-            str(CHART),
-            "-n",
-            NAMESPACE,
-            "--create-namespace",
-            *arguments,
-        )
+        where = ("-n", NAMESPACE, "--create-namespace")
+        self.access.helm("upgrade", "--install", self.release, str(CHART), *where, *arguments)
 
     def uninstall(self) -> None:
         """`helm uninstall`; the CRD and the sets stay."""

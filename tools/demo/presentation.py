@@ -30,15 +30,7 @@ from tools.demo.scene import Scene, set_up
 from tools.demo.show import Show
 from tools.demo.tour import MANIFEST, run_tour
 from tools.deployment import DeploymentError
-from tools.localcluster import (
-    ApiError,
-    BuildError,
-    CommandError,
-    ComponentError,
-    NoGoError,
-    Progress,
-    UnknownVersionError,
-)
+from tools.localcluster import FAILURES, Progress
 
 _BAR = 24
 _MOST_DOTS = 16
@@ -228,17 +220,7 @@ class LiveShow(Show):
 
 
 # What tells by its message alone what is wrong.
-_EXPECTED = (
-    ApiError,
-    BuildError,
-    CommandError,
-    ComponentError,
-    DeploymentError,
-    NoGoError,
-    NotInTime,
-    OSError,
-    UnknownVersionError,
-)
+_EXPECTED = (*FAILURES, DeploymentError, NotInTime)
 
 
 def present(once: bool, example: Example | None = None) -> int:
@@ -264,26 +246,14 @@ def present(once: bool, example: Example | None = None) -> int:
 
 def invitation(kubeconfig: Path, programs: Path, example: Example | None = None) -> list[str]:
     """How to use the cluster from another terminal, each command on a line of its own."""
-    access = [
-        "",
-        "The cluster stays up. In another terminal:",
-        "",
-        f"export KUBECONFIG={kubeconfig}",
-        f"export PATH={programs}:$PATH",
-        "",
-    ]
+    exports = [f"export KUBECONFIG={kubeconfig}", f"export PATH={programs}:$PATH"]
+    access = ["", "The cluster stays up. In another terminal:", "", *exports, ""]
     if example is not None:
         return [*access, *example.comment, ""]
     name = read_manifest(MANIFEST.read_text("utf-8")).name
-    return [
-        *access,
-        "Three things to try; watch here what they do:",
-        "",
-        f"kubectl apply -f {os.path.relpath(MANIFEST)}",
-        f"kubectl delete pod {name}-2-1",
-        f"kubectl describe lws {name}",
-        "",
-    ]
+    commands = [f"apply -f {os.path.relpath(MANIFEST)}", f"delete pod {name}-2-1", f"describe lws {name}"]
+    heading = "Three things to try; watch here what they do:"
+    return [*access, heading, "", *(f"kubectl {command}" for command in commands), ""]
 
 
 def _stay(scene: Scene, show: Show, example: Example | None) -> None:

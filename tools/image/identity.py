@@ -49,13 +49,8 @@ class Identity:
     @property
     def labels(self) -> Mapping[str, str]:
         """Those of the OCI image specification."""
-        said = {
-            "created": self.created,
-            "revision": self.revision,
-            "source": self.source,
-            "version": self.version,
-        }
-        return {f"org.opencontainers.image.{key}": value for key, value in said.items() if value}
+        names = ("created", "revision", "source", "version")
+        return {f"org.opencontainers.image.{name}": value for name in names if (value := getattr(self, name))}
 
     @property
     def build_arguments(self) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 In: options. Out: `LocalCluster`, a context manager. It knows nothing of what is tested on it.
 """
 
+from tools.linux import NotLinuxError
 from tools.localcluster.access import ClusterAccess, CommandError
 from tools.localcluster.api import Api, ApiError
 from tools.localcluster.build import BuildError, NoGoError
@@ -13,9 +14,14 @@ from tools.localcluster.pods import Pods, PodView
 from tools.localcluster.progress import Progress, Report
 from tools.localcluster.versions import UnknownVersionError
 
+_OURS = (ApiError, BuildError, CommandError, ComponentError, NoGoError, NotLinuxError, UnknownVersionError)
+FAILURES = (*_OURS, OSError)
+"""Errors whose message alone says what is wrong, and what to do."""
+
 __all__ = [
     "AUDIT_METADATA",
     "COMPONENTS",
+    "FAILURES",
     "Api",
     "ApiError",
     "BuildError",

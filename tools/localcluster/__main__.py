@@ -7,14 +7,14 @@ import signal
 import sys
 import threading
 
-from tools.linux import NotLinuxError, require_linux
-from tools.localcluster.build import BuildError, NoGoError, find_programs
+from tools.linux import require_linux
+from tools.localcluster import FAILURES
+from tools.localcluster.build import find_programs
 from tools.localcluster.cluster import LocalCluster
-from tools.localcluster.component import ComponentError
 from tools.localcluster.components import AUDIT_METADATA, Options
 from tools.localcluster.progress import LinePrinter
 from tools.localcluster.recipe import all_programs
-from tools.localcluster.versions import RELEASES, UnknownVersionError, chosen_minor
+from tools.localcluster.versions import RELEASES, chosen_minor
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def main() -> int:
                 print(path)
             return 0
         return _run(Options(nodes=arguments.nodes, audit_policy=AUDIT_METADATA if arguments.audit else None))
-    except (BuildError, ComponentError, NoGoError, NotLinuxError, UnknownVersionError, OSError) as error:
+    except FAILURES as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

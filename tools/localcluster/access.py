@@ -30,23 +30,16 @@ class Access:
 
 def kubeconfig_text(access: Access) -> str:
     """Return a kubeconfig with everything inside, so that the file can be copied and still works."""
+    authority = base64.b64encode(access.ca).decode()
+    cluster = {"server": access.server, "certificate-authority-data": authority}
+    context = {"cluster": _NAME, "user": _NAME, "namespace": access.namespace}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": _NAME,
-        "clusters": [
-            {
-                "name": _NAME,
-                "cluster": {
-                    "server": access.server,
-                    "certificate-authority-data": base64.b64encode(access.ca).decode(),
-                },
-            }
-        ],
+        "clusters": [{"name": _NAME, "cluster": cluster}],
         "users": [{"name": _NAME, "user": {"token": access.token}}],
-        "contexts": [
-            {"name": _NAME, "context": {"cluster": _NAME, "user": _NAME, "namespace": access.namespace}}
-        ],
+        "contexts": [{"name": _NAME, "context": context}],
     }
     return yaml.safe_dump(config, sort_keys=False)
 

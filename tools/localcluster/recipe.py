@@ -57,6 +57,11 @@ def helm_linker_flags(version: str, kubernetes_version: str) -> str:
     return " ".join([_LINKER_FLAGS, *settings])
 
 
+def plain_target(name: str, module: Path, package: str = ".", tags: str = "") -> Target:
+    """Return a target with one program, which reports no version."""
+    return Target(name, module, package, _LINKER_FLAGS, (name,), tags=tags)
+
+
 _HELM = Target(
     name="helm",
     module=_SOURCES / "helm",
@@ -64,36 +69,16 @@ _HELM = Target(
     linker_flags=helm_linker_flags(HELM_VERSION, KUBERNETES_VERSION),
     programs=("helm",),
 )
-KWOK = Target(
-    name="kwok",
-    module=_SOURCES / "kwok",
-    package="sigs.k8s.io/kwok/cmd/kwok",
-    linker_flags=_LINKER_FLAGS,
-    programs=("kwok",),
-)
+KWOK = plain_target("kwok", _SOURCES / "kwok", "sigs.k8s.io/kwok/cmd/kwok")
 _CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 
-
-_PROMETHEUS = _SOURCES / "prometheus"
 KUEUE_MODULE = "sigs.k8s.io/kueue"
-KUEUE = Target(
-    name="kueue",
-    module=_SOURCES / "kueue",
-    package=f"{KUEUE_MODULE}/cmd/kueue",
-    linker_flags=_LINKER_FLAGS,
-    programs=("kueue",),
-)
+KUEUE = plain_target("kueue", _SOURCES / "kueue", f"{KUEUE_MODULE}/cmd/kueue")
+_PROMETHEUS = "github.com/prometheus/prometheus/cmd"
 FOR_TESTS: tuple[Target, ...] = (
     *(
-        Target(
-            name=program,
-            module=_PROMETHEUS,
-            package=f"github.com/prometheus/prometheus/cmd/{program}",
-            linker_flags=_LINKER_FLAGS,
-            programs=(program,),
-            # Without the ways to find targets in clouds: they are most of what it depends on.
-            tags="remove_all_sd",
-        )
+        # Without the ways to find targets in clouds: they are most of what it depends on.
+        plain_target(program, _SOURCES / "prometheus", f"{_PROMETHEUS}/{program}", tags="remove_all_sd")
         for program in ("promtool", "prometheus")
     ),
     KUEUE,

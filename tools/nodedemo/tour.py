@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,7 @@ from typing import Any
 from tools.demo.check import Check, equal
 from tools.demo.show import Show, play_steps
 from tools.deployment import CHART, NAMESPACE
-from tools.localcluster import ApiError, BuildError, CommandError, ComponentError
+from tools.localcluster import FAILURES, CommandError
 from tools.localcluster.pods import is_ready
 from tools.realnode.cluster import RealCluster
 from tools.realnode.entry import invitation
@@ -113,19 +114,14 @@ def install(stage: Stage) -> list[Check]:
     )
     managers = stage.pods(_MANAGERS, NAMESPACE)
     lease = stage.object("lease", "-n", NAMESPACE)["items"][0]["spec"]["holderIdentity"]
-    webhooks = stage.object("validatingwebhookconfiguration", "lws-validating-webhook-configuration")[
-        "webhooks"
-    ]
-    services = {each["clientConfig"]["service"]["name"] for each in webhooks}
+    webhooks = stage.object("validatingwebhookconfiguration", "lws-validating-webhook-configuration")
+    services = {webhook["clientConfig"]["service"]["name"] for webhook in webhooks["webhooks"]}
+    refused = "admission webhook" in _refusal(stage)
     return [
         equal("two replicas are ready, says the kubelet", 2, len([pod for pod in managers if is_ready(pod)])),
         equal("one of them holds the Lease", True, any(lease.startswith(name_of(pod)) for pod in managers)),
         equal("the API server calls the webhooks by their Service", {"lws-webhook-service"}, services),
-        equal(
-            "…and they answer: a rollout without steps is refused",
-            True,
-            "admission webhook" in _refusal(stage),
-        ),
+        equal("…and they answer: a rollout without steps is refused", True, refused),
     ]
 
 
@@ -139,12 +135,9 @@ def create(stage: Stage) -> list[Check]:
     workers = [pod for pod in pods if name_of(pod).count("-") > 1]
     for name, each in given.items():
         stage.show.say(f"{name}: {' '.join(each.arguments)}, {each.variables['LWS_WORKER_INDEX']} of {SIZE}")
+    sizes = {process.variables["LWS_GROUP_SIZE"] for process in given.values()}
     return [
-        equal(
-            "every process knows the size of its group",
-            {str(SIZE)},
-            {it.variables["LWS_GROUP_SIZE"] for it in given.values()},
-        ),
+        equal("every process knows the size of its group", {str(SIZE)}, sizes),
         equal(
             "every process has its leader's address among its arguments",
             {name: (f"--leader={address[name]}",) for name in given},
@@ -190,24 +183,14 @@ def update(stage: Stage) -> list[Check]:
     old = {uid_of(pod) for pod in before}
 
     def done(pods: list[Pod]) -> bool:
-        lowest.append(
-            len(
-                {
-                    group_of(pod)
-                    for pod in pods
-                    if sum(is_ready(it) for it in pods if group_of(it) == group_of(pod)) == SIZE
-                }
-            )
-        )
+        ready = Counter(group_of(pod) for pod in pods if is_ready(pod))
+        lowest.append(sum(count == SIZE for count in ready.values()))
         return all_ready(pods) and not old & set(map(uid_of, pods))
 
     now = stage.until("all groups to run the new image", done)
+    images = {pod["spec"]["containers"][0]["image"] for pod in now}
     return [
-        equal(
-            f"every pod runs {MEMBERS[1]}",
-            {MEMBERS[1]},
-            {pod["spec"]["containers"][0]["image"] for pod in now},
-        ),
+        equal(f"every pod runs {MEMBERS[1]}", {MEMBERS[1]}, images),
         equal("one group at least was ready whenever it was looked at", True, min(lowest) >= GROUPS - 1),
     ]
 
@@ -247,7 +230,7 @@ def _refusal(stage: Stage) -> str:
     return "accepted"
 
 
-_EXPECTED = (ApiError, BuildError, CommandError, ComponentError, NodeError, NotInTimeError, OSError)
+_EXPECTED = (*FAILURES, NodeError, NotInTimeError)
 
 
 def main() -> int:

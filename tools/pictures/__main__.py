@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -25,34 +26,22 @@ _TERMINALS = {
         "lws status --watch: two groups are updated, one of them cannot pull its image",
     ),
 }
-_SHOWN_STORIES = [
-    "four",
-    "four-two-missing",
-    "four-with-surge",
-    "set-of-one",
-    "canary",
-    "bad-then-good",
-    "broken-at-the-bottom",
-    "stuck-at-the-top",
-    "scaled-while-rolling",
-    "changed-back",
-    "paused",
-]
-_SHOWN_FAILURES = ("worker-restarts", "leader-deleted", "policy-none", "evicted", "again-and-again")
+_SHOWN = re.compile(r"/pictures/((rollout|failure)-([\w-]+)\.svg)")
 
 
 def pictures() -> dict[str, str]:
-    """Every picture by its file name."""
-
-    def story(name: str) -> str:
-        return (STORIES / f"{name}.txt").read_text(encoding="utf-8")
-
+    """Every picture by its file name: of golden stories those that pages show."""
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md"))
+    stories: dict[str, str] = {}
+    for file, kind, name in sorted(set(_SHOWN.findall(pages))):
+        path = STORIES / f"{name}.txt" if kind == "rollout" else STORIES / "failures" / f"{name}.txt"
+        text = path.read_text(encoding="utf-8")
+        stories[file] = drawn_story(parse_story(text)) if kind == "rollout" else drawn_failure(text)
     counts = {"prefill": 4, "decode": 2}
     roles = tuple(RoleTarget(name, count, surge=1, unavailable=0) for name, count in counts.items())
     title = "4 prefill and 2 decode groups, of each one on top and none missing; a new revision"
     return {
-        **{f"rollout-{name}.svg": drawn_story(parse_story(story(name))) for name in _SHOWN_STORIES},
-        **{f"failure-{name}.svg": drawn_failure(story(f"failures/{name}")) for name in _SHOWN_FAILURES},
+        **stories,
         **{
             f"terminal-{name}.svg": drawn_terminal(path.read_text(encoding="utf-8"), title)
             for name, (path, title) in _TERMINALS.items()

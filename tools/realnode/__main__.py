@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.image.steps import ImageError, LackingError
-from tools.linux import NotLinuxError, require_linux
-from tools.localcluster.build import BuildError, NoGoError
+from tools.linux import require_linux
+from tools.localcluster import FAILURES
 from tools.localcluster.progress import LinePrinter
-from tools.localcluster.versions import UnknownVersionError
 from tools.realnode.kit import MissingError, NodeError
 
 MISSING = "REALNODE_MISSING"
@@ -36,15 +35,7 @@ def main(given: Sequence[str] | None = None) -> int:
         if arguments.or_skip:
             return subprocess.run(arguments.command, env={**os.environ, MISSING: str(error)}).returncode
         return _failed(error)
-    except (
-        BuildError,
-        ImageError,
-        NodeError,
-        NoGoError,
-        NotLinuxError,
-        OSError,
-        UnknownVersionError,
-    ) as error:
+    except (*FAILURES, ImageError, NodeError) as error:
         return _failed(error)
     except KeyboardInterrupt:
         return 130

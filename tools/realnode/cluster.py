@@ -110,15 +110,8 @@ class RealCluster(LocalCluster):
             "kube-proxy": [f"--config={files.proxy}"],
         }
         settings = [f"{name}={value}" for name, value in self._variables().items()]
-        return [
-            Blueprint(
-                name,
-                ["env", *settings, self._kit.programs[name], *arguments[name]],
-                self.logs / f"{name}.log",
-                health[name],
-            )
-            for name in PARTS
-        ]
+        commands = {name: ["env", *settings, self._kit.programs[name], *arguments[name]] for name in PARTS}
+        return [Blueprint(name, commands[name], self.logs / f"{name}.log", health[name]) for name in PARTS]
 
     def _variables(self) -> dict[str, str]:
         """What programs of the node need to find each other."""

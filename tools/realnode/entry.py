@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.localcluster import ApiError, BuildError, CommandError, ComponentError
+from tools.localcluster import FAILURES
 from tools.localcluster.access import ClusterAccess
 from tools.realnode import guard
 from tools.realnode.cluster import RealCluster
@@ -49,9 +49,6 @@ def _age(path: Path) -> float:
     return path.stat().st_mtime
 
 
-_EXPECTED = (ApiError, BuildError, CommandError, ComponentError, NodeError, OSError)
-
-
 def main() -> int:
     """Start, say how it is used, and wait for a signal."""
     asked_to_end = threading.Event()
@@ -63,7 +60,7 @@ def main() -> int:
                 *invitation(cluster), "# Ctrl-C ends the cluster and removes its files", sep="\n", flush=True
             )
             asked_to_end.wait()
-    except _EXPECTED as error:
+    except (*FAILURES, NodeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

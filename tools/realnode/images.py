@@ -15,18 +15,19 @@ from typing import Any
 from tools.image.archive import is_kept
 from tools.localcluster.build import cache_directory, ensure_built
 from tools.localcluster.progress import Report
-from tools.localcluster.recipe import KUBERNETES_MODULE, KUBERNETES_VERSION, Target, kubernetes_linker_flags
+from tools.localcluster.recipe import (
+    KUBERNETES_MODULE,
+    KUBERNETES_VERSION,
+    Target,
+    kubernetes_linker_flags,
+    plain_target,
+)
 
 CNI_PLUGINS = ("ptp", "host-local")
 
 _SOURCES = Path(__file__).parent / "go"
-_PLAIN = "-s -w"
 _CONTAINERD = "github.com/containerd/containerd/v2/cmd"
 _CNI = "github.com/containernetworking/plugins/plugins"
-
-
-def _of_module(module: str, name: str, package: str = ".") -> Target:
-    return Target(name, _SOURCES / module, package, _PLAIN, (name,))
 
 
 TARGETS: tuple[Target, ...] = (
@@ -40,12 +41,12 @@ TARGETS: tuple[Target, ...] = (
         sources=(KUBERNETES_MODULE / "node" / "main.go",),
     ),
     *(
-        _of_module("containers", name, f"{_CONTAINERD}/{name}")
+        plain_target(name, _SOURCES / "containers", f"{_CONTAINERD}/{name}")
         for name in ("containerd", "containerd-shim-runc-v2", "ctr")
     ),
-    _of_module("containers", "ptp", f"{_CNI}/main/ptp"),
-    _of_module("containers", "host-local", f"{_CNI}/ipam/host-local"),
-    *(_of_module(name, name) for name in ("coredns", "pause", "member")),
+    plain_target("ptp", _SOURCES / "containers", f"{_CNI}/main/ptp"),
+    plain_target("host-local", _SOURCES / "containers", f"{_CNI}/ipam/host-local"),
+    *(plain_target(name, _SOURCES / name) for name in ("coredns", "pause", "member")),
 )
 
 
