@@ -98,6 +98,10 @@ def definition(kind: ResourceKind) -> dict[str, Any]:
 
 def _version(kind: ResourceKind) -> dict[str, Any]:
     subresources: dict[str, Any] = {"status": {}}
+    columns = [
+        {"name": column.name, "type": column.type, "jsonPath": column.path, "description": column.description}
+        for column in kind.columns
+    ]
     if kind.scale is not None:
         subresources["scale"] = {
             "specReplicasPath": kind.scale.spec_path,
@@ -110,15 +114,7 @@ def _version(kind: ResourceKind) -> dict[str, Any]:
         "storage": True,
         "schema": {"openAPIV3Schema": schema_of(kind)},
         "subresources": subresources,
-        "additionalPrinterColumns": [
-            {
-                "name": column.name,
-                "type": column.type,
-                "jsonPath": column.path,
-                "description": column.description,
-            }
-            for column in kind.columns
-        ],
+        "additionalPrinterColumns": columns,
     }
 
 

@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping
 from lws_api.leaderworkerset.v1 import API_VERSION
 from tools.demo.facts import Kind, Moment, Record, View
 from tools.localcluster import Api, ApiError
-from tools.localcluster.api import Call
+from tools.localcluster.api import watch_call
 
 NAMESPACE = "default"
 """Where the demo's set lives."""
 
-# The client gives up on a connection that is silent for 30 s; the server ends the stream sooner.
-_STREAM_SECONDS = 25
 _RETRY_SECONDS = 0.5
 _GONE = 410
 
@@ -125,13 +123,7 @@ class Mirror:
                 self._ended.wait(_RETRY_SECONDS)
 
     def _watch(self, kind: Kind, path: str, version: str) -> str:
-        query = {
-            "watch": "1",
-            "resourceVersion": version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(_STREAM_SECONDS),
-        }
-        for event in self._api.watch(Call("GET", path, query=query)):
+        for event in self._api.watch(watch_call(path, version)):
             version = str(event["object"]["metadata"]["resourceVersion"])
             if event["type"] != "BOOKMARK":
                 with self._changed:

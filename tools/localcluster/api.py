@@ -47,18 +47,8 @@ class Call:
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
 
-@dataclass(frozen=True)
-class _Answer:
-    status: int
-    payload: bytes
-    retry_after: str | None
-
-    @property
-    def pause(self) -> float | None:
-        """Seconds after which to ask again; None where the server did not ask for that."""
-        if self.status != http.client.TOO_MANY_REQUESTS or self.retry_after is None:
-            return None
-        return float(self.retry_after)
+_Answer = tuple[int, bytes, str | None]
+"""Status, payload, and after how many seconds to ask again."""
 
 
 class Api:
@@ -92,12 +82,14 @@ class Api:
         """
         connection = self._own_connection()
         deadline = time.monotonic() + _TIMEOUT_SECONDS
-        while (pause := (answer := self._ask_again(connection, call)).pause) is not None and call.waits:
-            if time.monotonic() + pause > deadline:
+        while True:
+            status, payload, pause = self._ask_again(connection, call)
+            is_asked_to_wait = status == http.client.TOO_MANY_REQUESTS and pause is not None and call.waits
+            if not is_asked_to_wait or time.monotonic() + float(pause or 0) > deadline:
                 break
-            time.sleep(pause)
-        _raise_for_status(answer.status, answer.payload)
-        found: dict[str, Any] = json.loads(answer.payload)
+            time.sleep(float(pause or 0))
+        _raise_for_status(status, payload)
+        found: dict[str, Any] = json.loads(payload)
         return found
 
     def close(self) -> None:
@@ -132,7 +124,7 @@ class Api:
         """After a failure the connection is closed, so that it can be used again."""
         try:
             answer = self._exchange(connection, call)
-            return _Answer(answer.status, answer.read(), answer.getheader("Retry-After"))
+            return answer.status, answer.read(), answer.getheader("Retry-After")
         except BaseException:
             connection.close()
             raise
@@ -185,10 +177,17 @@ def _raise_for_status(status: int, payload: bytes) -> None:
     raise ApiError(status, message)
 
 
+# The client gives up on a connection that is silent for a minute; the server ends the stream sooner.
 _WATCH_SECONDS = 25
 _RETRY_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
+
+
+def watch_call(path: str, version: str, accept: str = Call.accept) -> Call:
+    """The request for the changes of a collection since `version`, for a while."""
+    query = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true"}
+    return Call("GET", path, query={**query, "timeoutSeconds": str(_WATCH_SECONDS)}, accept=accept)
 
 
 @dataclass(frozen=True)
@@ -220,14 +219,8 @@ class Stream:
         return str(found["metadata"]["resourceVersion"])
 
     def _watch(self, version: str) -> str:
-        query = {
-            "watch": "1",
-            "resourceVersion": version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(_WATCH_SECONDS),
-        }
         accept = WATCH_METADATA_ONLY if self.metadata_only else Call.accept
-        for event in self.api.watch(Call("GET", self.path, query=query, accept=accept)):
+        for event in self.api.watch(watch_call(self.path, version, accept)):
             version = event["object"]["metadata"]["resourceVersion"]
             if event["type"] in ("ADDED", "MODIFIED"):
                 self.consider(event["object"])

@@ -144,17 +144,8 @@ def with_readiness(pod: Pod, ready: bool, now: str) -> Patch:
 
 
 def _started(pod: Pod, now: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": each["name"],
-            "image": each["image"],
-            "imageID": "",
-            "restartCount": 0,
-            "started": True,
-            "state": {"running": {"startedAt": now}},
-        }
-        for each in pod["spec"]["containers"]
-    ]
+    status = {"imageID": "", "restartCount": 0, "started": True, "state": {"running": {"startedAt": now}}}
+    return [{"name": each["name"], "image": each["image"], **status} for each in pod["spec"]["containers"]]
 
 
 def _with_readiness(pod: Pod, ready: bool, reason: str, now: str) -> list[dict[str, Any]]:

@@ -27,20 +27,14 @@ _NUMBER = 66
 _POD, _GAP, _TIMES, _LINE = 22, 18, 44, 26
 _BETWEEN_ROLES = 30
 _OF_SLICES = {"r": "ready, old revision", "R": "ready, new revision"}
-_OF_STORIES = {
-    **_OF_SLICES,
-    "x": "not ready, old",
-    "u": "not ready, new",
-    "t": "on its way out",
-    MISSING: "not there",
-}
-_OF_FAILURES = {
+_LEAVING = {"t": "on its way out", MISSING: "not there"}
+_OF_STORIES = {**_OF_SLICES, "x": "not ready, old", "u": "not ready, new", **_LEAVING}
+_OF_PODS = {
     "r": "ready",
     "R": "ready, another pod",
     "x": "not ready",
     "u": "not ready, another pod",
-    "t": "on its way out",
-    MISSING: "not there",
+    **_LEAVING,
 }
 _MOMENT = re.compile(
     r"^  (?P<after>[\d.]*)\s+(?P<groups>[rRxutT-]+(?: [rRxutT-]+)*)(?:\s{2,}(?P<event>.+))?$"
@@ -235,7 +229,7 @@ def drawn_failure(text: str) -> str:
                 canvas.text(MARGIN, top + _LINE / 2 + 4.5, f"{shown:.0f} s", "f-muted")
             top = _draw_moment(canvas, moment, top)
         top += 8
-    draw_legend(canvas, top, _OF_FAILURES, 3)
+    draw_legend(canvas, top, _OF_PODS, 3)
     return canvas.render(top + 64)
 
 

@@ -11,16 +11,7 @@ _CELL, _LINE = 7.2, 17
 _MARGIN, _BAR = 16, 34
 _STYLED = re.compile(r"\x1b\[([0-9;]*)m")
 _WORDS = re.compile(r"\S+(?: \S+)*")
-_COLOURS = {
-    31: "f-alert",
-    32: "f-third",
-    33: "f-amber",
-    34: "f-new",
-    35: "f-fourth",
-    36: "f-new",
-    90: "f-old",
-    91: "f-alert",
-}
+_COLOURS = {31: "alert", 32: "third", 33: "amber", 34: "new", 35: "fourth", 36: "new", 90: "old", 91: "alert"}
 _BOLD, _FAINT = 1, 2
 
 
@@ -57,7 +48,7 @@ def _runs(line: str) -> Iterator[tuple[int, str, str]]:
 
 def _kind(codes: tuple[int, ...]) -> str:
     """rich ends every style before the next begins, so that one sequence says all."""
-    colour = next((_COLOURS[code] for code in codes if code in _COLOURS), "f-text")
-    if _FAINT in codes and colour == "f-text":
-        colour = "f-muted"
-    return f"m {colour}{' b' if _BOLD in codes else ''}"
+    colour = next((_COLOURS[code] for code in codes if code in _COLOURS), "text")
+    if _FAINT in codes and colour == "text":
+        colour = "muted"
+    return f"m f-{colour}{' b' if _BOLD in codes else ''}"

@@ -64,16 +64,10 @@ def snapshotter(kit: Kit) -> str:
 
 def containerd(files: Files) -> str:
     """Return containerd's configuration."""
-    return _filled(
-        "containerd.toml",
-        state=files.kit.folder,
-        socket=SOCKET,
-        snapshotter=snapshotter(files.kit),
-        pause=PAUSE,
-        plugins=files.plugins,
-        networks=files.pod_network.parent,
-        runc=files.kit.programs["runc"],
-    )
+    kit = files.kit
+    folders = {"state": kit.folder, "plugins": files.plugins, "networks": files.pod_network.parent}
+    names = {"socket": SOCKET, "snapshotter": snapshotter(kit), "pause": PAUSE, "runc": kit.programs["runc"]}
+    return _filled("containerd.toml", **folders, **names)
 
 
 def kubelet(files: Files, ca: Path) -> str:

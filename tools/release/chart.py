@@ -93,15 +93,9 @@ def component(before: Sequence[Object], after: Sequence[Object]) -> Mapping[str,
 
 
 def _removal(obj: Object) -> Object:
-    bare = {
-        "$patch": "delete",
-        "apiVersion": obj["apiVersion"],
-        "kind": obj["kind"],
-        "metadata": {
-            field: obj["metadata"][field] for field in ("name", "namespace") if field in obj["metadata"]
-        },
-    }
-    return {"patch": document(bare)}
+    metadata = {field: obj["metadata"][field] for field in ("name", "namespace") if field in obj["metadata"]}
+    kind = {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+    return {"patch": document({"$patch": "delete", **kind, "metadata": metadata})}
 
 
 def _change(old: Object, new: Object) -> Object:
