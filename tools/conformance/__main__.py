@@ -21,6 +21,39 @@ DIFFERENCES = "differences"
 """What the kinds of differences end with."""
 # The one written in C, where PyYAML has it, takes a tenth of the time.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_INTRODUCTION = """\
+# Compatibility with upstream
+
+For those who move manifests, clients or dashboards from upstream
+([kubernetes-sigs/lws](https://github.com/kubernetes-sigs/lws)): all names of the API, what upstream lacks,
+and every deliberate difference. [API](api.md) explains the fields; of `spec.roles.metadata`, only labels and
+annotations have an effect.
+
+`test/conformance.yaml` names a test for each entry. `make conformance` runs these {tests} tests and writes
+this page if all pass.
+"""
+_TITLES = {
+    "fields": ("Fields", "Field"),
+    "labels": ("Labels", "Label"),
+    "annotations": ("Annotations", "Annotation"),
+    "environment": ("Environment", "Variable"),
+    "conditions": ("Conditions", "Type"),
+    "events": ("Events", "Reason"),
+}
+_DISAGGREGATED = {
+    "disaggregatedset_fields": ("Fields of DisaggregatedSets", "Field"),
+    "scaler_fields": ("Fields of DisaggregatedSetRoleScalers", "Field"),
+    "disaggregatedset_labels": ("Labels of DisaggregatedSets", "Label"),
+    "disaggregatedset_annotations": ("Annotations of DisaggregatedSets", "Annotation"),
+    "disaggregatedset_conditions": ("Conditions of DisaggregatedSets", "Type"),
+    "disaggregatedset_events": ("Events of DisaggregatedSets", "Reason"),
+    "disaggregatedset_metrics": ("Metrics of DisaggregatedSets", "Metric"),
+}
+_DIFFERENCES = "Deliberate differences"
+_OF_DISAGGREGATED = f"disaggregatedset_{DIFFERENCES}"
+PAGE = REPOSITORY / "docs" / "reference" / "compatibility.md"
+_DEPTH = 3
+"""Folders that tell suites apart: test/integration/fields has a cluster and a product of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,38 +96,6 @@ def _row(kind: str, written: Mapping[str, Any]) -> Row:
     )
 
 
-_INTRODUCTION = """\
-# Compatibility with upstream
-
-For those who move manifests, clients or dashboards from upstream
-([kubernetes-sigs/lws](https://github.com/kubernetes-sigs/lws)): all names of the API, what upstream lacks,
-and every deliberate difference. [API](api.md) explains the fields; of `spec.roles.metadata`, only labels and
-annotations have an effect.
-
-`test/conformance.yaml` names a test for each entry. `make conformance` runs these {tests} tests and writes
-this page if all pass.
-"""
-_TITLES = {
-    "fields": ("Fields", "Field"),
-    "labels": ("Labels", "Label"),
-    "annotations": ("Annotations", "Annotation"),
-    "environment": ("Environment", "Variable"),
-    "conditions": ("Conditions", "Type"),
-    "events": ("Events", "Reason"),
-}
-_DISAGGREGATED = {
-    "disaggregatedset_fields": ("Fields of DisaggregatedSets", "Field"),
-    "scaler_fields": ("Fields of DisaggregatedSetRoleScalers", "Field"),
-    "disaggregatedset_labels": ("Labels of DisaggregatedSets", "Label"),
-    "disaggregatedset_annotations": ("Annotations of DisaggregatedSets", "Annotation"),
-    "disaggregatedset_conditions": ("Conditions of DisaggregatedSets", "Type"),
-    "disaggregatedset_events": ("Events of DisaggregatedSets", "Reason"),
-    "disaggregatedset_metrics": ("Metrics of DisaggregatedSets", "Metric"),
-}
-_DIFFERENCES = "Deliberate differences"
-_OF_DISAGGREGATED = f"disaggregatedset_{DIFFERENCES}"
-
-
 def page_of(table: Table) -> str:
     """The whole page. What the original lacks comes after what it has."""
     parts = [_INTRODUCTION.format(tests=len(proofs_of(table)))]
@@ -134,11 +135,6 @@ def _lines(heading: str, cells: Sequence[tuple[str, ...]]) -> Iterator[str]:
         if number == 0:
             yield f"| {' | '.join('---' for _ in row)} |"
     yield ""
-
-
-PAGE = REPOSITORY / "docs" / "reference" / "compatibility.md"
-_DEPTH = 3
-"""Folders that tell suites apart: test/integration/fields has a cluster and a product of its own."""
 
 
 def main() -> int:

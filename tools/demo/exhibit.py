@@ -30,6 +30,10 @@ EXAMPLES = REPOSITORY / "examples"
 # The one written in C, where PyYAML has it, takes a tenth of the time.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _AUTOSCALER = "HorizontalPodAutoscaler"
+_WHOLE, _PART = v1.GROUP_KEY_LABEL, v1.SUBGROUP_KEY_LABEL
+_TPU_HOSTS, _TPU_ID = "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID"
+_SECONDS = 180.0
+_CLAIMS, _NODES = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims", "/api/v1/nodes"
 _STAND_INS = {"ScaledObject": Path(__file__).parent / "stand_ins" / "scaledobjects.keda.sh.yaml"}
 
 
@@ -93,10 +97,6 @@ def _comment(text: str) -> list[str]:
             break
         lines.append(line[1:].removeprefix(" "))
     return lines
-
-
-_WHOLE, _PART = v1.GROUP_KEY_LABEL, v1.SUBGROUP_KEY_LABEL
-_TPU_HOSTS, _TPU_ID = "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,10 +288,6 @@ def _place(child: Object) -> tuple[str, str]:
 
 def _labels(found: Object) -> Mapping[str, str]:
     return found["metadata"].get("labels") or {}
-
-
-_SECONDS = 180.0
-_CLAIMS, _NODES = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims", "/api/v1/nodes"
 
 
 def run_example(scene: Scene, show: Show, example: Example) -> Result:

@@ -22,6 +22,8 @@ Object = Mapping[str, Any]
 
 READY = "ready"
 TERMINATING = "terminating"
+Leaders = Mapping[str, str]
+"""UID of a worker StatefulSet → UID of the leader pod that owns it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +162,6 @@ def _state(found: Object) -> str:
     if phase == "Pending":
         return "starting" if found["spec"].get("nodeName") else "pending"
     return str(status.get("reason") or phase).lower()
-
-
-Leaders = Mapping[str, str]
-"""UID of a worker StatefulSet → UID of the leader pod that owns it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ from tools.localcluster.api import ask
 
 _READY_AFTER = "localcluster/ready-after"
 _IMAGE_PATH = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/image"
+_SECONDS = 90.0
+_SCRAPE_SECONDS = 0.2
+_SERIES = "controller_runtime_reconcile_total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,6 @@ def with_tag(image: str, tag: str) -> str:
 def image_patch(image: str) -> str:
     """The JSON patch that gives every pod of the set this image."""
     return json.dumps([{"op": "replace", "path": _IMAGE_PATH, "value": image}])
-
-
-_SECONDS = 90.0
-_SCRAPE_SECONDS = 0.2
 
 
 class SetMissingError(RuntimeError):
@@ -146,9 +145,6 @@ class Play:
         self.show.wait_for(wanted)
         self.scene.mirror.until(is_true, _SECONDS, wanted)
         self.show.wait_for("")
-
-
-_SERIES = "controller_runtime_reconcile_total"
 
 
 def passes_in(text: str) -> Mapping[str, int]:

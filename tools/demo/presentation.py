@@ -39,6 +39,9 @@ _FEWEST_EVENTS, _MOST_EVENTS = 2, 5
 # What stands around the table of groups, and what was verified last.
 _OTHER_LINES = 20
 _LEADER_STYLES = {READY: "green", TERMINATING: "red"}
+_FRAMES_PER_SECOND = 8
+# What tells by its message alone what is wrong.
+_EXPECTED = (*FAILURES, DeploymentError, NotInTime)
 
 
 def draw_checks(checks: Iterable[Check]) -> RenderableType:
@@ -146,9 +149,6 @@ def _bar(done: float, total: float, width: int, pulses: bool = False) -> Progres
     return ProgressBar(total=total, completed=done, width=width, pulse=pulses, finished_style="green")
 
 
-_FRAMES_PER_SECOND = 8
-
-
 class LiveShow(Show):
     """A display that draws with rich, from `__init__` to `close`."""
 
@@ -217,10 +217,6 @@ class LiveShow(Show):
             line.add_row(self._spinner, Text(f"waiting for {self._waiting}"), elapsed)
             parts.append(line)
         return Group(*parts)
-
-
-# What tells by its message alone what is wrong.
-_EXPECTED = (*FAILURES, DeploymentError, NotInTime)
 
 
 def present(once: bool, example: Example | None = None) -> int:

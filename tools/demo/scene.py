@@ -22,6 +22,20 @@ from tools.localcluster import ComponentError, LocalCluster, Options
 from tools.localcluster.build import find_programs
 from tools.localcluster.recipe import all_programs
 
+_RESOURCE = f"leaderworkersets.{GROUP}"
+_RESOURCES = {_RESOURCE, *(f"{kind.plural}.{kind.group}" for kind in (DISAGGREGATED_SET, ROLE_SCALER))}
+_WEBHOOKS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
+# Those of the chart are templates of helm.
+_DEFINITIONS = REPOSITORY / "api" / "lws_api" / "crds"
+_LEASE_SECONDS, _KNOWN_SECONDS = 60.0, 30.0
+# No container can run here, hence no replicas in the cluster. Nobody wants to watch a Lease expire for 15 s.
+_VALUES = (
+    "replicaCount=0",
+    "configuration.leaderElection.leaseDuration=4s",
+    "configuration.leaderElection.renewDeadline=3s",
+    "configuration.leaderElection.retryPeriod=1s",
+)
+
 
 def holder(view: View) -> str:
     """Which manager holds the Lease; empty for none."""
@@ -49,21 +63,6 @@ def verify_webhooks(configurations: Sequence[Object], port: int) -> Check:
     ]
     claim = f"{len(entries)} webhooks call the manager and trust the certificate that it has made"
     return none_of(claim, astray, len(entries))
-
-
-_RESOURCE = f"leaderworkersets.{GROUP}"
-_RESOURCES = {_RESOURCE, *(f"{kind.plural}.{kind.group}" for kind in (DISAGGREGATED_SET, ROLE_SCALER))}
-_WEBHOOKS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
-# Those of the chart are templates of helm.
-_DEFINITIONS = REPOSITORY / "api" / "lws_api" / "crds"
-_LEASE_SECONDS, _KNOWN_SECONDS = 60.0, 30.0
-# No container can run here, hence no replicas in the cluster. Nobody wants to watch a Lease expire for 15 s.
-_VALUES = (
-    "replicaCount=0",
-    "configuration.leaderElection.leaseDuration=4s",
-    "configuration.leaderElection.renewDeadline=3s",
-    "configuration.leaderElection.retryPeriod=1s",
-)
 
 
 @dataclass(frozen=True)

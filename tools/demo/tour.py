@@ -24,6 +24,9 @@ VICTIM_GROUP, VICTIM_INDEX = 2, 1
 MORE_GROUPS = 6
 _OUT_OF_MEMORY = 137
 _SIGKILLED = -9
+CHILDREN = (Kind.STATEFULSET, Kind.SERVICE, Kind.REVISION)
+MANIFEST = REPOSITORY / "examples" / "quickstart.yaml"
+_LAST_WORDS = 12
 
 
 def create(play: Play) -> list[Check]:
@@ -159,9 +162,6 @@ def _uids(pods: tuple[Pod, ...] | list[Pod]) -> frozenset[str]:
     return frozenset(pod.uid for pod in pods)
 
 
-CHILDREN = (Kind.STATEFULSET, Kind.SERVICE, Kind.REVISION)
-
-
 def verify_new(claim: str, before: Iterable[Pod], after: Collection[Pod]) -> Check:
     """None of the pods was there before."""
     known = {pod.uid for pod in before}
@@ -259,10 +259,6 @@ def verify_event(view: View, reason: str, about: str) -> Check:
     reasons = ", ".join(sorted({str(each.get("reason")) for each in events}))
     claim = f"an Event says why, {reason}: {telling}" if telling else f"an Event {reason} names {about}"
     return Check(claim, bool(telling), f"{reason} with {about}", f"{notes or f'only {reasons}'}")
-
-
-MANIFEST = REPOSITORY / "examples" / "quickstart.yaml"
-_LAST_WORDS = 12
 
 
 def run_tour(scene: Scene, show: Show) -> Result:

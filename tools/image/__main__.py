@@ -37,6 +37,9 @@ RESULTS = REPOSITORY / "build" / "image"
 LARGEST = 120_000_000
 """Bytes that a node may have to pull."""
 _NEEDED_BYTES = 3_000_000_000
+_FILES = ("Dockerfile", "LICENSE", "README.md", "pyproject.toml")
+_FOLDERS = ("requirements", "api", "lws", "tools/image/inside")
+_KEPT = 3
 
 
 def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
@@ -168,11 +171,6 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     return 0
-
-
-_FILES = ("Dockerfile", "LICENSE", "README.md", "pyproject.toml")
-_FOLDERS = ("requirements", "api", "lws", "tools/image/inside")
-_KEPT = 3
 
 
 def current_archive() -> Path:

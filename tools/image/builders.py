@@ -23,6 +23,12 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 _EMULATORS = {"amd64": "qemu-x86_64", "arm64": "qemu-aarch64"}
 # A daemon that is away may be waited for.
 _ANSWER_SECONDS = 20
+# What says where packages come from; find-links, for one, names directories of this machine.
+_SETTINGS = ("default-timeout", "extra-index-url", "index-url", "proxy", "retries", "timeout", "trusted-host")
+_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
+# Where the builder shows a secret to commands of the build.
+_SHOWN_AT = "/run/secrets"
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 
 
 def _answers(command: list[str]) -> bool:
@@ -161,14 +167,6 @@ class Builder:
             variables = ["BUILDAH_ISOLATION=chroot", "STORAGE_DRIVER=vfs", f"TMPDIR={self.scratch}"]
             return ["env", *variables, BUILDAH, f"--root={self.store}", f"--runroot={self.scratch}/run"]
         return [self.name]
-
-
-# What says where packages come from; find-links, for one, names directories of this machine.
-_SETTINGS = ("default-timeout", "extra-index-url", "index-url", "proxy", "retries", "timeout", "trusted-host")
-_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
-# Where the builder shows a secret to commands of the build.
-_SHOWN_AT = "/run/secrets"
-PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 
 
 def pip_settings(listed: str) -> dict[str, str]:

@@ -30,6 +30,8 @@ _REMOTE = re.compile(
 )
 
 Git = Callable[[list[str]], str]
+_PYTHON_METADATA = re.compile(r".*/site-packages/[^/]+\.dist-info/METADATA")
+_ENVIRONMENT = re.compile(r"opt/lws/pyvenv\.cfg")
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,6 @@ def _git_in(repository: Path) -> Git:
         return "" if done.returncode else done.stdout.strip()
 
     return git
-
-
-_PYTHON_METADATA = re.compile(r".*/site-packages/[^/]+\.dist-info/METADATA")
-_ENVIRONMENT = re.compile(r"opt/lws/pyvenv\.cfg")
 
 
 def bill_of_materials(image: Image, name: str, version: str) -> str:

@@ -11,6 +11,11 @@ from pathlib import Path
 from tools.linux import end_with_parent
 from tools.localcluster.progress import Progress, Report
 
+_ALONE = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
+_LOOK_SECONDS = 0.5
+_TELLING = re.compile(r"(?i)\b(error|fatal|failed|cannot|unable|denied)\b|^E:")
+_FULL = "No space left on device"
+
 
 class ImageError(RuntimeError):
     """One line: what is missing or broken, and what to do."""
@@ -18,13 +23,6 @@ class ImageError(RuntimeError):
 
 class LackingError(ImageError):
     """This machine lacks what a build needs: what, and how to get it. No build has begun."""
-
-
-_ALONE = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
-
-_LOOK_SECONDS = 0.5
-_TELLING = re.compile(r"(?i)\b(error|fatal|failed|cannot|unable|denied)\b|^E:")
-_FULL = "No space left on device"
 
 
 class Steps:

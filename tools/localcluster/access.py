@@ -16,6 +16,7 @@ from tools.localcluster.pods import PodView
 from tools.localcluster.ports import LOOPBACK
 
 _NAME = "local"
+_TOKEN_LIFETIME = "24h"
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,6 @@ def read_access(text: str) -> Access:
         )
     except (KeyError, IndexError, TypeError, yaml.YAMLError) as error:
         raise ValueError(f"not a kubeconfig with inline CA and token: {error!r}") from error
-
-
-_TOKEN_LIFETIME = "24h"
 
 
 class CommandError(RuntimeError):

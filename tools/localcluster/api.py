@@ -20,6 +20,12 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 WATCH_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 _TIMEOUT_SECONDS = 60.0
+_Answer = tuple[int, bytes, str | None]
+"""Status, payload, and after how many seconds to ask again."""
+# The client gives up on a connection that is silent for a minute; the server ends the stream sooner.
+_WATCH_SECONDS = 25
+_RETRY_SECONDS = 0.5
+_log = logging.getLogger(__name__)
 
 
 class ApiError(RuntimeError):
@@ -45,10 +51,6 @@ class Call:
     @property
     def target(self) -> str:
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
-
-
-_Answer = tuple[int, bytes, str | None]
-"""Status, payload, and after how many seconds to ask again."""
 
 
 class Api:
@@ -175,13 +177,6 @@ def _raise_for_status(status: int, payload: bytes) -> None:
     except ValueError:
         message = payload.decode(errors="replace")[:500]
     raise ApiError(status, message)
-
-
-# The client gives up on a connection that is silent for a minute; the server ends the stream sooner.
-_WATCH_SECONDS = 25
-_RETRY_SECONDS = 0.5
-
-_log = logging.getLogger(__name__)
 
 
 def watch_call(path: str, version: str, accept: str = Call.accept) -> Call:

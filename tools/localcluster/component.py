@@ -18,6 +18,7 @@ from tools.localcluster.api import ask
 _STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 _LOG_LINES = 15
+_REVIVE_SECONDS = 0.5
 
 
 class ComponentError(RuntimeError):
@@ -176,9 +177,6 @@ def wait_until(is_true: Callable[[], bool], complaint: str, seconds: float) -> N
         if time.monotonic() > deadline:
             raise ComponentError(f"{complaint} within {seconds:g} s")
         time.sleep(_POLL_SECONDS)
-
-
-_REVIVE_SECONDS = 0.5
 
 
 class Supervisor:

@@ -23,6 +23,21 @@ CAPACITY = {
     "nvidia.com/gpu": "8",
     "google.com/tpu": "8",
 }
+STORAGE_CLASS: dict[str, Any] = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {
+        "name": "localcluster",
+        "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+    },
+    "provisioner": "localcluster/volumes",
+    "reclaimPolicy": "Delete",
+    "allowVolumeExpansion": True,
+    "volumeBindingMode": "Immediate",
+}
+_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+"""The controller manager names in it who is to make the volume of a claim."""
+_EXISTS_OR_GONE = (404, 409)
 
 
 def build_node(index: int, zones: int, nodes_per_pool: int) -> dict[str, Any]:
@@ -65,24 +80,6 @@ def runs_pods(node: dict[str, Any]) -> bool:
     """
     version = node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")
     return bool(re.match(r"v\d", version)) and not node.get("spec", {}).get("unschedulable")
-
-
-STORAGE_CLASS: dict[str, Any] = {
-    "apiVersion": "storage.k8s.io/v1",
-    "kind": "StorageClass",
-    "metadata": {
-        "name": "localcluster",
-        "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
-    },
-    "provisioner": "localcluster/volumes",
-    "reclaimPolicy": "Delete",
-    "allowVolumeExpansion": True,
-    "volumeBindingMode": "Immediate",
-}
-
-_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
-"""The controller manager names in it who is to make the volume of a claim."""
-_EXISTS_OR_GONE = (404, 409)
 
 
 def wants_volume(claim: dict[str, Any]) -> bool:

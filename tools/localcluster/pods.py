@@ -13,6 +13,11 @@ from tools.localcluster.api import Api, ApiError
 
 _CONFLICT = 409
 _ATTEMPTS = 10
+Pod = dict[str, Any]
+Patch = dict[str, Any]
+_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+SIGKILLED = 137
+SIGTERMED = 143
 
 
 class PodView:
@@ -89,14 +94,6 @@ def _path(namespace: str, name: str) -> str:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-Pod = dict[str, Any]
-Patch = dict[str, Any]
-
-_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-SIGKILLED = 137
-SIGTERMED = 143
 
 
 def restarted(pod: Pod, container: str, exit_code: int, reason: str, now: str) -> Patch:

@@ -21,6 +21,9 @@ KUBERNETES_MODULE = _SOURCES / "kubernetes"
 _PINNED_FILES = ("go.mod", "go.sum", "main.go")
 _LINKER_FLAGS = "-s -w"
 _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+_CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+KUEUE_MODULE = "sigs.k8s.io/kueue"
+_PROMETHEUS = "github.com/prometheus/prometheus/cmd"
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,8 @@ _HELM = Target(
     programs=("helm",),
 )
 KWOK = plain_target("kwok", _SOURCES / "kwok", "sigs.k8s.io/kwok/cmd/kwok")
-_CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 
-KUEUE_MODULE = "sigs.k8s.io/kueue"
 KUEUE = plain_target("kueue", _SOURCES / "kueue", f"{KUEUE_MODULE}/cmd/kueue")
-_PROMETHEUS = "github.com/prometheus/prometheus/cmd"
 FOR_TESTS: tuple[Target, ...] = (
     *(
         # Without the ways to find targets in clouds: they are most of what it depends on.

@@ -35,6 +35,9 @@ _SECONDS = 300.0
 _POLL_SECONDS = 0.1
 
 Pod = dict[str, Any]
+VICTIM = f"{SET}-1-2"
+_MANAGERS = "control-plane=controller-manager"
+_EXIT_CODE = 3
 
 
 class NotInTimeError(RuntimeError):
@@ -102,9 +105,6 @@ def _place(pod: Pod) -> tuple[str, str, str]:
 
 
 MANIFEST = Path(__file__).with_name("members.yaml")
-VICTIM = f"{SET}-1-2"
-_MANAGERS = "control-plane=controller-manager"
-_EXIT_CODE = 3
 
 
 def install(stage: Stage) -> list[Check]:

@@ -28,6 +28,57 @@ _LEFT_OUT = frozenset({"description", "enum"})
 
 Schemas = dict[str, dict[str, Any]]
 """Type name → its OpenAPI schema."""
+Schema = dict[str, Any]
+_NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+_QUANTITY = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
+_INT_OR_STRING: Schema = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+}
+_STRING: Schema = {"type": "string"}
+_SPECIAL: Mapping[str, Schema] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": {**_INT_OR_STRING, "pattern": _QUANTITY},
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _INT_OR_STRING,
+    # The fields of embedded metadata that a template can mean; the API server prunes the others.
+    "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {
+        "type": "object",
+        "properties": {
+            "annotations": {"type": "object", "additionalProperties": _STRING},
+            "finalizers": {"type": "array", "items": _STRING},
+            "labels": {"type": "object", "additionalProperties": _STRING},
+            "name": _STRING,
+            "namespace": _STRING,
+        },
+    },
+}
+_KEPT = (
+    "format",
+    "required",
+    "type",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+    "x-kubernetes-map-type",
+)
+_DEFAULT_BY_CONSTANT = {
+    ("io.k8s.api.core.v1.AzureDiskVolumeSource", "cachingMode"),
+    ("io.k8s.api.core.v1.AzureDiskVolumeSource", "kind"),
+}
+"""Defaults that the Go types state by reference to a constant: the original CRD does not have them, so ours
+must not either, or the same manifest would come to another revision.
+"""
+_CONTAIN_A_REFERENCE = frozenset(
+    f"io.k8s.api.core.v1.{name}"
+    for name in (
+        "ConfigMapEnvSource",
+        "ConfigMapProjection",
+        "ConfigMapVolumeSource",
+        "SecretEnvSource",
+        "SecretProjection",
+    )
+)
+"""Types that have the fields of a LocalObjectReference among their own. The Go types make a reference atomic,
+and in the original CRD that holds for what contains its fields; the document forgets it there.
+"""
 
 
 def read(path: Path = PATH) -> Schemas:
@@ -94,64 +145,6 @@ def main() -> None:
     """Write the extract of the document on standard input."""
     PATH.write_text(rendered(extract(json.load(sys.stdin))), encoding="utf-8")
     print(f"wrote {PATH.name}; now run `python -m tools.crdgen`")
-
-
-Schema = dict[str, Any]
-
-_NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
-_QUANTITY = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
-_INT_OR_STRING: Schema = {
-    "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "x-kubernetes-int-or-string": True,
-}
-_STRING: Schema = {"type": "string"}
-
-_SPECIAL: Mapping[str, Schema] = {
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": {**_INT_OR_STRING, "pattern": _QUANTITY},
-    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _INT_OR_STRING,
-    # The fields of embedded metadata that a template can mean; the API server prunes the others.
-    "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {
-        "type": "object",
-        "properties": {
-            "annotations": {"type": "object", "additionalProperties": _STRING},
-            "finalizers": {"type": "array", "items": _STRING},
-            "labels": {"type": "object", "additionalProperties": _STRING},
-            "name": _STRING,
-            "namespace": _STRING,
-        },
-    },
-}
-
-_KEPT = (
-    "format",
-    "required",
-    "type",
-    "x-kubernetes-list-map-keys",
-    "x-kubernetes-list-type",
-    "x-kubernetes-map-type",
-)
-
-_DEFAULT_BY_CONSTANT = {
-    ("io.k8s.api.core.v1.AzureDiskVolumeSource", "cachingMode"),
-    ("io.k8s.api.core.v1.AzureDiskVolumeSource", "kind"),
-}
-"""Defaults that the Go types state by reference to a constant: the original CRD does not have them, so ours
-must not either, or the same manifest would come to another revision.
-"""
-
-_CONTAIN_A_REFERENCE = frozenset(
-    f"io.k8s.api.core.v1.{name}"
-    for name in (
-        "ConfigMapEnvSource",
-        "ConfigMapProjection",
-        "ConfigMapVolumeSource",
-        "SecretEnvSource",
-        "SecretProjection",
-    )
-)
-"""Types that have the fields of a LocalObjectReference among their own. The Go types make a reference atomic,
-and in the original CRD that holds for what contains its fields; the document forgets it there.
-"""
 
 
 def structural(name: str, schemas: Schemas) -> Schema:

@@ -27,6 +27,11 @@ _COLOURS = {
 }
 _FONT = "font-family:system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif"
 _MONOSPACE = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:12px"
+MISSING = "-"
+NEW = "RuT"
+_READY = "rR"
+_RADIUS = 7
+_LEGEND_ROW, _SIGN = 24, 22
 
 
 class Canvas:
@@ -97,13 +102,6 @@ def _style() -> str:
         f".w{{stroke-width:2}}.d{{stroke-dasharray:3 3}}.m{{{_MONOSPACE}}}"
     )
     return f"{base}{rules(0)}@media(prefers-color-scheme:dark){{{rules(1)}}}"
-
-
-MISSING = "-"
-NEW = "RuT"
-_READY = "rR"
-_RADIUS = 7
-_LEGEND_ROW, _SIGN = 24, 22
 
 
 def draw_sign(canvas: Canvas, x: float, y: float, letter: str) -> None:

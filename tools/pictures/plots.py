@@ -15,6 +15,13 @@ _BAR, _GAP = 15, 10
 _COLOURS = ("new", "old", "third", "fourth")
 _TALL, _AXIS, _STEPS = 340, 56, 4
 _SWATCH = 12
+_ROW, _THINNEST, _LETTER = 16, 1.5, 6.5
+_SHADES = ("#f6c177", "#f2ab6b", "#eda063", "#f4b860")
+_BOARD, _BETWEEN, _COLUMNS = 1140, 14, 3
+_PANEL, _HEIGHT, _PLOT, _LEGEND = 362, 214, 112, 3
+_SHOWN_COLOURS = ("new", "third", "fourth", "alert", "amber", "old")
+_TITLE = "The dashboard of the chart, while sets are created, rolled and recovered"
+_PanelLines = Mapping[str, Sequence[tuple[float, float]]]
 
 
 @dataclass(frozen=True)
@@ -135,10 +142,6 @@ def _shown(value: float, unit: str) -> str:
     return f"{value:,.0f} {unit}".rstrip() if value >= 1000 else f"{value:.3g} {unit}".rstrip()
 
 
-_ROW, _THINNEST, _LETTER = 16, 1.5, 6.5
-_SHADES = ("#f6c177", "#f2ab6b", "#eda063", "#f4b860")
-
-
 def flames(stacks: Iterable[tuple[Sequence[str], int]], title: str) -> str:
     """A flame graph: callers below, width is CPU time. stacks: frames from the outside in, and samples."""
     root: _Frame = _Frame("all", {})
@@ -186,13 +189,6 @@ def _draw(canvas: Canvas, frame: _Frame, corner: tuple[float, float], scale: flo
 
 
 RECORDING = Path(__file__).parent / "recordings" / "dashboard.json"
-
-_BOARD, _BETWEEN, _COLUMNS = 1140, 14, 3
-_PANEL, _HEIGHT, _PLOT, _LEGEND = 362, 214, 112, 3
-_SHOWN_COLOURS = ("new", "third", "fourth", "alert", "amber", "old")
-_TITLE = "The dashboard of the chart, while sets are created, rolled and recovered"
-
-_PanelLines = Mapping[str, Sequence[tuple[float, float]]]
 
 
 def drawn_dashboard(recording: Mapping[str, Any]) -> str:

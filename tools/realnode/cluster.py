@@ -36,6 +36,11 @@ _DNS = Path(__file__).with_name("dns.yaml")
 _START_SECONDS = 240.0
 _POLL_SECONDS = 0.1
 _KUBELET_USER, _PROXY_USER = f"system:node:{REAL_NODE}", "system:kube-proxy"
+# More than a daemon that keeps the time moves it by in a day.
+_JUMP_SECONDS = 5.0
+_FULL = "no space left on device"
+# It keeps what it was given and unpacks it beside that; layers shrink to a third when they are compressed.
+_TIMES = 5
 
 
 class RealCluster(LocalCluster):
@@ -163,10 +168,6 @@ class RealCluster(LocalCluster):
             act()
 
 
-# More than a daemon that keeps the time moves it by in a day.
-_JUMP_SECONDS = 5.0
-
-
 class Clock:
     """Watched from the moment on when it is made."""
 
@@ -189,11 +190,6 @@ class Clock:
 
     def _difference(self) -> float:
         return self._wall() - self._steady()
-
-
-_FULL = "no space left on device"
-# It keeps what it was given and unpacks it beside that; layers shrink to a third when they are compressed.
-_TIMES = 5
 
 
 def reason(archive: Path, folder: Path, said: str) -> str:

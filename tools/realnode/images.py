@@ -28,6 +28,16 @@ CNI_PLUGINS = ("ptp", "host-local")
 _SOURCES = Path(__file__).parent / "go"
 _CONTAINERD = "github.com/containerd/containerd/v2/cmd"
 _CNI = "github.com/containernetworking/plugins/plugins"
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_MEDIA = "application/vnd.oci.image"
+_NAME = "io.containerd.image.name"
+_GZIP = b"\x1f\x8b"
+PAUSE = "localhost/pause:1"
+COREDNS = "localhost/coredns:1"
+MEMBERS = ("localhost/member:1", "localhost/member:2", "localhost/member:3")
+"""One program under names that differ, for rollouts: a process of a group, see go/member/main.go."""
+# What examples run where only the shape of groups matters. It is our own program of this kind.
+_EXAMPLES = ("registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.9")
 
 
 TARGETS: tuple[Target, ...] = (
@@ -57,12 +67,6 @@ def build_programs(report: Report) -> Mapping[str, Path]:
         for target in TARGETS
         for program in target.programs
     }
-
-
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-_MEDIA = "application/vnd.oci.image"
-_NAME = "io.containerd.image.name"
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -134,14 +138,6 @@ def _digest(blob: bytes) -> str:
 
 def _json(value: object) -> bytes:
     return json.dumps(value, sort_keys=True).encode()
-
-
-PAUSE = "localhost/pause:1"
-COREDNS = "localhost/coredns:1"
-MEMBERS = ("localhost/member:1", "localhost/member:2", "localhost/member:3")
-"""One program under names that differ, for rollouts: a process of a group, see go/member/main.go."""
-# What examples run where only the shape of groups matters. It is our own program of this kind.
-_EXAMPLES = ("registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.9")
 
 
 def small_images(programs: Mapping[str, Path]) -> tuple[SmallImage, ...]:

@@ -41,6 +41,8 @@ _COMMANDS = (
     # Nobody has these addresses: kube-proxy translates them, once there is a route that packets could take.
     ("route", "add", SERVICE_RANGE, "dev", "lo", "src", NODE_ADDRESS),
 )
+# A new one of cgroup v1 has none, and takes no process before it has some.
+_INHERITED = ("cpuset.cpus", "cpuset.mems")
 
 
 def set_up_network(kernel: Path = Path("/proc/sys/net")) -> None:
@@ -77,10 +79,6 @@ def _mount(*arguments: str) -> None:
     done = subprocess.run(["mount", *arguments], capture_output=True, text=True)
     if done.returncode:
         raise NodeError(f"mount {' '.join(arguments)} failed: {done.stderr.strip()}")
-
-
-# A new one of cgroup v1 has none, and takes no process before it has some.
-_INHERITED = ("cpuset.cpus", "cpuset.mems")
 
 
 def hierarchies(root: Path = CGROUPS) -> list[Path]:

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+VARIABLE = "REALNODE"
+"""Names the file, inside of the namespaces."""
+
 
 class NodeError(RuntimeError):
     """One line: what failed, and what to do."""
@@ -15,10 +18,6 @@ class NodeError(RuntimeError):
 
 class MissingError(NodeError):
     """This machine lacks something that a node needs: what, and how to get it."""
-
-
-VARIABLE = "REALNODE"
-"""Names the file, inside of the namespaces."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,13 @@ _PROGRAMS = {"unshare": "util-linux", "mount": "mount", "nsenter": "util-linux",
 _CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
 _NETWORK = "ip link set lo up && ip link add one type veth peer name other"
 _CONTAINER = "in a container, start it with --privileged"
+# Program -> package, by the same name in Debian, Ubuntu and Fedora.
+PACKAGES: Mapping[str, str] = {"runc": "runc", "nft": "nftables"}
+_FOLDERS = ("usr/sbin", "usr/bin", "sbin", "bin")
+_LIBRARIES = ("usr/lib/*-linux-gnu*", "lib/*-linux-gnu*")
+# Programs for administrators, which are not on everybody's PATH.
+_SEARCHED = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+_CACHE = "realnode"
 
 
 def _succeeds(command: list[str]) -> bool:
@@ -122,15 +129,6 @@ def _lacking_space(machine: Machine, folder: Path) -> Iterator[str]:
         yield f"{folder} cannot be used ({error.strerror}): make it writable"
 
 
-# Program -> package, by the same name in Debian, Ubuntu and Fedora.
-PACKAGES: Mapping[str, str] = {"runc": "runc", "nft": "nftables"}
-
-_FOLDERS = ("usr/sbin", "usr/bin", "sbin", "bin")
-_LIBRARIES = ("usr/lib/*-linux-gnu*", "lib/*-linux-gnu*")
-# Programs for administrators, which are not on everybody's PATH.
-_SEARCHED = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
-
-
 @dataclass(frozen=True)
 class SystemPrograms:
     """Where the programs are."""
@@ -220,9 +218,6 @@ def _fetch(command: list[str], wanted: str) -> None:
             f"exit code {done.returncode}"
         ]
         raise MissingError(f"{wanted}: not installed, and cannot be fetched: {lines[-1]}; install it")
-
-
-_CACHE = "realnode"
 
 
 def require_machine(state_folder: Path, machine: Machine | None = None) -> SystemPrograms:

@@ -27,6 +27,15 @@ _CONFIGURATION = ("ConfigMap", "data", "/data/controller_manager_config.yaml")
 _CERTIFICATES: Values = {"enableCertManager": True}
 _METRICS: Values = {"enablePrometheus": True}
 _POLICY: Values = {"networkPolicy.enabled": True}
+Object = dict[str, Any]
+NAMESPACE = "lws-system"
+DEFINITION = "CustomResourceDefinition"
+_OF_HELM = ("helm.sh/", "meta.helm.sh/", "app.kubernetes.io/managed-by")
+# The pure Python loader takes seconds for the definitions.
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+MANIFESTS = "manifests.yaml"
+KUSTOMIZE = "kustomize"
 
 
 @dataclass(frozen=True)
@@ -114,16 +123,6 @@ def _change(old: Object, new: Object) -> Object:
     }
 
 
-Object = dict[str, Any]
-
-NAMESPACE = "lws-system"
-DEFINITION = "CustomResourceDefinition"
-_OF_HELM = ("helm.sh/", "meta.helm.sh/", "app.kubernetes.io/managed-by")
-# The pure Python loader takes seconds for the definitions.
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-
 class _Plain(_Dumper):  # type: ignore[misc, valid-type]
     def ignore_aliases(self, data: Any) -> bool:
         """No reader expects anchors in a manifest."""
@@ -188,10 +187,6 @@ def _without_helm(obj: Object) -> Object:
             else:
                 metadata.pop(field, None)
     return bare
-
-
-MANIFESTS = "manifests.yaml"
-KUSTOMIZE = "kustomize"
 
 
 @dataclass(frozen=True)

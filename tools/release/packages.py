@@ -30,6 +30,8 @@ _CAVEATS = """\
 Needs python3, 3.11 or newer, with its module venv. The first call installs
 locked packages from PyPI, or the mirror that pip is configured for.
 """
+PROJECTS = {"lws-controller": ".", "lws-api": "api"}
+"""Name on PyPI → where its pyproject.toml is. `lws` is somebody else's there."""
 
 
 def plugin(wheels: Mapping[str, bytes], seconds: int) -> bytes:
@@ -94,10 +96,6 @@ def checksums(directory: Path) -> str:
     return "".join(
         f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files_below(directory).items()
     )
-
-
-PROJECTS = {"lws-controller": ".", "lws-api": "api"}
-"""Name on PyPI → where its pyproject.toml is. `lws` is somebody else's there."""
 
 
 def build(source: Path, target: Path, version: str, epoch: str) -> list[Path]:

@@ -22,6 +22,8 @@ HOME = "https://example.com/lws-controller"
 """Stands for the address of the repository, which has none yet; `make release PROJECT_URL=…` puts it in."""
 NUMBER = r"\d+\.\d+\.\d+"
 _NUMBER = re.compile(NUMBER)
+_REPOSITORY = "repository: localhost/lws\n"
+_NAMES_HOME = ("pyproject.toml", "api/pyproject.toml", "charts/lws/Chart.yaml")
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,6 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-_REPOSITORY = "repository: localhost/lws\n"
-_NAMES_HOME = ("pyproject.toml", "api/pyproject.toml", "charts/lws/Chart.yaml")
 
 
 class ReleaseError(RuntimeError):

@@ -21,6 +21,8 @@ _ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
 _CODE = re.compile(r"(`+)(.+?)\1(?!`)")
 _LEXERS = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
 _NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
+# docs_dir of mkdocs.yml.
+_PREPARED = REPOSITORY / "build" / "docs"
 
 
 class DeadLinkError(Exception):
@@ -93,10 +95,6 @@ def _target(root: Path, path: str, name: str) -> str:
 def _unescaped(row: re.Match[str]) -> str:
     """A row of a table: within code, GitHub wants pipes escaped and the site does not."""
     return _CODE.sub(lambda code: code[0].replace(r"\|", "|"), row[0])
-
-
-# docs_dir of mkdocs.yml.
-_PREPARED = REPOSITORY / "build" / "docs"
 
 
 def main() -> int:
