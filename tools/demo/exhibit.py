@@ -18,7 +18,7 @@ from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL, ROLE_LABEL, 
 from lws_api.leaderworkerset import v1
 from lws_api.leaderworkerset.v1 import KIND
 from tools.demo.check import Check, equal, none_of, same_members
-from tools.demo.facts import Kind, Object, View
+from tools.demo.facts import Kind, Object, View, name_of
 from tools.demo.mirror import NAMESPACE
 from tools.demo.scene import Scene
 from tools.demo.show import Result, Show
@@ -126,9 +126,9 @@ def verify_features(seen: Scenery) -> list[Check]:
 
 def _verify_addresses(seen: Scenery) -> list[Check]:
     """Pods find their leader, under a name that a headless Service answers."""
-    headless = {_name(each) for each in seen.services if each["spec"].get("clusterIP") == "None"}
+    headless = {name_of(each) for each in seen.services if each["spec"].get("clusterIP") == "None"}
     astray = [
-        _name(pod)
+        name_of(pod)
         for pod in seen.pods
         if pod["spec"].get("subdomain") not in headless
         or _variable(pod, v1.LEADER_ADDRESS_ENV)
@@ -144,7 +144,7 @@ def _verify_subdomains(seen: Scenery) -> list[Check]:
     if policy != v1.SubdomainPolicy.UNIQUE_PER_REPLICA:
         return []
     groups = {f"{seen.name}-{_label(pod, v1.GROUP_INDEX_LABEL)}" for pod in seen.pods}
-    found = {_name(each) for each in seen.services if _label(each, v1.NAME_LABEL) == seen.name}
+    found = {name_of(each) for each in seen.services if _label(each, v1.NAME_LABEL) == seen.name}
     return [same_members(f"each of {len(groups)} groups has a Service of its own", groups, found)]
 
 
@@ -159,7 +159,7 @@ def _verify_subgroups(seen: Scenery) -> list[Check]:
         worker = int(_label(pod, v1.WORKER_INDEX_LABEL))
         return "" if excluded and worker == 0 else str(subgroup_of(worker, size, part))
 
-    astray = [_name(pod) for pod in seen.pods if _label(pod, v1.SUBGROUP_INDEX_LABEL) != expected(pod)]
+    astray = [name_of(pod) for pod in seen.pods if _label(pod, v1.SUBGROUP_INDEX_LABEL) != expected(pod)]
     whose = "workers" if excluded else "pods"
     return [none_of(f"{whose} of each group are in subgroups of {part}, in order", astray, len(seen.pods))]
 
@@ -193,11 +193,11 @@ def _verify_apart(seen: Scenery, label: str, topology: str) -> list[Check]:
 
 
 def _verify_claims(seen: Scenery) -> list[Check]:
-    templates = [_name(each) for each in seen.template.get("volumeClaimTemplates") or ()]
+    templates = [name_of(each) for each in seen.template.get("volumeClaimTemplates") or ()]
     if not templates:
         return []
-    wanted = [f"{template}-{_name(pod)}" for template in templates for pod in seen.pods]
-    bound = [_name(each) for each in seen.claims if (each.get("status") or {}).get("phase") == "Bound"]
+    wanted = [f"{template}-{name_of(pod)}" for template in templates for pod in seen.pods]
+    bound = [name_of(each) for each in seen.claims if (each.get("status") or {}).get("phase") == "Bound"]
     claim = f"each of {len(seen.pods)} pods has its volumes: {len(wanted)} claims are bound"
     return [same_members(claim, wanted, [name for name in bound if name in wanted])]
 
@@ -211,7 +211,7 @@ def _verify_tpus(seen: Scenery) -> list[Check]:
     if not told:
         return []
     wrong = [
-        f"{', '.join(map(_name, pods))} of {hosts}"
+        f"{', '.join(map(name_of, pods))} of {hosts}"
         for hosts, pods in told.items()
         if sorted(_variable(pod, _TPU_ID) for pod in pods)
         != sorted(str(number) for number in range(len(hosts.split(","))))
@@ -242,13 +242,13 @@ def _variable(pod: Object, name: str) -> str:
 
 def children_of(view: View, name: str) -> list[str]:
     """Its LeaderWorkerSets."""
-    return sorted(map(_name, _sets(view, name)))
+    return sorted(map(name_of, _sets(view, name)))
 
 
 def is_whole(view: View, written: Mapping[str, Any], least: Mapping[str, int]) -> bool:
     """Every role has its LeaderWorkerSet in every slice, with all groups. least: by the name of a scaler."""
     name = written["metadata"]["name"]
-    found = {_place(each): _name(each) for each in _sets(view, name)}
+    found = {_place(each): name_of(each) for each in _sets(view, name)}
     return found.keys() == _places(written) and all(
         is_at_rest(view, child, least.get(f"{name}-{role}", 0)) for (_, role), child in found.items()
     )
@@ -257,10 +257,10 @@ def is_whole(view: View, written: Mapping[str, Any], least: Mapping[str, int]) -
 def verify_roles(view: View, written: Mapping[str, Any]) -> list[Check]:
     """Names, one revision for all, and a Service for each."""
     name = written["metadata"]["name"]
-    keys = Counter(_labels(each)[REVISION_LABEL] for each in _sets(view, name))
+    keys = Counter(_label(each, REVISION_LABEL) for each in _sets(view, name))
     key = next(iter(keys), "")
     expected = [f"{name}-{index}-{key}-{role}" for index, role in _places(written)]
-    services = [_name(each) for each in view.objects[Kind.SERVICE] if _belongs_to(each, name)]
+    services = [name_of(each) for each in view.objects[Kind.SERVICE] if _label(each, NAME_LABEL) == name]
     return [
         equal(f"all roles of {name} are on one revision", 1, len(keys)),
         same_members("a LeaderWorkerSet for each role in each slice", expected, children_of(view, name)),
@@ -269,11 +269,7 @@ def verify_roles(view: View, written: Mapping[str, Any]) -> list[Check]:
 
 
 def _sets(view: View, name: str) -> list[Object]:
-    return [each for each in view.objects[Kind.SET] if _belongs_to(each, name)]
-
-
-def _belongs_to(found: Object, name: str) -> bool:
-    return _labels(found).get(NAME_LABEL) == name
+    return [each for each in view.objects[Kind.SET] if _label(each, NAME_LABEL) == name]
 
 
 def _places(written: Mapping[str, Any]) -> set[tuple[str, str]]:
@@ -282,12 +278,7 @@ def _places(written: Mapping[str, Any]) -> set[tuple[str, str]]:
 
 
 def _place(child: Object) -> tuple[str, str]:
-    labels = _labels(child)
-    return labels.get(SLICE_LABEL, "0"), labels[ROLE_LABEL]
-
-
-def _labels(found: Object) -> Mapping[str, str]:
-    return found["metadata"].get("labels") or {}
+    return _label(child, SLICE_LABEL) or "0", _label(child, ROLE_LABEL)
 
 
 def run_example(scene: Scene, show: Show, example: Example) -> Result:
@@ -349,7 +340,7 @@ def _verify(scene: Scene, view: View, name: str) -> Iterator[Check]:
 
 def _verify_statefulsets(view: View, name: str, size: int) -> Check:
     leaders = [pod.name for pod in view.pods(name) if pod.is_leader] if size > 1 else []
-    found = [_name(each) for each in view.objects[Kind.STATEFULSET] if _is_of(each, name)]
+    found = [name_of(each) for each in view.objects[Kind.STATEFULSET] if _label(each, v1.NAME_LABEL) == name]
     claim = f"1 StatefulSet of leaders, {len(leaders)} of workers"
     return same_members(claim, [name, *leaders], found)
 
@@ -357,17 +348,9 @@ def _verify_statefulsets(view: View, name: str, size: int) -> Check:
 def _scenery(scene: Scene, view: View, name: str) -> Scenery:
     api = scene.cluster.api
     return Scenery(
-        lws=next(each for each in view.objects[Kind.SET] if _name(each) == name),
-        pods=[each for each in view.objects[Kind.POD] if _is_of(each, name)],
+        lws=next(each for each in view.objects[Kind.SET] if name_of(each) == name),
+        pods=[each for each in view.objects[Kind.POD] if _label(each, v1.NAME_LABEL) == name],
         services=view.objects[Kind.SERVICE],
         claims=api.get(_CLAIMS)["items"],
-        nodes={_name(each): each["metadata"]["labels"] for each in api.get(_NODES)["items"]},
+        nodes={name_of(each): each["metadata"]["labels"] for each in api.get(_NODES)["items"]},
     )
-
-
-def _is_of(found: Object, name: str) -> bool:
-    return _label(found, v1.NAME_LABEL) == name
-
-
-def _name(found: Object) -> str:
-    return str(found["metadata"]["name"])

@@ -133,6 +133,10 @@ def set_of(found: Object) -> SetFacts:
     )
 
 
+def name_of(found: Object) -> str:
+    return str(found["metadata"]["name"])
+
+
 def owner_of(found: Object) -> str:
     """UID of the controller of an object; empty without one."""
     references = found["metadata"].get("ownerReferences") or ()
@@ -180,6 +184,11 @@ class Group:
     def pods(self) -> tuple[Pod, ...]:
         """The leader, if there is one, and its workers."""
         return self.workers if self.leader is None else (self.leader, *self.workers)
+
+    @property
+    def revision(self) -> str:
+        """The key of its template; empty without pods."""
+        return self.pods[0].revision if self.pods else ""
 
     @property
     def ready_workers(self) -> int:

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tools.demo.facts import Group, Kind, Object, Pod, SetFacts, View, set_of, time_of
+from tools.demo.facts import Group, Kind, Object, SetFacts, View, set_of, time_of
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One group. age: seconds since its leader was created, None without a leader."""
-
-    index: int
-    revision: str
-    leader: str
-    ready_workers: int
-    workers: int
-    is_ready: bool
-    age: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +26,15 @@ class Picture:
     """A set as it is seen. facts: None while no set exists. events: the newest first."""
 
     facts: SetFacts | None
-    rows: tuple[Row, ...]
+    groups: tuple[Group, ...]
     pods_ready: int
     events: tuple[EventLine, ...]
+    now: datetime
 
     @property
     def groups_ready(self) -> int:
         """Groups whose pods are all ready, whatever the status says."""
-        return sum(row.is_ready for row in self.rows)
+        return sum(group.is_ready for group in self.groups)
 
 
 def picture_of(view: View, now: datetime) -> Picture:
@@ -55,14 +42,14 @@ def picture_of(view: View, now: datetime) -> Picture:
     by_age = sorted(view.objects[Kind.SET], key=lambda each: str(each["metadata"]["creationTimestamp"]))
     facts = set_of(by_age[-1]) if by_age else None
     pods = view.pods(facts.name) if facts is not None else ()
-    groups = view.groups(facts.name) if facts is not None else ()
     events = (each for each in view.objects[Kind.EVENT] if _is_about(each, facts))
     newest_first = sorted(events, key=_seen_at, reverse=True)
     return Picture(
         facts=facts,
-        rows=tuple(_row(group, now) for group in groups),
+        groups=view.groups(facts.name) if facts is not None else (),
         pods_ready=sum(pod.is_ready for pod in pods),
         events=tuple(_line(event, now) for event in newest_first),
+        now=now,
     )
 
 
@@ -92,23 +79,6 @@ def short(seconds: float) -> str:
     if hours:
         return f"{hours}h{minutes}m"
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
-
-
-def _row(group: Group, now: datetime) -> Row:
-    leader = group.leader
-    return Row(
-        index=group.index,
-        revision=_revision(group.pods),
-        leader=leader.state if leader is not None else "none",
-        ready_workers=group.ready_workers,
-        workers=group.size - 1,
-        is_ready=group.is_ready,
-        age=(now - leader.created).total_seconds() if leader is not None else None,
-    )
-
-
-def _revision(pods: Sequence[Pod]) -> str:
-    return pods[0].revision if pods else ""
 
 
 def _is_about(event: Object, facts: SetFacts | None) -> bool:

@@ -23,8 +23,9 @@ from rich.text import Text
 from tools.demo.check import Check
 from tools.demo.exhibit import Example, run_example
 from tools.demo.facts import READY, TERMINATING, Condition
+from tools.demo.facts import Group as PodGroup
 from tools.demo.mirror import NotInTime
-from tools.demo.picture import EventLine, Picture, Row, clock, short
+from tools.demo.picture import EventLine, Picture, clock, short
 from tools.demo.play import read_manifest
 from tools.demo.scene import Scene, set_up
 from tools.demo.show import Show
@@ -71,39 +72,37 @@ def draw_picture(picture: Picture, height: int) -> RenderableType:
     facts = picture.facts
     if facts is None:
         return Text("no LeaderWorkerSet here", style="dim")
-    parts: list[RenderableType] = [_groups(picture.rows), Text("")]
+    parts: list[RenderableType] = [_groups(picture), Text("")]
     parts.append(_conditions(facts.conditions))
     parts.append(_bars(picture))
-    room = height - len(picture.rows) - _OTHER_LINES
+    room = height - len(picture.groups) - _OTHER_LINES
     shown = picture.events[: min(max(room, _FEWEST_EVENTS), _MOST_EVENTS)]
     if shown:
         parts += [Text(""), _events(shown)]
     return Group(*parts, Text(""))
 
 
-def _groups(rows: Sequence[Row]) -> Table:
+def _groups(picture: Picture) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="dim")
     table.add_column("group", justify="right")
     table.add_column("revision", min_width=10)
     table.add_column("leader", min_width=11)
     table.add_column("workers", min_width=9)
     table.add_column("age", justify="right", min_width=6)
-    for row in rows:
-        table.add_row(
-            str(row.index),
-            row.revision,
-            Text(row.leader, style=_LEADER_STYLES.get(row.leader, "yellow")),
-            _workers(row),
-            "" if row.age is None else short(row.age),
-        )
+    for group in picture.groups:
+        leader = group.leader
+        state = leader.state if leader is not None else "none"
+        age = short((picture.now - leader.created).total_seconds()) if leader is not None else ""
+        shown = Text(state, style=_LEADER_STYLES.get(state, "yellow"))
+        table.add_row(str(group.index), group.revision, shown, _workers(group), age)
     return table
 
 
-def _workers(row: Row) -> Text:
-    dots = "●" * row.ready_workers + "○" * (row.workers - row.ready_workers)
-    style = "green" if row.ready_workers == row.workers else "yellow"
-    counted = f"{row.ready_workers}/{row.workers}"
-    return Text(f"{dots} {counted}" if row.workers <= _MOST_DOTS else counted, style=style)
+def _workers(group: PodGroup) -> Text:
+    ready, workers = group.ready_workers, group.size - 1
+    counted = f"{ready}/{workers}"
+    dots = f"{'●' * ready}{'○' * (workers - ready)} {counted}"
+    return Text(dots if workers <= _MOST_DOTS else counted, style="green" if ready == workers else "yellow")
 
 
 def _conditions(conditions: Sequence[Condition]) -> Text:

@@ -130,16 +130,13 @@ def _introduce_kind(cluster: LocalCluster) -> None:
     """
     cluster.kubectl("apply", "--server-side", "-f", str(_DEFINITIONS))
     deadline = time.monotonic() + _KNOWN_SECONDS
-    while missing := sorted(_RESOURCES - set(_resources_of(cluster))):
+    listed = ("api-resources", "--no-headers", "-o", "name")
+    while missing := sorted(_RESOURCES - set(cluster.kubectl(*listed).split())):
         if time.monotonic() > deadline:
             names = ", ".join(missing)
             raise ComponentError(f"kube-apiserver does not list {names} after {_KNOWN_SECONDS:.0f} s")
     cluster.stop_component("kube-controller-manager")
     cluster.start_component("kube-controller-manager")
-
-
-def _resources_of(cluster: LocalCluster) -> list[str]:
-    return cluster.kubectl("api-resources", "--no-headers", "-o", "name").split()
 
 
 def _follow(stack: ExitStack, cluster: LocalCluster, show: Show) -> Mirror:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lws_api.leaderworkerset.v1 import GROUP_SIZE_ENV, LEADER_ADDRESS_ENV, REVISION_LABEL, WORKER_INDEX_ENV
 from tools.demo.check import Check, equal, none_of, same_members
-from tools.demo.facts import Kind, Object, Pod, SetFacts, View, owner_of
+from tools.demo.facts import Kind, Object, Pod, SetFacts, View, name_of, owner_of
 
 _COUNTS = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
 
@@ -105,7 +105,7 @@ def verify_objects(view: View, wanted: SetFacts) -> list[Check]:
     pods = view.pods(wanted.name)
     leaders = {f"{pod.name} owned by {pod.uid}" for pod in pods if pod.is_leader}
     statefulsets = view.objects[Kind.STATEFULSET]
-    found = {f"{_name(each)} owned by {owner_of(each)}" for each in statefulsets}
+    found = {f"{name_of(each)} owned by {owner_of(each)}" for each in statefulsets}
     claim = f"1 StatefulSet of leaders, {wanted.replicas} of workers, each owned by its leader pod"
     return [
         same_members(claim, leaders | {f"{wanted.name} owned by {wanted.uid}"}, found),
@@ -125,7 +125,7 @@ def verify_status(wanted: SetFacts) -> list[Check]:
 
 def _verify_service(view: View, wanted: SetFacts) -> Check:
     headless = [
-        f"{_name(each)}: publishNotReadyAddresses {each['spec'].get('publishNotReadyAddresses', False)}"
+        f"{name_of(each)}: publishNotReadyAddresses {each['spec'].get('publishNotReadyAddresses', False)}"
         for each in view.objects[Kind.SERVICE]
         if each["spec"].get("clusterIP") == "None"
     ]
@@ -138,14 +138,10 @@ def verify_revision(view: View, wanted: SetFacts, pods: Sequence[Pod]) -> Check:
     keys = {pod.revision for pod in pods}
     # StatefulSets record revisions of their own under the same labels.
     recorded = {
-        each["metadata"]["labels"].get(REVISION_LABEL, ""): _name(each)
+        each["metadata"]["labels"].get(REVISION_LABEL, ""): name_of(each)
         for each in view.objects[Kind.REVISION]
         if owner_of(each) == wanted.uid
     }
     named = ", ".join(recorded.get(key, f"none for {key}") for key in sorted(keys))
     claim = f"all {len(pods)} pods carry one revision key, which ControllerRevision {named} records"
     return Check(claim, len(keys) == 1 and keys <= recorded.keys(), "one recorded key", f"{sorted(keys)}")
-
-
-def _name(found: Object) -> str:
-    return str(found["metadata"]["name"])

@@ -101,26 +101,19 @@ def build_volume(claim: dict[str, Any]) -> dict[str, Any]:
     """Return the volume for `claim`; the host path is never looked at, because nothing runs."""
     metadata, spec = claim["metadata"], claim["spec"]
     name = f"pvc-{metadata['uid']}"
+    place = {key: metadata[key] for key in ("namespace", "name", "uid")}
+    annotations = {"pv.kubernetes.io/provisioned-by": STORAGE_CLASS["provisioner"]}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {
-            "name": name,
-            "annotations": {"pv.kubernetes.io/provisioned-by": STORAGE_CLASS["provisioner"]},
-        },
+        "metadata": {"name": name, "annotations": annotations},
         "spec": {
             "storageClassName": spec["storageClassName"],
             "accessModes": list(spec["accessModes"]),
             "volumeMode": spec.get("volumeMode", "Filesystem"),
             "capacity": {"storage": spec["resources"]["requests"]["storage"]},
             "persistentVolumeReclaimPolicy": STORAGE_CLASS["reclaimPolicy"],
-            "claimRef": {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "namespace": metadata["namespace"],
-                "name": metadata["name"],
-                "uid": metadata["uid"],
-            },
+            "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **place},
             "hostPath": {"path": f"/nonexistent/{name}"},
         },
     }

@@ -46,13 +46,10 @@ class Component:
     after: Values
 
 
-def _gang(provider: str) -> Values:
-    return {"gangSchedulingManagement.schedulerProvider": provider}
-
-
 def _components() -> Mapping[str, Component]:
     providers = ("volcano", "scheduler-plugins", "kubernetes")
-    plain = {f"gang-{provider}": _gang(provider) for provider in providers}
+    gangs = "gangSchedulingManagement.schedulerProvider"
+    plain = {f"gang-{provider}": {gangs: provider} for provider in providers}
     both = {"prometheus": _METRICS, **plain}
     return MappingProxyType(
         {

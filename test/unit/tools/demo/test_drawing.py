@@ -69,7 +69,7 @@ def test_many_workers_are_counted_only() -> None:
 
 
 def test_no_set_and_no_condition() -> None:
-    assert drawn(draw_picture(Picture(None, (), 0, ()), 40)) == ["no LeaderWorkerSet here"]
+    assert drawn(draw_picture(Picture(None, (), 0, (), NOW), 40)) == ["no LeaderWorkerSet here"]
     assert any(line == "conditions  none yet" for line in drawn(draw_picture(picture(conditions=[]), 40)))
 
 

@@ -15,7 +15,7 @@ from test.unit.tools.demo.objects import (
     make_view,
 )
 from tools.demo.facts import time_of
-from tools.demo.picture import Row, clock, picture_of, short, summary
+from tools.demo.picture import clock, picture_of, short, summary
 
 NOW = time_of(CREATED) + timedelta(seconds=75)
 
@@ -29,19 +29,22 @@ def test_rows_of_groups() -> None:
         *make_group(3)[1:],
     ]
     picture = picture_of(make_view(pods), NOW)
-    assert picture.rows == (
-        Row(0, "old", "ready", 3, 3, True, 75.0),
-        Row(1, "old", "ready", 2, 3, False, 75.0),
-        Row(2, "old", "ready", 0, 3, False, 75.0),
-        Row(3, "", "none", 0, 3, False, None),
-    )
+    shown = [
+        (each.index, each.revision, each.ready_workers, each.size, each.is_ready) for each in picture.groups
+    ]
+    assert shown == [
+        (0, "old", 3, 4, True),
+        (1, "old", 2, 4, False),
+        (2, "old", 0, 4, False),
+        (3, "", 0, 4, False),
+    ]
     assert (picture.groups_ready, picture.pods_ready) == (1, 11)
 
 
 def test_without_a_set_there_is_little_to_see() -> None:
     view = make_view()
     empty = picture_of(type(view)({**view.objects, **dict.fromkeys(["LeaderWorkerSet"], ())}, {}), NOW)
-    assert (empty.facts, empty.rows, empty.pods_ready) == (None, (), 0)
+    assert (empty.facts, empty.groups, empty.pods_ready) == (None, (), 0)
     assert summary(empty) == "no LeaderWorkerSet"
 
 
