@@ -28,6 +28,8 @@ _TYPES = {"Condition": 0}
 
 def inventory() -> Mapping[str, frozenset[str]]:
     """Kind → names, with the kinds of test/conformance.yaml."""
+    names = (series.name for series in series_of(served()))
+    metrics = frozenset(name for name in names if name.startswith("lws_disaggregatedset"))
     in_sets, in_others = _trees(is_disaggregated=True), _trees(is_disaggregated=False)
     return {
         "fields": _fields(v1.KIND),
@@ -42,7 +44,9 @@ def inventory() -> Mapping[str, frozenset[str]]:
         "disaggregatedset_annotations": _constants(disaggregated, "_ANNOTATION"),
         "disaggregatedset_conditions": said_in(in_sets, _TYPES),
         "disaggregatedset_events": said_in(in_sets, _REASONS),
-        "disaggregatedset_metrics": _metrics(),
+        "disaggregatedset_metrics": frozenset(
+            name for name in metrics if name.startswith("lws_disaggregatedset")
+        ),
     }
 
 
@@ -58,12 +62,6 @@ def _trees(*, is_disaggregated: bool) -> list[ast.Module]:
     calls = tuple(f"{name}(" for name in (*_REASONS, *_TYPES))
     texts = (path.read_text("utf-8") for path in chosen)
     return [ast.parse(text) for text in texts if any(call in text for call in calls)]
-
-
-def _metrics() -> frozenset[str]:
-    """Those that are about DisaggregatedSets alone."""
-    names = (each.name for each in series_of(served()))
-    return frozenset(name for name in names if name.startswith("lws_disaggregatedset"))
 
 
 def said_in(trees: Sequence[ast.Module], places: Mapping[str, int]) -> frozenset[str]:

@@ -33,7 +33,10 @@ def is_reached(view: View, goal: Goal) -> bool:
 def is_at_rest(view: View, name: str, least: int = 0) -> bool:
     """Whatever it asks for, the set has it, and nothing moves. least: groups that it will have in the end."""
     facts = view.set(name)
-    if facts is None or facts.replicas < least or not _is_settled(facts):
+    if facts is None or not facts.replicas == facts.ready == facts.updated >= least:
+        return False
+    moving = facts.holds("Progressing") or facts.holds("UpdateInProgress")
+    if moving or not facts.is_observed or not facts.holds("Available"):
         return False
     pods = view.pods(name)
     good = len(pods) == facts.pods and all(pod.is_ready for pod in pods)
@@ -44,12 +47,6 @@ def is_empty(view: View, kept: Collection[str]) -> bool:
     """Nothing of a set is left but what was there before."""
     kinds = (Kind.SET, Kind.POD, Kind.STATEFULSET, Kind.SERVICE, Kind.REVISION)
     return all(each["metadata"]["uid"] in kept for kind in kinds for each in view.objects[kind])
-
-
-def _is_settled(facts: SetFacts) -> bool:
-    counted = facts.ready == facts.updated == facts.replicas
-    moving = facts.holds("Progressing") or facts.holds("UpdateInProgress")
-    return facts.is_observed and counted and facts.holds("Available") and not moving
 
 
 def _has_finished(statefulset: Object) -> bool:

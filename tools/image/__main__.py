@@ -182,7 +182,7 @@ def current_archive() -> Path:
         shutil.copyfile(bill_beside(built), bill_beside(archive))
         shutil.copyfile(built, unfinished)
         unfinished.replace(archive)
-        for old in sorted(cache.glob("current-*.tar"), key=_age)[:-_KEPT]:
+        for old in sorted(cache.glob("current-*.tar"), key=lambda path: path.stat().st_mtime)[:-_KEPT]:
             bill_beside(old).unlink(missing_ok=True)
             old.unlink()
     return archive
@@ -196,31 +196,21 @@ def bill_beside(archive: Path) -> Path:
 def sources_key(repository: Path) -> str:
     """Return 16 hexadecimal digits that change with every file that goes into the image."""
     digest = hashlib.sha256()
-    for path in sorted(_files(repository)):
+    files = [repository / name for name in _FILES]
+    for folder in _FOLDERS:
+        below = (path for path in (repository / folder).rglob("*") if path.is_file())
+        files += (path for path in below if "__pycache__" not in path.parts)
+    for path in sorted(files):
         for part in (str(path.relative_to(repository)).encode(), path.read_bytes()):
             digest.update(len(part).to_bytes(8, "big"))
             digest.update(part)
     return digest.hexdigest()[:16]
 
 
-def _files(repository: Path) -> Iterator[Path]:
-    yield from (repository / name for name in _FILES)
-    for folder in _FOLDERS:
-        yield from (each for each in (repository / folder).rglob("*") if _counts(each))
-
-
-def _counts(path: Path) -> bool:
-    return path.is_file() and "__pycache__" not in path.parts
-
-
 def _build() -> Path:
     machine = Machine()
     (archive,) = build_all(machine, choose_platforms(machine)[0][-1])
     return archive
-
-
-def _age(path: Path) -> float:
-    return path.stat().st_mtime
 
 
 if __name__ == "__main__":

@@ -35,21 +35,12 @@ class Steps:
 
     def run(self, step: str, command: list[str]) -> None:
         """Run `command`, and report now and then how long that takes."""
-        with self._log.open("a") as output:
-            self._run(step, command, output.fileno())
-
-    def succeeds(self, command: list[str]) -> bool:
-        """Run a short command for its exit code."""
-        with self._log.open("a") as output:
-            done = subprocess.run(command, stdout=output, stderr=output)
-        return not done.returncode
-
-    def _run(self, step: str, command: list[str], output: int) -> None:
         began, start = time.monotonic(), self._log.stat().st_size
         self._report(Progress(step, 0, None))
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=end_with_parent
-        )
+        with self._log.open("a") as output:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=end_with_parent
+            )
         try:
             while (code := _code_of(process)) is None:
                 self._report(Progress(step, time.monotonic() - began, None))
@@ -62,6 +53,12 @@ class Steps:
                 log.seek(start)
                 raise ImageError(f"{step} failed: {reason_in(log.read(), code)} (all of it: {self._log})")
         self._report(Progress(step, time.monotonic() - began, None, finished=True))
+
+    def succeeds(self, command: list[str]) -> bool:
+        """Run a short command for its exit code."""
+        with self._log.open("a") as output:
+            done = subprocess.run(command, stdout=output, stderr=output)
+        return not done.returncode
 
 
 def reason_in(output: str, code: int) -> str:

@@ -23,13 +23,11 @@ CAPACITY = {
     "nvidia.com/gpu": "8",
     "google.com/tpu": "8",
 }
+_DEFAULT_CLASS = {"storageclass.kubernetes.io/is-default-class": "true"}
 STORAGE_CLASS: dict[str, Any] = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "StorageClass",
-    "metadata": {
-        "name": "localcluster",
-        "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
-    },
+    "metadata": {"name": "localcluster", "annotations": _DEFAULT_CLASS},
     "provisioner": "localcluster/volumes",
     "reclaimPolicy": "Delete",
     "allowVolumeExpansion": True,

@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from tools.image.steps import ImageError, LackingError
 from tools.linux import require_linux
@@ -67,24 +66,20 @@ def _run(arguments: argparse.Namespace) -> int:
         return enter(arguments.command or ["bash"])
     system = require_machine(temporary_folder())
     report = LinePrinter()
-    archives = [*(_product() if arguments.product else []), *(_engines() if arguments.engines else [])]
+    archives = []
+    if arguments.product:
+        from tools.image.__main__ import current_archive
+
+        archives.append(current_archive())
+    if arguments.engines:
+        from tools.engines import engines_archive
+
+        archives.append(engines_archive())
     with own_state() as state:
         kit = prepare(state, system, archives, report)
         if arguments.build_only:
             return 0
         return run_inside(arguments.command or _HERE, kit)
-
-
-def _product() -> Sequence[Path]:
-    from tools.image.__main__ import current_archive
-
-    return [current_archive()]
-
-
-def _engines() -> Sequence[Path]:
-    from tools.engines import engines_archive
-
-    return [engines_archive()]
 
 
 def _failed(error: Exception) -> int:

@@ -33,7 +33,8 @@ def invitation(cluster: ClusterAccess) -> list[str]:
 
 def enter(command: Sequence[str]) -> int:
     """Run `command` in the newest node; does not return where that works. Raises NodeError."""
-    nodes = sorted(guard.state_of(guard.PREFIX).parent.glob(f"{guard.PREFIX}-*/{_FILE}"), key=_age)
+    nodes = list(guard.state_of(guard.PREFIX).parent.glob(f"{guard.PREFIX}-*/{_FILE}"))
+    nodes.sort(key=lambda path: path.stat().st_mtime)
     running = [path for path in nodes if guard.is_owned(path.parent.name)]
     if not running:
         raise NodeError("no node runs: `make demo NODE=real`")
@@ -43,10 +44,6 @@ def enter(command: Sequence[str]) -> int:
     target = first_process(int((running[-1].parent / PID_FILE).read_text()))
     entry = ["nsenter", f"--target={target}", "--net", "--mount", "--pid", *command]
     os.execvpe(entry[0], entry, environment)
-
-
-def _age(path: Path) -> float:
-    return path.stat().st_mtime
 
 
 def main() -> int:

@@ -52,22 +52,16 @@ def manifest(archive_name: str, content: bytes, version: str, home: str) -> str:
         "sha256": hashlib.sha256(content).hexdigest(),
         "bin": PROGRAM,
     }
-    return yaml.safe_dump(
-        {
-            "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
-            "kind": "Plugin",
-            "metadata": {"name": "lws"},
-            "spec": {
-                "version": f"v{version}",
-                "homepage": home,
-                "shortDescription": "See and change LeaderWorkerSets as groups",
-                "description": _DESCRIPTION,
-                "caveats": _CAVEATS,
-                "platforms": [platform],
-            },
-        },
-        sort_keys=False,
-    )
+    spec = {
+        "version": f"v{version}",
+        "homepage": home,
+        "shortDescription": "See and change LeaderWorkerSets as groups",
+        "description": _DESCRIPTION,
+        "caveats": _CAVEATS,
+        "platforms": [platform],
+    }
+    head = {"apiVersion": "krew.googlecontainertools.github.com/v1alpha2", "kind": "Plugin"}
+    return yaml.safe_dump({**head, "metadata": {"name": "lws"}, "spec": spec}, sort_keys=False)
 
 
 def files_below(directory: Path) -> Mapping[str, bytes]:
