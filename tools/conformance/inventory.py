@@ -44,9 +44,7 @@ def inventory() -> Mapping[str, frozenset[str]]:
         "disaggregatedset_annotations": _constants(disaggregated, "_ANNOTATION"),
         "disaggregatedset_conditions": said_in(in_sets, _TYPES),
         "disaggregatedset_events": said_in(in_sets, _REASONS),
-        "disaggregatedset_metrics": frozenset(
-            name for name in metrics if name.startswith("lws_disaggregatedset")
-        ),
+        "disaggregatedset_metrics": metrics,
     }
 
 
