@@ -23,10 +23,11 @@ KINDS = (LEADER_WORKER_SET, DISAGGREGATED_SET, ROLE_SCALER)
 _INTRODUCTION = """\
 # API reference
 
-For those who write manifests or clients: every field, its type, its default and its meaning, as in `kubectl
-explain`. A field marked ↻ is part of the revision: changing it starts a rollout. `make generate` writes this
-page.
+For authors of manifests and clients: every field, as in `kubectl explain`. Changing a field marked ↻ starts a
+rollout.
 """
+_SPEC = "| Field | Type | Default | Meaning |\n| --- | --- | --- | --- |\n"
+_STATUS = "| Field | Type | Meaning |\n| --- | --- | --- |\n"
 _TEMPLATES = ("workerTemplate", "leaderTemplate", "volumeClaimTemplates")
 """Their fields are those of Kubernetes."""
 _ELSEWHERE = ("roles[].spec", "roles[].metadata", "conditions[]")
@@ -40,9 +41,10 @@ def page() -> str:
         (version,) = definitions()[kind.kind]["spec"]["versions"]
         schema = version["schema"]["openAPIV3Schema"]["properties"]
         for part in ("spec", "status"):
-            rows = "".join(_rows(schema[part], "", kind if part == "spec" else None))
-            head = "| Field | Type | Default | Meaning |\n| --- | --- | --- | --- |\n"
-            parts.append(f"## {kind.kind} {part}\n\n{head}{rows}")
+            head, rows = _SPEC, _rows(schema[part], "", kind)
+            if part == "status":
+                head, rows = _STATUS, _rows(schema[part], "", None)
+            parts.append(f"## {kind.kind} {part}\n\n{head}{''.join(rows)}")
     return "\n".join(parts)
 
 
@@ -50,10 +52,13 @@ def _rows(schema: Mapping[str, Any], path: str, kind: ResourceKind | None) -> It
     required = schema.get("required") or ()
     for name, field in (schema.get("properties") or {}).items():
         here = f"{path}.{name}".lstrip(".")
-        default = "required" if name in required else _shown(field.get("default"))
-        mark = " ↻" if kind is not None and _is_recorded(here, kind) else ""
         meaning = " ".join((field.get("description") or "").split()).replace("|", "\\|")
-        yield f"| `{here}`{mark} | {_type_of(field)} | {default} | {meaning} |\n"
+        if kind is None:
+            yield f"| `{here}` | {_type_of(field)} | {meaning} |\n"
+        else:
+            default = "required" if name in required else _shown(field.get("default"))
+            mark = " ↻" if _is_recorded(here, kind) else ""
+            yield f"| `{here}`{mark} | {_type_of(field)} | {default} | {meaning} |\n"
         items = field.get("items") or {}
         if name in _TEMPLATES or here in _ELSEWHERE:
             continue

@@ -295,7 +295,7 @@ def test_columns(crd: ClusterAccess) -> None:
 
 def test_explain_says_what_fields_are_for(crd: ClusterAccess) -> None:
     text = " ".join(crd.kubectl("explain", f"{SHORT_NAME}.spec").split())
-    assert "How many groups the set has." in text
+    assert "Number of groups" in text
     assert "<empty>" not in text
 
 

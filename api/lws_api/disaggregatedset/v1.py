@@ -77,8 +77,8 @@ class RoleScaling(KubeModel):
     """Who says how many groups a role has."""
 
     mode: ScalingMode = ScalingMode.STATIC
-    """Static: `spec.replicas` of the role. External: the DisaggregatedSetRoleScaler of the name
-    `<set>-<role>`, which is made for autoscalers to write to.
+    """Static: `spec.replicas` of the role counts. External: autoscalers write the DisaggregatedSetRoleScaler
+    `<set>-<role>`, which the controller creates.
     """
 
 
@@ -86,9 +86,7 @@ class RoleNetworkConfig(NetworkConfig):
     """How the pods of a role find each other. Nothing completes it here, so the policy must be given."""
 
     subdomain_policy: SubdomainPolicy
-    """Which headless Service gives pods their host names. Shared: one for the whole role. UniquePerReplica:
-    one for each group.
-    """
+    """The headless Service of the pods. Shared: one for the role. UniquePerReplica: one for each group."""
 
 
 class RoleSpec(LeaderWorkerSetSpec):
@@ -97,48 +95,46 @@ class RoleSpec(LeaderWorkerSetSpec):
     network_config: RoleNetworkConfig = Field(
         default_factory=lambda: RoleNetworkConfig(subdomain_policy=SubdomainPolicy.SHARED)
     )
-    """How the pods of a group reach each other by name."""
+    """How pods of a group reach each other by name."""
 
 
 class Role(KubeModel):
     """One role of a DisaggregatedSet, such as prefill or decode: a LeaderWorkerSet in each slice."""
 
     name: Annotated[str, constrained("string", minLength=1, maxLength=63, pattern=ROLE_NAME_PATTERN)]
-    """The name of the role. Objects are named after set and role, so keep it short."""
+    """Name of the role. Names of its objects contain it, so keep it short."""
     scaling: RoleScaling | None = None
-    """Who says how many groups the role has. The set itself if this is left out."""
+    """What sets the number of groups (default: Static)."""
     metadata: EmbeddedMetadata | None = None
-    """Labels and annotations of the LeaderWorkerSets of this role."""
+    """Labels and annotations of the role's LeaderWorkerSets."""
     spec: RoleSpec | None = None
-    """The spec of the LeaderWorkerSets of this role. `replicas` counts the groups in each slice. A change of
-    `leaderWorkerTemplate` moves all roles to a new revision in step.
+    """Spec of the role's LeaderWorkerSets. `replicas` counts groups per slice. A change of
+    `leaderWorkerTemplate` moves all roles to a new revision.
     """
     start_after: tuple[str, ...] = Field(default_factory=tuple)
-    """Names of roles that must have a ready group before this one is first created. Rollouts do not wait."""
+    """Roles that must have a ready group before this one is first created. Rollouts do not wait."""
 
 
 class PlacementPolicy(KubeModel):
     """How the slices of a set are placed among domains of a topology."""
 
     type: PlacementType = PlacementType.NONE
-    """ExclusiveSlice: all pods of a slice run in one domain, and no other slice of the set in the same.
-    ExclusiveTopology: nor any slice of another set. None: pods run anywhere.
+    """ExclusiveSlice: all pods of a slice run in one domain, without other slices of the set.
+    ExclusiveTopology: also without slices of other sets.
     """
     topology: str = Field(default_factory=str)
-    """The key of the node label that tells domains apart. Required unless `type` is None."""
+    """Node label whose values are the domains. Required unless `type` is None."""
     strength: PlacementStrength | None = None
-    """Required: a pod that does not fit waits. Preferred: it runs elsewhere. Required if it is left out."""
+    """Required (default): a pod that does not fit waits. Preferred: it runs elsewhere."""
 
 
 class SetRolloutStrategy(KubeModel):
     """How a set as a whole moves to a new revision."""
 
     paused: bool | None = None
-    """Whether the rollout stands still: no role takes another step until this is false or gone. Roles are
-    still scaled and healed.
-    """
+    """If true, no role takes a rollout step. Scaling and group restarts continue."""
     max_updating_slices: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
-    """How many slices may be in a rollout at a time. All of them if it is left out."""
+    """Slices that may be in a rollout at a time (default: all)."""
 
 
 class DisaggregatedSetSpec(KubeModel):
@@ -149,22 +145,18 @@ class DisaggregatedSetSpec(KubeModel):
     roles: tuple[Role, ...] = Field(
         json_schema_extra={"minItems": 2, "maxItems": 10, **list_map("name")},
     )
-    """The roles that make up one slice."""
+    """The roles of a slice."""
     slices: Annotated[int, constrained("integer", format="int32", minimum=1, maximum=100)] = 1
-    """How many copies of all roles the set has. Each moves to a new revision on its own. It starts no
-    rollout.
-    """
+    """Number of copies of all roles. Each is updated on its own."""
     placement_policy: PlacementPolicy | None = None
-    """Where slices run. A change shows in pods that are made by the next rollout, and in new slices."""
+    """Where slices run. A change applies to new slices and to pods of the next rollout."""
     rollout_strategy: SetRolloutStrategy | None = None
-    """How the set moves to a new revision. The limits of each role stand in the role."""
+    """How the set is updated. Limits per role are in the role."""
     revision_history_limit: Count | None = None
-    """How many old revisions are kept beside those that still run, to look at and to go back to. 10 if it is
-    left out.
-    """
+    """Old revisions kept in addition to those in use (default 10)."""
     progress_deadline_seconds: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
-    """After how many seconds without progress the set is reported as Stalled. Nothing else happens then: it
-    goes on trying. Never if it is left out.
+    """Seconds without progress after which the set is reported as Stalled (default: never). It continues
+    nevertheless.
     """
 
 
@@ -172,44 +164,36 @@ class DisaggregatedSetStatus(KubeModel):
     """What was last observed of a set."""
 
     observed_generation: Int64 = Field(default_factory=int)
-    """The metadata.generation that this status is about."""
+    """The metadata.generation of this status."""
     role_statuses: tuple[RoleStatus, ...] = Field(default_factory=tuple, json_schema_extra=list_map("name"))
-    """How each role of the spec stands, over all slices and revisions."""
+    """State of each role, over all slices and revisions."""
     conditions: tuple[Condition, ...] = Field(default_factory=tuple, json_schema_extra=list_map("type"))
-    """The state in words. Available: all groups are there, ready and on the target revision. Progressing:
-    some are not. Stalled: nothing has moved for `spec.progressDeadlineSeconds`. ReplicaFailure: something
-    keeps groups from being made.
+    """Available: all groups are ready on the target revision. Progressing: some are not. Stalled: no progress
+    for `spec.progressDeadlineSeconds`. ReplicaFailure: groups cannot be created.
     """
     current_revision: str = Field(default_factory=str)
-    """The name of the ControllerRevision that the set was on before the latest change; equal to
-    `updateRevision` once the rollout is done.
-    """
+    """ControllerRevision before the latest change; equal to `updateRevision` after the rollout."""
     update_revision: str = Field(default_factory=str)
-    """The name of the ControllerRevision that the set is on or moving to."""
+    """ControllerRevision of the target revision."""
     collision_count: Int32 = Field(default_factory=int)
-    """How often two different templates came to the same key; it goes into the key of the next revision."""
+    """Number of key collisions between templates; part of the next key."""
     last_progress_time: datetime | None = None
-    """When a group last became ready on the target revision, the rollout went a step further, or something
-    new was asked for; `spec.progressDeadlineSeconds` counts from here.
+    """When a group last became ready on the target revision, the rollout took a step, or the spec changed.
+    `spec.progressDeadlineSeconds` counts from here.
     """
     slices: Int32 = Field(default_factory=int)
-    """How many slices have pods of any role."""
+    """Slices that have pods."""
     selector: str = Field(default_factory=str)
-    """A label selector that matches the leader pods of all roles and slices, for autoscalers that change
-    `spec.slices`.
-    """
+    """Label selector of all leader pods, for autoscalers of `spec.slices`."""
     slice_statuses: tuple[SliceStatus, ...] = Field(
         default_factory=tuple, json_schema_extra=list_map("index")
     )
-    """How many groups each role has on each revision, slice by slice: those in a rollout, then others, as
-    many as there is room for.
-    """
+    """Groups of each role and revision, by slice: those in a rollout first, then as many others as fit."""
     rollouts: dict[str, SliceRollout] = Field(default_factory=dict)
-    """Memory of the controller: for each slice that is in a rollout, by its index, where that began."""
+    """Record of the controller: where the rollout of each slice began, by index."""
     pending: tuple[str, ...] = Field(default_factory=tuple)
-    """What was changed and waits for the next revision, because it would restart pods; slices whose rollout
-    waits for the user, with their roles; slices for which a scaler leaves no group of its role; and roles
-    whose pods wait for nodes.
+    """What waits: edits that would restart pods, for the next revision; rollouts, for the user; slices
+    without groups of a scaled role; roles whose pods wait for nodes.
     """
 
 
@@ -239,22 +223,20 @@ class RoleScalerSpec(KubeModel):
     model_config = ConfigDict(json_schema_extra={"required": ["replicas"]})
 
     replicas: Count = 0
-    """How many groups the role has in all slices together. Autoscalers write it by way of the scale
-    subresource.
-    """
+    """Groups of the role in all slices together, written through the scale subresource."""
 
 
 class RoleScalerStatus(KubeModel):
     """What was last observed of the role."""
 
     conditions: tuple[Condition, ...] = Field(default_factory=tuple, json_schema_extra=list_map("type"))
-    """Ready: a role of a DisaggregatedSet follows this scaler."""
+    """Ready: a role follows this scaler."""
     observed_generation: Int64 = Field(default_factory=int)
-    """The metadata.generation that this status is about."""
+    """The metadata.generation of this status."""
     replicas: Int32 = Field(default_factory=int)
-    """How many groups the role has, over all slices and revisions."""
+    """Groups of the role, over all slices and revisions."""
     selector: str = Field(default_factory=str)
-    """A label selector that matches the leader pods of the role: autoscalers measure one pod per group."""
+    """Label selector of the role's leader pods."""
 
 
 class DisaggregatedSetRoleScaler(KubeModel):

@@ -28,21 +28,19 @@ class LeaderServicePort(KubeModel):
     """One port of the Service."""
 
     name: str | None = None
-    """A DNS label; needed where there are several ports."""
+    """A DNS label; required if there are several ports."""
     port: Annotated[int, constrained("integer", format="int32", minimum=1, maximum=65535)]
-    """The port of the Service."""
+    """Port of the Service."""
     target_port: IntOrString | None = None
-    """The port of leader pods, by number or by name. The number of `port` if it is left out."""
+    """Port number or name in leader pods (default: `port`)."""
     protocol: LeaderServiceProtocol | None = None
-    """TCP if it is left out."""
+    """Default: TCP."""
 
 
 class LeaderService(KubeModel):
     """How clients reach the leaders of a set."""
 
     type: LeaderServiceType | None = None
-    """ClusterIP, NodePort or LoadBalancer, as in Services. ClusterIP if it is left out."""
+    """Type of the Service (default ClusterIP)."""
     ports: tuple[LeaderServicePort, ...] | None = None
-    """The ports of the Service. If they are left out: those that the containers of the leader template
-    declare.
-    """
+    """Ports of the Service (default: those of the leader template's containers)."""

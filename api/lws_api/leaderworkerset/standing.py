@@ -14,28 +14,28 @@ class RolloutPosition(KubeModel):
     """How far a rollout had come when it was last moved."""
 
     revision: str = Field(default_factory=str)
-    """The name of the ControllerRevision that groups at or above `partition` move to."""
+    """ControllerRevision of groups at or above `partition`."""
     partition: Int32 = Field(default_factory=int)
-    """Groups with an index below this number have not been moved yet."""
+    """Groups with an index below this number have not moved yet."""
 
 
 class UnsettledGroup(KubeModel):
     """A group that is not ready on the revision it should be on."""
 
     name: str = Field(default_factory=str)
-    """The name of the group, which is that of its leader pod."""
+    """Name of the group and of its leader pod."""
     state: str = Field(default_factory=str)
-    """How it stands, as one of the words of `counts`."""
+    """One of the keys of `counts`."""
     reason: str = Field(default_factory=str)
-    """What it waits for or what is wrong with it, in a few words."""
+    """What the group waits for, or what is wrong with it."""
 
 
 class GroupSummary(KubeModel):
     """How the groups of a set stand."""
 
     counts: dict[str, Int32] = Field(default_factory=dict)
-    """How many groups are in each state: Ready, Outdated (ready on another revision), NotReady, Broken
-    (outdated and not ready), Terminating, Missing. States that no group is in are left out.
+    """Groups in each state: Ready, Outdated (ready on another revision), NotReady, Broken (outdated and not
+    ready), Terminating, Missing. States without groups are omitted.
     """
     unsettled: tuple[UnsettledGroup, ...] = Field(default_factory=tuple)
-    """At most 10 of the groups that are not ready on the target revision, those in trouble first."""
+    """At most 10 groups that are not ready on the target revision, those with problems first."""

@@ -105,16 +105,14 @@ class RollingUpdateConfiguration(KubeModel):
     """How many groups a rolling update may touch at a time."""
 
     partition: Int32 = 0
-    """Groups with an index below this number keep the revision they run; groups at or above it are updated. 0
-    updates all of them, a number of at least `replicas` none.
-    """
+    """Groups with an index below this number keep their revision."""
     max_unavailable: IntOrPercent = 1
-    """How many groups may be missing from `replicas` during the update: a number, or a percentage of
-    `replicas` that is rounded down. It cannot be 0 while `maxSurge` is 0.
+    """Groups that may be unavailable during the update: a number, or a percentage of `replicas`, rounded
+    down. Not 0 if `maxSurge` is 0.
     """
     max_surge: IntOrPercent = 0
-    """How many groups may be added on top of `replicas` during the update: a number, or a percentage of
-    `replicas` that is rounded up. They are removed again when the update is done.
+    """Groups that may exist in addition to `replicas` during the update: a number, or a percentage of
+    `replicas`, rounded up.
     """
 
 
@@ -122,39 +120,31 @@ class RolloutStrategy(KubeModel):
     """How groups move to a new revision."""
 
     type: RolloutStrategyType = RolloutStrategyType.ROLLING_UPDATE
-    """The kind of strategy. RollingUpdate replaces groups from the highest index to the lowest."""
+    """RollingUpdate replaces groups from the highest index to the lowest."""
     rolling_update_configuration: RollingUpdateConfiguration = Field(
         default_factory=RollingUpdateConfiguration
     )
-    """The limits of a rolling update. If it is left out: partition 0, maxUnavailable 1, maxSurge 0."""
+    """Limits of the rolling update."""
     paused: bool | None = None
-    """Whether the rollout stands still: no group moves to another revision until this is false or gone.
-    Groups are still scaled and healed.
-    """
+    """If true, no group moves to another revision. Scaling and group restarts continue."""
 
 
 class SubGroupPolicy(KubeModel):
     """How a group is split into subgroups, for example one per accelerator island."""
 
     sub_group_policy_type: SubGroupPolicyType = SubGroupPolicyType.LEADER_WORKER
-    """Where the leader belongs. LeaderWorker: to the first subgroup. LeaderExcluded: to none; only workers
-    form subgroups.
-    """
+    """LeaderWorker: the leader belongs to the first subgroup. LeaderExcluded: only workers form subgroups."""
     sub_group_size: Int32 | None = None
-    """How many pods one subgroup has. It must divide `size`, or `size` - 1; with LeaderExcluded it must
-    divide `size` - 1. It cannot be changed later.
-    """
+    """Pods per subgroup. Must divide `size` or `size` - 1; under LeaderExcluded, `size` - 1. Immutable."""
 
 
 class PersistentVolumeClaimRetentionPolicy(KubeModel):
     """What becomes of the claims made from `volumeClaimTemplates`."""
 
     when_deleted: str | None = None
-    """Retain or Delete the claims when the set is deleted. Retain if it is left out."""
+    """Retain (default) or Delete the PVCs when the set is deleted."""
     when_scaled: str | None = None
-    """Retain or Delete the claims of leaders that are scaled away; claims of workers stay. Retain if it is
-    left out.
-    """
+    """Retain (default) or Delete PVCs of leaders on scale-down. PVCs of workers are kept."""
 
 
 class LeaderWorkerTemplate(KubeModel):
@@ -163,39 +153,35 @@ class LeaderWorkerTemplate(KubeModel):
     """
 
     leader_template: PodTemplate | None = None
-    """The template of the leader pod. If it is left out, leaders are made from `workerTemplate` too."""
+    """Template of the leader pod (default: `workerTemplate`)."""
     worker_template: PodTemplate
-    """The template of the worker pods, and of the leader if `leaderTemplate` is left out."""
+    """Template of the worker pods."""
     size: Int32 = 1
-    """How many pods a group has, its leader included: a group of size 4 is one leader and three workers. At
-    least 1.
-    """
+    """Pods per group, leader included. At least 1."""
     restart_policy: RestartPolicy = RestartPolicy.RECREATE_GROUP_ON_POD_RESTART
-    """What happens to a group when one of its pods is deleted or one of its containers restarts.
-    RecreateGroupOnPodRestart: the whole group is replaced. RecreateGroupAfterStart: the same, but not while
-    pods of the group are missing or Pending. None: only what failed comes back, but a leader that is replaced
-    takes its workers along. Default is the former name of None.
+    """What happens if a pod of a group is deleted or a container restarts. RecreateGroupOnPodRestart: the
+    group is recreated. RecreateGroupAfterStart: the same, but not while pods of the group are missing or
+    Pending. None: only the failed pod or container restarts, but a replaced leader still recreates its group.
+    Default: the former name of None.
     """
     max_group_restarts: Count | None = None
-    """The name of the original for `spec.maxGroupRestarts`: write one of the two, with a policy that replaces
-    groups. A change is no new revision.
+    """Upstream's name of `spec.maxGroupRestarts`: set only one of the two, with a policy that recreates
+    groups.
     """
     sub_group_policy: SubGroupPolicy | None = None
-    """Splits each group into subgroups. It can be neither added nor removed later."""
+    """Splits each group into subgroups. Can be neither added nor removed later."""
     volume_claim_templates: tuple[ClaimTemplate, ...] = Field(default_factory=tuple)
-    """Claims that are made anew for each pod of each group, leaders included. Containers mount them by their
-    name.
-    """
+    """PVCs for each pod, leaders included. Containers mount them by name. Immutable."""
     persistent_volume_claim_retention_policy: PersistentVolumeClaimRetentionPolicy | None = None
-    """Whether claims made from `volumeClaimTemplates` are kept or deleted."""
+    """Whether PVCs of `volumeClaimTemplates` are kept or deleted."""
 
 
 class NetworkConfig(KubeModel):
     """How the pods of a set find each other. A change is a new revision and starts a rollout."""
 
     subdomain_policy: SubdomainPolicy = Field(default_factory=lambda: SubdomainPolicy.SHARED)
-    """Which headless Service gives pods their host names. Shared: one for the whole set. UniquePerReplica:
-    one for each group. Shared if it is left out.
+    """The headless Service of the pods. Shared (default): one for the set. UniquePerReplica: one for each
+    group.
     """
 
 
@@ -203,8 +189,8 @@ class GroupDisruptionBudget(KubeModel):
     """How much voluntary disruption, such as the drain of a node, a set bears."""
 
     max_unavailable_groups: IntOrPercent | None = None
-    """How many groups evictions may take down at a time: a number, or a percentage of `replicas` that is
-    rounded down. 1 if it is left out.
+    """Groups that may be disrupted at a time: a number (default 1), or a percentage of `replicas`, rounded
+    down.
     """
 
 
@@ -212,99 +198,78 @@ class LeaderWorkerSetSpec(KubeModel):
     """The wanted state of a set."""
 
     replicas: Annotated[int, constrained("integer", format="int32", minimum=0, maximum=1_000_000)] = 1
-    """How many groups the set has. This is what `kubectl scale` and autoscalers change; it starts no rollout.
-    """
+    """Number of groups, changed by `kubectl scale` and autoscalers."""
     leader_worker_template: LeaderWorkerTemplate
-    """What each group is made of: its pods, its size, and what happens when a pod fails."""
+    """The pods of a group, their number, and what happens if one fails."""
     rollout_strategy: RolloutStrategy = Field(default_factory=RolloutStrategy)
     """How groups are replaced when `leaderWorkerTemplate` or `networkConfig` changes."""
     startup_policy: StartupPolicy = StartupPolicy.LEADER_CREATED
-    """When the workers of a group are created. LeaderCreated: as soon as the leader pod exists. LeaderReady:
-    once the leader pod is ready.
-    """
+    """When workers are created. LeaderCreated: once the leader pod exists. LeaderReady: once it is ready."""
     network_config: NetworkConfig = Field(default_factory=NetworkConfig)
-    """How the pods of a group reach each other by name."""
+    """How pods of a group reach each other by name."""
     revision_history_limit: Count | None = None
-    """How many old revisions are kept beside those that groups still run, to look at and to go back to. 10
-    if it is left out.
-    """
+    """Old revisions kept in addition to those that groups use (default 10)."""
     progress_deadline_seconds: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
-    """After how many seconds without progress the set is reported as Stalled. Nothing else happens then: it
-    goes on trying. Never if it is left out. While pods are gated or cannot be scheduled the clock stands
-    still.
+    """Seconds without progress after which the set is reported as Stalled (default: never). It continues
+    nevertheless. The clock stops while pods are gated or cannot be scheduled.
     """
     max_group_restarts: Count | None = None
-    """How often a group may be replaced as a whole because its pods failed, on one revision. After that it is
-    left as it is for diagnosis, and the set is reported as Failed. Unlimited if it is left out.
+    """How often failed pods may recreate a group on one revision (default: no limit). After that, the group
+    stays for diagnosis, and the set is reported as Failed.
     """
     group_identity: GroupIdentity | None = None
-    """How groups are told apart. Ordinal, as always here: by numbers from 0. Hash is refused: a set that was
-    stored with it is left alone.
+    """Ordinal: groups are numbered from 0, as always here. Hash is rejected; a stored set with it is left
+    alone.
     """
     group_replacement_policy: GroupReplacementPolicy | None = None
-    """When a group that goes is replaced. PostTermination, as always here: once its pods are gone. Immediate
-    is refused: a set that was stored with it is left alone.
+    """PostTermination: a group is replaced once its pods are gone, as always here. Immediate is rejected; a
+    stored set with it is left alone.
     """
     scheduling: Opaque | None = None
-    """How the original has groups placed by Workloads of Kubernetes. It is refused here: a set that was
-    stored with it is left alone.
-    """
+    """Placement by Workloads in upstream. Rejected; a stored set with it is left alone."""
     pod_disruption_budget: GroupDisruptionBudget | None = None
-    """Protects groups from evictions by a PodDisruptionBudget that counts whole groups. None is made if this
-    is left out.
-    """
+    """Creates a PodDisruptionBudget that counts whole groups."""
     leader_service: LeaderService | None = None
-    """Asks for a Service of the name `<set>-leader` that selects the leader pods. None is made if this is
-    left out.
-    """
+    """Creates the Service `<set>-leader`, which selects the leader pods."""
 
 
 class LeaderWorkerSetStatus(KubeModel):
     """What was last observed of a set."""
 
     conditions: tuple[Condition, ...] = Field(default_factory=tuple, json_schema_extra=list_map("type"))
-    """The state in words. Available: all groups are ready and on the target revision. Progressing: groups are
-    being created or replaced. UpdateInProgress: a rollout is under way. ReplicaFailure: something keeps
-    groups from being made. Stalled: nothing has moved for `spec.progressDeadlineSeconds`. Failed: a group has
-    used up `spec.maxGroupRestarts`.
+    """Available: all groups are ready on the target revision. Progressing: groups are being created or
+    replaced. UpdateInProgress: a rollout is in progress. ReplicaFailure: groups cannot be created. Stalled:
+    no progress for `spec.progressDeadlineSeconds`. Failed: a group exceeded `spec.maxGroupRestarts`.
     """
     ready_replicas: Int32 = Field(default_factory=int)
-    """How many groups have a ready leader and all their workers ready, surge groups included."""
+    """Groups whose leader and workers are all ready, surge groups included."""
     updated_replicas: Int32 = Field(default_factory=int)
-    """How many groups are on the target revision, ready or not, surge groups included."""
+    """Groups on the target revision, ready or not, surge groups included."""
     replicas: Int32 = Field(default_factory=int)
-    """How many groups exist, surge groups included."""
+    """Groups that exist, surge groups included."""
     hpa_pod_selector: str = Field(default_factory=str)
-    """A label selector that matches the leader pods, for HorizontalPodAutoscalers: they measure leaders, one
-    per group.
-    """
+    """Label selector of the leader pods, for HorizontalPodAutoscalers."""
     observed_generation: Int64 = Field(default_factory=int)
-    """The metadata.generation that this status is about."""
+    """The metadata.generation of this status."""
     current_revision: str = Field(default_factory=str)
-    """The name of the ControllerRevision that the set was on before the latest change; equal to
-    `updateRevision` once the rollout is done.
-    """
+    """ControllerRevision before the latest change; equal to `updateRevision` after the rollout."""
     update_revision: str = Field(default_factory=str)
-    """The name of the ControllerRevision that the set is on or moving to."""
+    """ControllerRevision of the target revision."""
     collision_count: Int32 = Field(default_factory=int)
-    """How often two different templates came to the same hash; it goes into the hash of the next revision."""
+    """Number of hash collisions between templates; part of the next hash."""
     last_progress_time: datetime | None = None
-    """When a group last became ready on the target revision, the rollout went a step further, or something
-    new was asked for; `spec.progressDeadlineSeconds` counts from here, or from when pods that had to wait
-    for nodes got them.
+    """When a group last became ready on the target revision, the rollout took a step, or the spec changed.
+    `spec.progressDeadlineSeconds` counts from here, or from when waiting pods were scheduled.
     """
     groups: GroupSummary | None = None
-    """How the groups stand, in short."""
+    """State of the groups in short."""
     rollout: RolloutPosition | None = None
-    """Memory of the controller: how far the rollout has come, should the leader StatefulSet be lost."""
+    """Record of the controller: position of the rollout, in case the leader StatefulSet is lost."""
     members: dict[str, str] = Field(default_factory=dict)
-    """Memory of the controller: for each complete group, by its index, hashes of the UIDs of its leader and
-    of its workers. Tells a pod that was replaced while nobody looked.
+    """Record of the controller: hashes of the UIDs of each complete group, by index, to detect replaced pods.
     """
     restarts: dict[str, str] = Field(default_factory=dict)
-    """Memory of the controller: for each group that was replaced because its pods failed, by its index, how
-    often that was and when it was last.
-    """
+    """Record of the controller: how often and when failed pods recreated each group, by index."""
 
 
 class LeaderWorkerSet(KubeModel):

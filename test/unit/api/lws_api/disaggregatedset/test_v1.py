@@ -211,9 +211,7 @@ def test_a_role_is_specified_as_a_leaderworkerset_is() -> None:
     network = of_sets["properties"]["networkConfig"]
     network["required"] = ["subdomainPolicy"]
     policy = network["properties"]["subdomainPolicy"]
-    policy["description"] = (
-        policy["description"].replace("set.", "role.").replace(" Shared if it is left out.", "")
-    )
+    policy["description"] = policy["description"].replace("the set.", "the role.").replace(" (default)", "")
     of_roles = schema()["properties"]["spec"]["properties"]["roles"]["items"]["properties"]["spec"]
     assert {**of_roles, "description": ""} == {**of_sets, "description": ""}
 
