@@ -31,7 +31,7 @@ def test_frequent_changes_name_where_they_go() -> None:
 @pytest.mark.parametrize(
     ("text", "missing"),
     [
-        ("`lws/actions.py`, and `lws/admission`", []),
+        ("`lws/config`, and `lws/cli`", []),
         ("`lws/gone.py`", ["lws/gone.py"]),
     ],
 )
