@@ -1,4 +1,4 @@
-"""Generate lws/kube/types/pod_types.json: how a typed client writes each field of pod and claim templates.
+"""Generate lws/kube/pod_types.json: how a typed client writes each field of pod and claim templates.
 
 From the Go sources of k8s.io/api and k8s.io/apimachinery: the OpenAPI document tells no pointer from a value.
 """
@@ -20,7 +20,7 @@ SOURCES = {
     "k8s.io/apimachinery": ("pkg/apis/meta/v1/types.go",),
 }
 ROOTS = ("PodTemplateSpec", "PersistentVolumeClaim", "StatefulSetPersistentVolumeClaimRetentionPolicy")
-TABLE = Path(__file__).parent.parent / "lws" / "kube" / "types" / "pod_types.json"
+TABLE = Path(__file__).parent.parent / "lws" / "kube" / "pod_types.json"
 
 SCALARS = {"string": "s", "bool": "b", "int": "i", "int32": "i", "int64": "l", "[]byte": "s"}
 OPAQUE = {"resource.Quantity": "q", "intstr.IntOrString": "x", "Time": "t", "FieldsV1": "j"}
@@ -34,7 +34,7 @@ _FIELD = re.compile(r"\t(?:\w+\s+)?(\S+)\s+`json:\"([^\"]*)\"")
 
 
 def table_of(sources: Iterable[str], roots: Iterable[str] = ROOTS) -> Table:
-    """Field codes of every struct reachable from `roots`; `lws.kube.types.typed` tells what they mean.
+    """Field codes of every struct reachable from `roots`; `lws.kube.typed` tells what they mean.
 
     Types are in alphabetical order, the fields of each in the order of the struct, as encoders write them.
     Raises ValueError for a Go type that no rule covers: no new version of Kubernetes is misread silently.

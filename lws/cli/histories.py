@@ -23,7 +23,7 @@ from lws.leaderworkerset.observe.recent_writes import WriteMemory
 from lws.leaderworkerset.revisions.encoding import equality_tree
 from lws.leaderworkerset.revisions.history import Recorded, describe
 from lws.leaderworkerset.revisions.shape import spec_fault
-from lws.leaderworkerset.rollout.reasons import named, runs
+from lws.leaderworkerset.rollout.state import named, runs
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.tables import TABLES

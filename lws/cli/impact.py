@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from lws.cli.screen import Text
-from lws.kube.differences.comparison import explain
+from lws.kube.comparison import explain
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment.assessment import Assessment, assess
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import describe, record
-from lws.leaderworkerset.rollout import outlook
-from lws.leaderworkerset.rollout.reasons import counted, named
+from lws.leaderworkerset.rollout import state
+from lws.leaderworkerset.rollout.state import counted, named
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object
 
@@ -93,7 +93,7 @@ def impact_lines(effect: Impact) -> Iterator[Text]:
     for index, why in sorted(effect.unknown.items()):
         yield Text(f"  whether group {index} is recreated at once is unknown: {why}", "yellow")
     if pinned := effect.after.rollout.pinned:
-        yield Text(f"  {outlook.pinned(pinned)}")
+        yield Text(f"  {state.pinned(pinned)}")
     if effect.moving:
         yield Text(f"  {named(effect.moving)} {_verb(effect.moving)} anyway: a rollout is under way")
     if effect.added:
@@ -110,7 +110,7 @@ def _verdict(effect: Impact) -> Text:
     now, then = effect.before.rollout, effect.after.rollout
     parts = []
     if effect.restarts:
-        parts.append(outlook.restarts(effect.restarts, then.budget, then.paused))
+        parts.append(state.restarts(effect.restarts, then.budget, then.paused))
     if effect.recreated:
         parts.append(f"{named(effect.recreated)} {_verb(effect.recreated)} at once")
     if effect.removed:

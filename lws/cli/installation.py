@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from lws.kube.conditions import is_false
-from lws.leaderworkerset.group.gang.registry import GANG_VERBS
+from lws.leaderworkerset.group.gangs import GANG_VERBS
 from lws.runtime.actions import Object
 from lws.runtime.certificates.internal import CONFIGURATIONS
 from lws.runtime.client.resources import (

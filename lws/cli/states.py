@@ -14,12 +14,12 @@ from lws.cli.screen import age
 from lws.cli.session import Refusal, Session
 from lws.cli.sets import kind_of, readable
 from lws.disaggregatedset import plan as roles_plan
-from lws.disaggregatedset.key import key_of
+from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.observe.observer import DisaggregatedObserver
 from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
 from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
-from lws.disaggregatedset.slices.targets import RoleTargets
+from lws.disaggregatedset.slices.state import RoleTargets
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, parse
 from lws.disaggregatedset.tables import TABLES
@@ -32,7 +32,7 @@ from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS
-from lws.leaderworkerset.status.progress import LAST_PROGRESS, STALLED
+from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED
 from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
 from lws.leaderworkerset.status.summary import (
     READY,

@@ -18,7 +18,7 @@ from lws.disaggregatedset.revisions.record import read
 from lws.disaggregatedset.revisions.target import target_revision
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.kube.conditions import timestamp
-from lws.kube.differences.patches import with_merged
+from lws.kube.patches import with_merged
 from lws.runtime.actions import (
     Action,
     Create,

@@ -4,7 +4,7 @@ In: a path, flags that were given, the environment. Out: frozen Settings, or a C
 mistake.
 """
 
-from lws.config.errors import ConfigError
+from lws.config.checks import ConfigError
 from lws.config.loading import load
 from lws.config.settings import CertificateSettings, LeaderElection, Settings, Tls, Webhook
 

@@ -12,8 +12,16 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from lws.config.checks import TLS13_SUITES, TLS_VERSIONS, mistakes_in, openssl_names
-from lws.config.errors import ConfigError, KeyPath, Origin, config_error
+from lws.config.checks import (
+    TLS13_SUITES,
+    TLS_VERSIONS,
+    ConfigError,
+    KeyPath,
+    Origin,
+    config_error,
+    mistakes_in,
+    openssl_names,
+)
 from lws.config.settings import CertificateSettings, LeaderElection, Settings, Tls, Webhook
 from lws.kube.nodes import NodeLossPolicy
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration

@@ -25,19 +25,25 @@ from lws.disaggregatedset.revisions.target import (
     target_revision,
 )
 from lws.disaggregatedset.revisions.target import plan_upkeep as plan_history_upkeep
-from lws.disaggregatedset.slices.course import Course, courses, waiting_slices
-from lws.disaggregatedset.slices.leftovers import plan_removed_slices
-from lws.disaggregatedset.slices.state import newest_first
-from lws.disaggregatedset.slices.targets import RoleTargets
+from lws.disaggregatedset.slices.course import Course, courses, plan_removed_slices, waiting_slices
+from lws.disaggregatedset.slices.state import RoleTargets, newest_first
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
-from lws.disaggregatedset.status.figures import figures_of
-from lws.disaggregatedset.status.problems import look_again, plan_left_alone, problems_of, without_nodes
-from lws.disaggregatedset.status.status import IN_ROLLOUT, ObservedRoles, can_wait, disaggregated_status
+from lws.disaggregatedset.status import (
+    IN_ROLLOUT,
+    ObservedRoles,
+    can_wait,
+    disaggregated_status,
+    figures_of,
+    look_again,
+    plan_left_alone,
+    problems_of,
+    without_nodes,
+)
 from lws.history.plan import former_name
 from lws.history.revision import usable
 from lws.kube.metadata import is_terminating
-from lws.leaderworkerset.status.progress import STALLED
+from lws.leaderworkerset.status.problems import STALLED
 from lws.runtime.actions import Announce, Object, Plan, Reference, Status, soonest, together
 from lws.runtime.children import adopt
 

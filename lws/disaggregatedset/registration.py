@@ -7,32 +7,29 @@ from functools import partial
 from types import MappingProxyType
 
 from lws.config import Settings
+from lws.disaggregatedset import status
 from lws.disaggregatedset.admission.validation import errors_in, warnings_in
 from lws.disaggregatedset.observe.observer import DisaggregatedObserver
 from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.routes import PASS, Routes
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
-from lws.disaggregatedset.status import figures
-from lws.disaggregatedset.status.status import IN_ROLLOUT
-from lws.disaggregatedset.tables import TABLES
-from lws.leaderworkerset.group.gang.provider import GangProvider
-from lws.leaderworkerset.group.gang.registry import PROVIDERS
-from lws.leaderworkerset.status.progress import STALLED
-from lws.runtime.actions import Action, Object, Reference
+from lws.disaggregatedset.status import IN_ROLLOUT
+from lws.disaggregatedset.tables import DISAGGREGATED_SET, TABLES
+from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider
+from lws.leaderworkerset.status.problems import STALLED
+from lws.runtime.actions import Action, Key, Object, Reference
 from lws.runtime.apply import Applier, WriteHooks
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import DISAGGREGATED_SETS, Resource
 from lws.runtime.endpoints.metrics import KeyState
 from lws.runtime.endpoints.workloads import WorkloadSeries, series_of_rollouts
 from lws.runtime.errors import ApiError
-from lws.runtime.keys import Key
 from lws.runtime.loop import Kind, Term
 from lws.runtime.registration import Controller, Parts, Registration
 from lws.runtime.store import Store
 from lws.runtime.throttle import Moving
 from lws.runtime.webhooks.handlers import Handler, Siblings, siblings_of, validator
-from lws.runtime.workloads import DISAGGREGATED_SET
 from lws_api.disaggregatedset.v1 import KIND
 
 VALIDATE_SET = "validate-disaggregatedset-x-k8s-io-v1-disaggregatedset"
@@ -110,10 +107,10 @@ _STANDINGS = (
 )
 
 _ROLES = (
-    (figures.DESIRED, "groups_desired", "Groups that a role is to have, over all slices."),
-    (figures.EXISTING, "groups", "Groups that a role has, over all slices and revisions."),
-    (figures.READY, "groups_ready", "Groups of a role that are ready."),
-    (figures.UPDATED, "groups_updated", "Groups of a role that are on the target revision."),
+    (status.DESIRED, "groups_desired", "Groups that a role is to have, over all slices."),
+    (status.EXISTING, "groups", "Groups that a role has, over all slices and revisions."),
+    (status.READY, "groups_ready", "Groups of a role that are ready."),
+    (status.UPDATED, "groups_updated", "Groups of a role that are on the target revision."),
 )
 
 _SERIES = (
@@ -124,7 +121,7 @@ _SERIES = (
     *series_of_rollouts(KIND),
     WorkloadSeries(
         KIND,
-        figures.STUCK,
+        status.STUCK,
         "lws_disaggregatedset_stalled",
         "1 while a DisaggregatedSet has been without progress for longer than its progressDeadlineSeconds.",
     ),

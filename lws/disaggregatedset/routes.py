@@ -16,8 +16,7 @@ from lws.kube.conditions import is_true
 from lws.kube.metadata import controller_of, is_terminating, labels_of
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
-from lws.runtime.actions import Object
-from lws.runtime.keys import Key, Route, Wake
+from lws.runtime.actions import Key, Object, Route, Wake
 from lws.runtime.leadership.election import Scope
 from lws.runtime.store import Store
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, REVISION_LABEL, SCALER_KIND, SLICE_LABEL

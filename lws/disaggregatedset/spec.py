@@ -14,8 +14,8 @@ from typing import Any
 
 from lws.kube.metadata import is_mapping
 from lws.kube.names import LABEL_LENGTH
-from lws.kube.types.shapes import Numbers, Shapes, json_fault
-from lws.kube.types.typed import Table
+from lws.kube.shapes import Numbers, Shapes, json_fault
+from lws.kube.typed import Table
 from lws.leaderworkerset.revisions.shape import number_faults as numbers_of_role
 from lws.leaderworkerset.revisions.shape import shape_fault
 from lws.runtime.actions import Object

@@ -8,9 +8,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws.kube.metadata import controller_of, is_mapping
-from lws.kube.types.shapes import Shapes, is_deep
+from lws.kube.shapes import Shapes, is_deep
+from lws.runtime.client.resources import (
+    CONTROLLER_REVISIONS,
+    DISAGGREGATED_SETS,
+    LEADERWORKERSETS,
+    ROLE_SCALERS,
+    SERVICES,
+    Workload,
+)
 from lws.runtime.fields import NOBODY, StoredField, StoredFields
-from lws_api.disaggregatedset.v1 import GROUP, KIND, SCALER_KIND
+from lws_api.disaggregatedset.v1 import GROUP, KIND, NAME_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 _FIELDS = {
@@ -92,6 +100,14 @@ CHILDREN = StoredFields(
     others=NOBODY,
 )
 """Fields of LeaderWorkerSets, in addition to those that passes over them read."""
+
+# What is made for its LeaderWorkerSets is theirs.
+DISAGGREGATED_SET = Workload(
+    DISAGGREGATED_SETS,
+    NAME_LABEL,
+    (LEADERWORKERSETS, SERVICES, CONTROLLER_REVISIONS, ROLE_SCALERS),
+)
+"""What is watched for DisaggregatedSets."""
 
 TABLES = (
     StoredFields(KIND, _WHOLE, others=NOBODY),

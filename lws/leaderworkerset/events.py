@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.revisions.history import Recorded
-from lws.leaderworkerset.rollout.scale_down import Leftover
+from lws.leaderworkerset.rollout.groups import Leftover
 from lws.leaderworkerset.rollout.state import Rollout
 from lws.leaderworkerset.templates.claims import risk_of_claims
 from lws.runtime.actions import Announce, Object, Problem, Reference

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from lws.kube.conditions import Condition, with_condition
-from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import namespace_of
+from lws.kube.patches import merge_patch
 from lws.leaderworkerset import events
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status.status import REPLICA_FAILURE

@@ -31,21 +31,23 @@ from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
 from lws.leaderworkerset.memory import current_members, given_up
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status.figures import figures_of, starts_of
-from lws.leaderworkerset.status.problems import look_again, lost_nodes, problems_of
-from lws.leaderworkerset.status.progress import STALLED
+from lws.leaderworkerset.status.problems import STALLED, look_again, lost_nodes, problems_of
 from lws.leaderworkerset.status.status import (
     UPDATE_IN_PROGRESS,
     Observed,
     Revisions,
     SetStatus,
+    can_wait,
+    figures_of,
+    has_shrunk,
+    has_surged,
+    is_first_word,
     is_update_done,
     set_status,
+    starts_of,
 )
-from lws.leaderworkerset.status.urgency import can_wait, has_shrunk, has_surged, is_first_word
 from lws.leaderworkerset.templates.claims import claims_at_risk, plan_owners
-from lws.runtime.actions import Announce, Object, Plan, Problem, Reference, Status, soonest, together
-from lws.runtime.figures import Figures
+from lws.runtime.actions import Announce, Figures, Object, Plan, Problem, Reference, Status, soonest, together
 
 
 def plan(snapshot: SetSnapshot) -> Plan:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
+from typing import Any
 
-from lws.kube.metadata import is_terminating, labels_of
+from lws.config import Settings
+from lws.kube.field_errors import Refused
+from lws.kube.metadata import copied, is_terminating, labels_of
 from lws.kube.names import parent_and_ordinal
+from lws.leaderworkerset.admission import defaulting, pod
+from lws.leaderworkerset.admission import validation as leaderworkerset
 from lws.leaderworkerset.assessment.assessment import assess
+from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import why_left_alone
@@ -19,21 +28,181 @@ from lws.leaderworkerset.observe.recent_writes import WriteMemory
 from lws.leaderworkerset.observe.webhook_coverage import WebhookCoverage
 from lws.leaderworkerset.plan import plan as plan_set
 from lws.leaderworkerset.routing import Routing
-from lws.leaderworkerset.series import SERIES, STANDINGS
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.tables import TABLES
-from lws.leaderworkerset.webhooks import ENDPOINTS, handlers
-from lws.runtime.actions import Action, Object, Reference
+from lws.leaderworkerset.status import status
+from lws.leaderworkerset.status.problems import STALLED
+from lws.leaderworkerset.status.status import UPDATE_IN_PROGRESS
+from lws.leaderworkerset.status.summary import STATES
+from lws.leaderworkerset.tables import LEADER_WORKER_SET, TABLES
+from lws.runtime.actions import Action, Key, Object, Reference
 from lws.runtime.apply import Applier, WriteHooks
 from lws.runtime.client.connection import Cluster
+from lws.runtime.client.resources import LEADERWORKERSETS, PODS, Resource
+from lws.runtime.endpoints.metrics import KeyState
 from lws.runtime.endpoints.pass_log import Fields
+from lws.runtime.endpoints.workloads import LAST_START, WorkloadSeries, series_of_rollouts
 from lws.runtime.errors import ApiError
-from lws.runtime.keys import Key
 from lws.runtime.loop import Kind, Term
 from lws.runtime.registration import Controller, Parts, Registration
+from lws.runtime.store import Store
 from lws.runtime.throttle import Moving
-from lws.runtime.workloads import LEADER_WORKER_SET
-from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from lws.runtime.webhooks.handlers import Handler, Siblings, change_object, refuse, siblings_of, validator
+from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL
+
+# --- Admission webhooks of LeaderWorkerSet and their handlers. Decisions are in
+# `lws.leaderworkerset.admission`; the ids are the paths that webhook configurations have always called.
+
+
+MUTATE_SET = "mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
+VALIDATE_SET = "validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
+MUTATE_POD = "mutate--v1-pod"
+VALIDATE_POD = "validate--v1-pod"
+
+ENDPOINTS: Mapping[str, Resource] = MappingProxyType(
+    {
+        MUTATE_SET: LEADERWORKERSETS,
+        VALIDATE_SET: LEADERWORKERSETS,
+        MUTATE_POD: PODS,
+        VALIDATE_POD: PODS,
+    }
+)
+"""Handler id (the URL path without its slash) → reviewed resource."""
+
+
+def handlers(settings: Settings, store: Store) -> Mapping[str, Handler]:
+    """The handlers of all `ENDPOINTS`."""
+    provider = settings.gang_provider
+    gang = PROVIDERS[provider] if provider is not None else None
+    return handlers_with(siblings_of(store, KIND), gang)
+
+
+def handlers_with(siblings: Siblings, gang: GangProvider | None) -> Mapping[str, Handler]:
+    """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured."""
+    return {
+        MUTATE_SET: _default_set,
+        VALIDATE_SET: validator(
+            partial(leaderworkerset.warnings_in, gang=gang), leaderworkerset.errors_in, siblings
+        ),
+        MUTATE_POD: _pod_admitter(gang),
+        VALIDATE_POD: _allow_pod,
+    }
+
+
+async def _default_set(**_: Any) -> None:
+    change_object(_defaulted)
+
+
+def _defaulted(raw: Object) -> Object:
+    lws = copied(raw)
+    defaulting.default(lws)
+    return lws
+
+
+def _pod_admitter(gang: GangProvider | None) -> Handler:
+    async def admit_pod(*, namespace: str | None, **_: Any) -> None:
+        # Rules are deterministic, so randomness comes from here.
+        marks = partial(gang.marks, unique=secrets.token_hex(4)) if gang is not None else None
+
+        def admitted(raw: Object) -> Object:
+            try:
+                return pod.admitted(raw, namespace or "", marks)
+            except Refused as refused:
+                refuse(str(refused), refused)
+
+        change_object(admitted)
+
+    return admit_pod
+
+
+async def _allow_pod(**_: Any) -> None:
+    """Webhook configurations of earlier releases send every pod update here; all are admitted."""
+
+
+# --- Metrics of LeaderWorkerSets.
+
+
+_START = "lws_leaderworkerset"
+
+
+def _gauge(
+    word: str, name: str, documentation: str, label: str = "", values: tuple[str, ...] = ()
+) -> WorkloadSeries:
+    return WorkloadSeries(KIND, word, f"{_START}_{name}", documentation, label, values)
+
+
+def _counter(
+    word: str, name: str, documentation: str, label: str = "", values: tuple[str, ...] = ()
+) -> WorkloadSeries:
+    return WorkloadSeries(KIND, word, f"{_START}_{name}_total", documentation, label, values, is_counter=True)
+
+
+SERIES = (
+    _gauge(status.DESIRED, "groups_desired", "Groups that a set asks for."),
+    _gauge(status.READY_GROUPS, "groups_ready", "Groups that are ready, those of a surge included."),
+    _gauge(status.UPDATED, "groups_updated", "Groups that are on the target revision, ready or not."),
+    _gauge(
+        status.BY_STATE,
+        "groups",
+        "Groups by state, as in status.groups: Ready is ready on the target revision, Outdated is ready on "
+        "another one.",
+        "state",
+        STATES,
+    ),
+    _gauge(
+        status.FAILED,
+        "groups_failed",
+        "Groups that failed once more than maxGroupRestarts allows and are left as they are.",
+    ),
+    _gauge(
+        status.DELAYED,
+        "groups_restart_delayed",
+        "Groups that failed and wait for the end of their back-off to be recreated.",
+    ),
+    _gauge(
+        status.STUCK,
+        "stalled",
+        "1 while a set has been without progress for longer than its progressDeadlineSeconds.",
+    ),
+    *series_of_rollouts(KIND),
+    _gauge(
+        LAST_START,
+        "last_group_start_duration_seconds",
+        "Seconds that the group took to be ready that has become ready last; absent until one has.",
+    ),
+    _counter(
+        status.RECREATED,
+        "group_recreations",
+        "Groups that the manager has deleted to have them made anew, by why.",
+        "reason",
+        status.RECREATION_REASONS,
+    ),
+    _counter(
+        status.DELAYED,
+        "group_restarts_delayed",
+        "Times that a group which failed had to wait for the end of its back-off.",
+    ),
+    _counter(
+        status.SPURIOUS,
+        "spurious_replacements",
+        "Groups that a rollout has replaced although their revision means the same as the wanted one; 0 "
+        "unless something is wrong.",
+    ),
+)
+
+STANDINGS = (
+    KeyState(
+        "set",
+        UPDATE_IN_PROGRESS,
+        "lws_leaderworkersets_in_rollout",
+        "LeaderWorkerSets that are being moved to another revision.",
+    ),
+    KeyState(
+        "set",
+        STALLED,
+        "lws_leaderworkersets_stalled",
+        "LeaderWorkerSets without progress for longer than their progressDeadlineSeconds.",
+    ),
+)
 
 
 def _build(parts: Parts) -> Controller:

@@ -20,11 +20,9 @@ from lws.kube.statefulsets import (
     update_revision_of,
     wanted_replicas,
 )
-from lws.leaderworkerset.group.pod_start import is_undisturbed
-from lws.leaderworkerset.tables import wakes
-from lws.runtime.actions import Object
+from lws.leaderworkerset.tables import is_undisturbed, wakes
+from lws.runtime.actions import Key, Object, Route, Wake
 from lws.runtime.fields import Wakes
-from lws.runtime.keys import Key, Route, Wake
 from lws.runtime.leadership.election import Scope
 from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, REPLICAS_ANNOTATION

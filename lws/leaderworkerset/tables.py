@@ -10,18 +10,94 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lws.kube.metadata import annotations_of, controller_of, is_tools_own, labels_of
-from lws.kube.pods import DISRUPTED, SCHEDULED, wait_for_node
+from lws.kube.nodes import node_of
+from lws.kube.pods import DISRUPTED, SCHEDULED, is_ready, wait_for_node
+from lws.kube.shapes import is_deep
 from lws.kube.statefulsets import is_settled, is_short
-from lws.kube.types.shapes import is_deep
-from lws.leaderworkerset.group import pod_start
 from lws.leaderworkerset.group.tpu import tpu_containers
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, template_labels
 from lws.leaderworkerset.revisions.shape import readable_status
-from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION
+from lws.leaderworkerset.rollout.groups import DELETION_COST_ANNOTATION
+from lws.leaderworkerset.spec import group_topology
 from lws.runtime.actions import Object
-from lws.runtime.fields import ALL, NOBODY, SET, StoredField, StoredFields, Wakes
+from lws.runtime.client.resources import (
+    CLAIMS,
+    CONTROLLER_REVISIONS,
+    LEADERWORKERSETS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SERVICES,
+    STATEFULSETS,
+    Workload,
+)
+from lws.runtime.fields import ALL, LATER, NOBODY, SET, StoredField, StoredFields, Wakes
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
-from lws_api.leaderworkerset.v1 import PODS_RETRIED_AT_ANNOTATION, REVISION_LABEL
+from lws_api.leaderworkerset.v1 import (
+    NAME_LABEL,
+    PODS_RETRIED_AT_ANNOTATION,
+    REVISION_LABEL,
+    WORKER_INDEX_LABEL,
+)
+
+# --- Classify changes of a pod that are steps of its start, and the passes they wake. Half of all changes
+# while a set is created are of this kind, and a pass over the group would find nothing to do. Too few
+# passes cost correctness, too many only time.
+
+
+def is_undisturbed(pod: Object) -> bool:
+    """It has not ended, and nothing has happened to a container. A restart that was ignored while the pod was
+    Pending may count once it runs.
+    """
+    status = pod.get("status") or {}
+    if status.get("reason") or status.get("phase", "Pending") not in ("Pending", "Running"):
+        return False
+    for field in ("containerStatuses", "initContainerStatuses"):
+        for entry in status.get(field) or ():
+            if (
+                entry.get("restartCount")
+                or entry.get("lastState")
+                or "terminated" in (entry.get("state") or ())
+            ):
+                return False
+    return True
+
+
+def on_node(before: Object, after: Object) -> Wakes:
+    """It got its node. Workers may wait for that of their leader."""
+    return ALL if node_of(before) else _step(after)
+
+
+def on_phase(before: Object, after: Object) -> Wakes:
+    """It runs."""
+    return ALL if (_phase(before), _phase(after)) == ("Running", "Pending") else SET
+
+
+def on_conditions(before: Object, after: Object) -> Wakes:
+    """It is ready. Workers may wait for their leader to be. A leader that its former group kept from a node
+    may show it after these pods are gone.
+    """
+    was, now = is_ready(before), is_ready(after)
+    if was == now:
+        is_turned_away = wait_for_node(before) is None and wait_for_node(after) is not None
+        return _step(after) if is_turned_away and group_topology(annotations_of(after)) else SET
+    return ALL if was else _step(after)
+
+
+def _step(pod: Object) -> Wakes:
+    return LATER if _is_leader(pod) else SET
+
+
+def _phase(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("phase", "Pending"))
+
+
+def _is_leader(pod: Object) -> bool:
+    """By either of the two labels that say it: one of them may be edited."""
+    labels, owner = labels_of(pod), controller_of(pod)
+    return labels.get(WORKER_INDEX_LABEL) == "0" or (
+        owner is not None and owner["name"] == labels.get(NAME_LABEL)
+    )
+
 
 _PREFIX = "leaderworkerset.sigs.k8s.io/"
 # Which of its StatefulSet's own revisions a pod was made from; of which gang it is; may it go first.
@@ -297,18 +373,18 @@ _POD = StoredFields(
     "Pod",
     (
         *_METADATA,
-        StoredField("spec.nodeName", pod_start.on_node),
+        StoredField("spec.nodeName", on_node),
         StoredField("spec.schedulingGates", SET, first),
         StoredField("spec.schedulingGroup"),
         StoredField("spec.containers", excerpt=tpu_requests),
         StoredField("spec.initContainers", excerpt=restarted_sidecars),
-        StoredField("status.phase", pod_start.on_phase, default="Pending"),
-        StoredField("status.conditions", pod_start.on_conditions, conditions, []),
+        StoredField("status.phase", on_phase, default="Pending"),
+        StoredField("status.conditions", on_conditions, conditions, []),
         StoredField("status.reason"),
         StoredField("status.initContainerStatuses", SET, eventful),
         StoredField("status.containerStatuses", SET, eventful_or_last),
     ),
-    is_undisturbed=pod_start.is_undisturbed,
+    is_undisturbed=is_undisturbed,
 )
 _STATEFULSET_OF_GROUP = StoredFields(
     "StatefulSet",
@@ -370,6 +446,14 @@ _REVISION = StoredFields(
 )
 # Nothing matters but that they are there, and whose they are.
 _CLAIM, _POD_GROUP = StoredFields("PersistentVolumeClaim", _METADATA), StoredFields("PodGroup", _ADOPTABLE)
+
+LEADER_WORKER_SET = Workload(
+    LEADERWORKERSETS,
+    NAME_LABEL,
+    (STATEFULSETS, PODS, SERVICES, CONTROLLER_REVISIONS, CLAIMS, POD_DISRUPTION_BUDGETS),
+    frozenset({"StatefulSet", "Pod"}),
+)
+"""What is watched for LeaderWorkerSets."""
 
 TABLES = (_SET, _POD, _STATEFULSET, _SERVICE, _DISRUPTION_BUDGET, _REVISION, _CLAIM, _POD_GROUP)
 

@@ -1,0 +1,1 @@
+"""The controller runtime, for workloads of any kind."""

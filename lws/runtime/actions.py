@@ -6,11 +6,46 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from lws.runtime.figures import Figures, Tally
+# --- What metrics show and count of a workload, as data of plans.
+
+
+ROLLING = "rolling"
+"""1 while a rollout is under way, else 0. Every kind of workload uses this word for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """One more of something, counted once the write that it stands at is done. kind, name: of the workload.
+    label: which of its kind, such as the reason.
+    """
+
+    kind: str
+    name: str
+    word: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How a workload stands, or a part of it, until the next pass over the same key.
+
+    kind, name: of the workload. numbers: by word and label; those of the parts of a workload are added up.
+    revision: the wanted one, empty where nothing says. rolling_since: when the rollout under way began (RFC
+    3339), empty where nothing says. groups: by UID of the leader pod, when it was created (RFC 3339) if its
+    group is ready, else empty.
+    """
+
+    kind: str
+    name: str
+    numbers: Mapping[tuple[str, str], float]
+    revision: str = ""
+    rolling_since: str = ""
+    groups: Mapping[str, str] = field(default_factory=dict)
+
 
 Object = Mapping[str, Any]
 """One Kubernetes object (or a part of one) as plain JSON data; never changed in place."""
@@ -280,3 +315,21 @@ def together(*parts: Plan) -> Plan:
 def soonest(waits: Iterable[float | None]) -> float | None:
     """The shortest of these waits, None where nothing is waited for."""
     return min((each for each in waits if each is not None), default=None)
+
+
+# --- Types shared by kinds of workload and the queue.
+
+
+class Key(NamedTuple):
+    """Identifies a pass. kind: of pass, unique among all kinds of workload. name: of an object."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+Wake = tuple[Key, float]
+"""A pass that a change starts, and the seconds by which it may be delayed."""
+
+Route = Callable[[Object | None, Object | None], Iterable[Wake]]
+"""(before, after) of an object, None if it does not exist → the passes to start."""

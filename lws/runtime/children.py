@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws import timing
-from lws.kube.differences.patches import covers, merge_patch
 from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels, without_tools_own
 from lws.kube.ownership import Ownership, clash_note
+from lws.kube.patches import covers, merge_patch
 from lws.runtime.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 

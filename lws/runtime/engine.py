@@ -18,29 +18,24 @@ from typing import Any
 from lws import timing
 from lws.config import Settings
 from lws.kube.metadata import uid_of
-from lws.runtime.actions import Object
-from lws.runtime.client.connection import Cluster, MayWrite
-from lws.runtime.client.rate_limit import renewal_rate
-from lws.runtime.endpoints.health import Check
+from lws.runtime.actions import Key, Object, Route
+from lws.runtime.apply import OwnerLocks
+from lws.runtime.client.connection import Cluster, MayWrite, renewal_rate
+from lws.runtime.endpoints.health import Check, Silence
 from lws.runtime.endpoints.metrics import Metrics
-from lws.runtime.endpoints.stream_liveness import Silence
 from lws.runtime.events import EventRecorder
-from lws.runtime.informer import Informer, Source
-from lws.runtime.keys import Key, Route
-from lws.runtime.leadership.election import Election, LeaseElection, Scope, Unelected, everywhere
+from lws.runtime.informer import Informer, Rollback, Source
+from lws.runtime.leadership.election import Election, LeaseElection, Scope, Takeover, Unelected, everywhere
 from lws.runtime.leadership.lease import Candidate, Lease, LeaseTimes
 from lws.runtime.leadership.shard_election import ShardElection
-from lws.runtime.leadership.takeover import Takeover
 from lws.runtime.lifecycle import cancel, first_end, start
 from lws.runtime.loop import Loop, Term, Terms
 from lws.runtime.operator import build_registry, build_settings, run_operator
-from lws.runtime.owner_locks import OwnerLocks
 from lws.runtime.queue import Queue
 from lws.runtime.registration import Parts, Registration, together
-from lws.runtime.rollback import Rollback
 from lws.runtime.store import Store
 from lws.runtime.watch import KopfStream, informers_of
-from lws.runtime.webhooks.dispatch import dispatching
+from lws.runtime.webhooks.server import dispatching
 from lws.runtime.webhooks.serving import Serving
 
 log = logging.getLogger(__name__)

@@ -11,13 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lws import costs, timing
-from lws.runtime.actions import Object, Plan, Reference
+from lws.runtime.actions import Key, Object, Plan, Reference, Route
 from lws.runtime.apply import Outcome
 from lws.runtime.client.connection import MayWrite
 from lws.runtime.endpoints import pass_log
 from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.errors import ApiError, ClusterError, NotLeading
-from lws.runtime.keys import Key, Route
 from lws.runtime.leadership.election import Scope
 from lws.runtime.queue import Again
 

@@ -19,15 +19,12 @@ from typing import Any
 from lws import __version__, timing
 from lws.config import Settings
 from lws.runtime.client.authorization import Authorizer
-from lws.runtime.client.connection import Cluster
+from lws.runtime.client.connection import Cluster, RateLimit
 from lws.runtime.client.kubeconfig import load_configuration
-from lws.runtime.client.rate_limit import RateLimit
-from lws.runtime.endpoints.debug import DebugServer
-from lws.runtime.endpoints.health import Check, HealthServer
+from lws.runtime.endpoints.health import Check, DebugServer, HealthServer, check_ports
 from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.endpoints.metrics_server import MetricsServer
-from lws.runtime.endpoints.ports import check_ports
-from lws.runtime.endpoints.tls import TlsPolicy
+from lws.runtime.endpoints.tls_port import TlsPolicy
 from lws.runtime.engine import Engine, Surroundings
 from lws.runtime.lifecycle import Lifecycle, cancel, start
 from lws.runtime.preconditions import Definitions, Preconditions

@@ -6,14 +6,19 @@ rejected again.
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from lws import timing
 from lws.kube.conditions import FAILED_CREATE, Obstruction
-from lws.runtime.actions import Action, Apply, Create, Delete, Merge, Reference
+from lws.kube.metadata import controller_of, is_controlled_by, is_terminating, labels_of, missing_labels
+from lws.runtime.actions import Action, Apply, Create, Delete, Merge, Object, Reference, Verbatim
 from lws.runtime.errors import ApiError
+from lws.runtime.store import Store
 
 _CREATED = ("cannot create", FAILED_CREATE, "Create")
 _UPDATED = ("cannot update", "FailedUpdate", "Update")
@@ -123,3 +128,92 @@ def _verb(action: Action) -> tuple[str, str, str]:
 
 def _subresource(action: Action) -> str:
     return action.subresource if isinstance(action, Merge) else ""
+
+
+# --- What is computed once of each state of an object and looked up from then on.
+
+
+V = TypeVar("V")
+
+
+class Computed(Generic[V]):
+    """One answer for each object, by UID. most: how many are kept."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: OrderedDict[str, tuple[Hashable, V]] = OrderedDict()
+
+    def of(self, uid: str, state: Hashable, compute: Callable[[], V]) -> V:
+        """The answer for this state of the object; computed where it is not known."""
+        known = self._known.get(uid)
+        if known is not None and known[0] == state:
+            return known[1]
+        answer = compute()
+        self._known[uid] = state, answer
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)
+        return answer
+
+    def forget(self, uid: str) -> None:
+        """There is no such object any more."""
+        self._known.pop(uid, None)
+
+
+# --- Judge an object that has the name a create needs: the very object that was to be created, or an
+# obstacle. For each set it also remembers names that its revisions cannot have. No stream shows objects
+# without our labels, so nothing else would tell the plan.
+
+
+_SETS = 4096
+
+
+def is_as_made(existing: Object, intent: Object) -> bool:
+    """Whether what exists is what was to be made: the create counts as done.
+
+    It has the same controller by UID, is not going, carries the labels, and holds the data that were to be
+    written byte for byte. Anything else is in the way, and for the next plan to see.
+    """
+    controller = controller_of(intent)
+    if controller is None or not is_controlled_by(existing, controller["uid"]) or is_terminating(existing):
+        return False
+    if missing_labels(existing, labels_of(intent), labels_of(intent)):
+        return False
+    verbatim = {field: value.text for field, value in intent.items() if isinstance(value, Verbatim)}
+    return all(existing.get(field) == json.loads(text) for field, text in verbatim.items())
+
+
+class TakenNames:
+    """Names of ControllerRevisions that creates of ours met, for as long as the store has what was met.
+
+    Objects of every other kind have one name, which is looked at in each pass.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        # By UID of the set: namespace and name.
+        self._taken: OrderedDict[str, set[tuple[str, str]]] = OrderedDict()
+
+    def remember(self, action: Create) -> None:
+        """Take in that the name is taken; what has it is in the store."""
+        intent, owner = action.intent, controller_of(action.intent)
+        if intent["kind"] != "ControllerRevision" or owner is None:
+            return
+        place = (intent["metadata"]["namespace"], intent["metadata"]["name"])
+        self._taken.setdefault(owner["uid"], set()).add(place)
+        self._taken.move_to_end(owner["uid"])
+        if len(self._taken) > _SETS:
+            self._taken.popitem(last=False)
+
+    def forget(self, uid: str) -> None:
+        """There is no set with this UID any more."""
+        self._taken.pop(uid, None)
+
+    def of_set(self, uid: str) -> tuple[Object, ...]:
+        """What has names that revisions of the set with this UID were to get, and is not its own."""
+        return tuple(each for each in self._there(uid) if not is_controlled_by(each, uid))
+
+    def _there(self, uid: str) -> Iterator[Object]:
+        for place in sorted(self._taken.get(uid, ())):
+            found = self._store.get("ControllerRevision", *place)
+            if found is not None:
+                yield found

@@ -11,21 +11,19 @@ from itertools import chain
 from typing import Any
 
 from lws.config import Settings
-from lws.runtime.apply import Recorder
+from lws.runtime.actions import Key, Route
+from lws.runtime.apply import OwnerLocks, Recorder
 from lws.runtime.client.connection import Cluster
-from lws.runtime.client.resources import Resource
+from lws.runtime.client.resources import Resource, Workload
 from lws.runtime.endpoints.health import Check
 from lws.runtime.endpoints.metrics import KeyState
 from lws.runtime.endpoints.workloads import WorkloadSeries
 from lws.runtime.fields import StoredFields
 from lws.runtime.informer import Source
-from lws.runtime.keys import Key, Route
 from lws.runtime.leadership.election import Scope
 from lws.runtime.loop import Kind, Term
-from lws.runtime.owner_locks import OwnerLocks
 from lws.runtime.store import Store
 from lws.runtime.webhooks.handlers import Handler
-from lws.runtime.workloads import Workload
 
 
 @dataclass(frozen=True, slots=True)

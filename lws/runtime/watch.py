@@ -12,12 +12,11 @@ import kopf
 
 from lws import timing
 from lws.runtime.actions import Object
-from lws.runtime.client.pages import pages
-from lws.runtime.client.resources import Resource
+from lws.runtime.client.connection import pages
+from lws.runtime.client.resources import Resource, Workload
 from lws.runtime.errors import ClusterError
 from lws.runtime.informer import Informer, Source
 from lws.runtime.store import Store
-from lws.runtime.workloads import Workload
 
 log = logging.getLogger(__name__)
 

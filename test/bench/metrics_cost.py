@@ -17,8 +17,8 @@ from lws.leaderworkerset import plan as set_plan
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.status.status import SetStatus
 from lws.registrations import REGISTRATIONS
+from lws.runtime.actions import Key
 from lws.runtime.endpoints.metrics import Metrics
-from lws.runtime.keys import Key
 from test.unit.builders import make_set
 from test.unit.set_world import settled
 

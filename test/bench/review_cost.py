@@ -28,16 +28,13 @@ from kopf._core.engines.admission import serve_admission_request
 from kopf._core.reactor.inventory import ResourceMemories
 
 from lws.leaderworkerset.admission import pod
-from lws.leaderworkerset.webhooks import ENDPOINTS, MUTATE_POD, handlers_with
+from lws.leaderworkerset.registration import ENDPOINTS, MUTATE_POD, handlers_with
 from lws.runtime.certificates.serving_certificate import Certificates, renewed
 from lws.runtime.client.resources import PODS
 from lws.runtime.endpoints.metrics import Metrics
-from lws.runtime.endpoints.tls import ServerTls, TlsPolicy
-from lws.runtime.webhooks.dispatch import Dispatcher
-from lws.runtime.webhooks.handlers import register
-from lws.runtime.webhooks.mutation import patch_of
-from lws.runtime.webhooks.review import review_in
-from lws.runtime.webhooks.server import Address, AdmissionServer, reviewed
+from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy
+from lws.runtime.webhooks.handlers import patch_of, register
+from lws.runtime.webhooks.server import Address, AdmissionServer, Dispatcher, review_in, reviewed
 from test.unit.builders import make_worker_pod
 
 _ROUNDS, _REVIEWS, _WARM = 7, 2000, 300

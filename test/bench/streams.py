@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
+from lws.leaderworkerset.tables import LEADER_WORKER_SET
 from lws.runtime.client.resources import LEADERWORKERSETS, Resource
-from lws.runtime.workloads import LEADER_WORKER_SET
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from test.bench.watching import watched
 from tools.localcluster.api import Api, ApiError, Call

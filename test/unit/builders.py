@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lws.kube.metadata import owner_reference
-from lws.leaderworkerset.group.identity import group_key
+from lws.leaderworkerset.group.labels import group_key
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lws.disaggregatedset.labels import child_labels
-from lws.disaggregatedset.names import Identity, child_name
+from lws.disaggregatedset.names import Identity, child_labels, child_name
 from lws.disaggregatedset.snapshot import ChildFacts
 from lws.kube.metadata import owner_reference
 from lws_api.disaggregatedset.v1 import API_VERSION, KIND

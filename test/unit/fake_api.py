@@ -17,8 +17,7 @@ import orjson
 from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
-from lws.runtime.client.connection import Cluster
-from lws.runtime.client.rate_limit import RateLimit
+from lws.runtime.client.connection import Cluster, RateLimit
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

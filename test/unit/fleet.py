@@ -11,19 +11,17 @@ from typing import Any
 
 from lws.config import Settings
 from lws.kube.metadata import controller_of, is_controlled_by, is_terminating, owner_reference
-from lws.runtime.actions import Announce, Create, Merge, Object, Plan, Reference, Status
+from lws.runtime.actions import Announce, Create, Key, Merge, Object, Plan, Reference, Status, Wake
 from lws.runtime.apply import Applier, WriteHooks
 from lws.runtime.client.connection import Cluster
-from lws.runtime.client.resources import LEADERWORKERSETS, Resource
+from lws.runtime.client.resources import LEADERWORKERSETS, Resource, Workload
 from lws.runtime.fields import StoredField, StoredFields, Wakes
-from lws.runtime.keys import Key, Wake
 from lws.runtime.leadership.election import Scope
 from lws.runtime.lookup import Lookup
 from lws.runtime.loop import Kind, Term
 from lws.runtime.registration import Controller, Parts, Registration
 from lws.runtime.store import Store
 from lws.runtime.webhooks.handlers import Handler, refuse
-from lws.runtime.workloads import Workload
 from test.unit.builders import make_set
 
 FLEETS = Resource("example.com/v1", "Fleet", "fleets")

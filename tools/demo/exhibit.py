@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from lws.leaderworkerset.group.subgroups import subgroup_of
+from lws.leaderworkerset.group.placement import subgroup_of
 from lws_api.disaggregatedset import v1 as disaggregated
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL, ROLE_LABEL, SLICE_LABEL
 from lws_api.leaderworkerset import v1

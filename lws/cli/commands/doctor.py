@@ -27,7 +27,7 @@ from lws.cli.sets import RESOURCES
 from lws.cli.states import state_of
 from lws.kube import conditions
 from lws.kube.conditions import moment_of, timestamp
-from lws.leaderworkerset.admission.siblings import clash_errors
+from lws.leaderworkerset.admission.validation import clash_errors
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Object
 from lws.runtime.certificates.internal import CONFIGURATIONS

@@ -13,7 +13,7 @@ from lws.cli.histories import leaders_of, roles_history
 from lws.cli.manifests import as_stored, sets_in, title_of
 from lws.cli.session import ClusterOptions, Refusal, Session, run
 from lws.cli.sets import RESOURCES, NamedSet, find
-from lws.disaggregatedset.key import hashed_text, key_of
+from lws.disaggregatedset.names import hashed_text, key_of
 from lws.disaggregatedset.revisions import record as roles
 from lws.disaggregatedset.revisions.target import target_revision
 from lws.leaderworkerset.assessment.assessment import assess

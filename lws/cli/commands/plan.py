@@ -29,13 +29,13 @@ from lws.disaggregatedset.children.upkeep import waiting_edits
 from lws.disaggregatedset.revisions import diff as roles_diff
 from lws.disaggregatedset.revisions import record as roles_record
 from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
-from lws.disaggregatedset.rollout import outlook as roles_outlook
-from lws.disaggregatedset.slices.targets import RoleTargets
+from lws.disaggregatedset.rollout import state as roles_outlook
+from lws.disaggregatedset.slices.state import RoleTargets
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
-from lws.kube.differences.comparison import explain
-from lws.kube.differences.patches import with_merged
+from lws.kube.comparison import explain
 from lws.kube.metadata import annotations_of, copied
+from lws.kube.patches import with_merged
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.assessment.assessment import assess, begun
 from lws.leaderworkerset.group.plan import plan as plan_group
@@ -43,9 +43,8 @@ from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
-from lws.leaderworkerset.rollout.reasons import counted
 from lws.leaderworkerset.rollout.simulation import SimulatedStep, Simulation, simulate
-from lws.leaderworkerset.rollout.state import RolloutState
+from lws.leaderworkerset.rollout.state import RolloutState, counted
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Delete, Object, Reference

@@ -16,7 +16,7 @@ from lws.cli.screen import warn
 from lws.cli.session import ClusterOptions, Refusal, Session, run
 from lws.cli.sets import NamedSet, caution, changed, find, refuse_paused, report, write_unless_changed
 from lws.kube.conditions import timestamp
-from lws.kube.differences.patches import with_merged
+from lws.kube.patches import with_merged
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.runtime.actions import Object, Reference

@@ -15,7 +15,7 @@ from lws.disaggregatedset.names import Identity, child_name
 from lws.kube.field_errors import Complaint, FieldError, invalid, rendered
 from lws.kube.metadata import is_mapping, metadata_of
 from lws.kube.quantities import is_integer
-from lws.leaderworkerset.admission import fields as leaderworkerset
+from lws.leaderworkerset.admission.templates import shape_errors as set_shape_errors
 from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.spec import SetSpec
 from lws_api.disaggregatedset.v1 import PlacementStrength, PlacementType, ScalingMode
@@ -138,7 +138,7 @@ def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
             errors.append(invalid(f"{path}.name", role.get("name"), "must be a string"))
         errors += [
             FieldError(error.complaint, f"{path}.{error.path}", error.detail, error.value)
-            for error in leaderworkerset.shape_errors({"spec": role.get("spec")})
+            for error in set_shape_errors({"spec": role.get("spec")})
         ]
     return errors
 

@@ -10,7 +10,7 @@ from lws.disaggregatedset.admission.facts import RoleFacts, SetFacts, facts_of, 
 from lws.disaggregatedset.names import scaler_name, service_name
 from lws.disaggregatedset.revisions.diff import describe
 from lws.disaggregatedset.revisions.record import record
-from lws.disaggregatedset.rollout.outlook import restarts
+from lws.disaggregatedset.rollout.state import restarts
 from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, number_faults, parse
 from lws.kube.field_errors import FieldError, forbidden, invalid, not_supported, rendered, required
 from lws.kube.metadata import annotations_of, is_mapping, is_terminating, labels_of
@@ -22,14 +22,14 @@ from lws.kube.names import (
     label_key_errors,
     tightest_derived_name,
 )
-from lws.kube.types.shapes import has_more_values
+from lws.kube.shapes import has_more_values
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.admission import validation as leaderworkerset
 from lws.leaderworkerset.admission.defaulting import default
 from lws.leaderworkerset.admission.validation import MOST_TOLD, MOST_VALUES, TOO_LARGE
 from lws.leaderworkerset.children.services import leader_service_name
 from lws.leaderworkerset.fields import REPLICAS, value_at
-from lws.leaderworkerset.group.gang.provider import GangProvider
+from lws.leaderworkerset.group.gangs import GangProvider
 from lws_api.disaggregatedset.v1 import (
     APP_LABEL,
     INITIAL_REPLICAS_ANNOTATION,

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from lws.disaggregatedset.labels import child_labels
-from lws.disaggregatedset.names import Identity, child_name
+from lws.disaggregatedset.names import Identity, child_labels, child_name
 from lws.disaggregatedset.spec import Role, SlicePlacement
-from lws.kube.affinity import term, with_preferred, with_terms
-from lws.kube.metadata import copied, inherited, merged, owner_reference
+from lws.kube.metadata import annotations_of, copied, inherited, merged, owner_reference
+from lws.kube.pods import term, with_preferred, with_terms
 from lws.kube.quantities import scaled
 from lws.leaderworkerset import fields
 from lws.runtime.actions import Object
-from lws_api.disaggregatedset.v1 import NAME_LABEL, SLICE_LABEL, PlacementStrength, PlacementType
+from lws_api.disaggregatedset.v1 import (
+    INITIAL_REPLICAS_ANNOTATION,
+    NAME_LABEL,
+    OTHERS_INITIAL_REPLICAS_ANNOTATION,
+    SLICE_LABEL,
+    PlacementStrength,
+    PlacementType,
+)
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND
 
 _TEMPLATES = (fields.LEADER_TEMPLATE.name, fields.WORKER_TEMPLATE.name)
@@ -116,3 +123,25 @@ def placed(
 def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
     expression: dict[str, Any] = {"key": key, "operator": operator}
     return {**expression, "values": list(values)} if values else expression
+
+
+# --- Read and write the group counts that a child, and its role, had when the rollout of its slice began.
+# They are remembered as annotations of the child; the first is upstream's `initial-replicas`.
+
+
+_COUNT = re.compile(r"[0-9]{1,7}")
+
+
+def initial_of(child: Object) -> int | None:
+    """The count at the start; None where nothing is remembered, or nothing that can be read."""
+    return _count(child, INITIAL_REPLICAS_ANNOTATION)
+
+
+def others_initial_of(child: Object) -> int:
+    """What the other revisions had of its role, where there were several; 0 where nothing is remembered."""
+    return _count(child, OTHERS_INITIAL_REPLICAS_ANNOTATION) or 0
+
+
+def _count(child: Object, annotation: str) -> int | None:
+    text = annotations_of(child).get(annotation)
+    return int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else None

@@ -6,15 +6,14 @@ slices.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import datetime
+from typing import Any, Protocol
 
 from lws import timing
-from lws.disaggregatedset.children import observed
-from lws.disaggregatedset.children.baseline import initial_of
-from lws.disaggregatedset.labels import role_labels
-from lws.disaggregatedset.names import scaler_name
+from lws.disaggregatedset.children.role_sets import initial_of
+from lws.disaggregatedset.names import role_labels, scaler_name
 from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.kube.conditions import Condition, find, with_condition
 from lws.kube.metadata import is_mapping, is_terminating, missing_labels, owner_reference
@@ -32,7 +31,7 @@ from lws.runtime.actions import (
     Status,
     together,
 )
-from lws.runtime.children import Child, plan_child, repair
+from lws.runtime.children import Child, Owner, plan_child, repair
 from lws_api.disaggregatedset.v1 import API_VERSION, NAME_LABEL, ROLE_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
 
@@ -40,7 +39,7 @@ _ACTIONS = {"ScalerCreated": "Create", "ScalerDeleted": "Delete", "ScalerConflic
 _BOUND = Condition("Ready", True, "Bound", "Scaler bound to a live DisaggregatedSet role")
 
 
-def plan_scalers(seen: observed.ObservedSet, spec: DisaggregatedSpec, key: str) -> Plan:
+def plan_scalers(seen: ObservedSet, spec: DisaggregatedSpec, key: str) -> Plan:
     """Each role that is scaled from outside has a scaler, no other has one. key: of the target revision."""
     external = [role.name for role in spec.roles if role.is_external]
     standing = _standing(seen)
@@ -52,7 +51,7 @@ def plan_scalers(seen: observed.ObservedSet, spec: DisaggregatedSpec, key: str) 
     return together(*kept, *made, *gone)
 
 
-def scaler_counts(seen: observed.ObservedSet) -> dict[str, int]:
+def scaler_counts(seen: ObservedSet) -> dict[str, int]:
     """What scalers ask for, by role: groups over all slices."""
     counts = {role: _replicas(scaler) for role, scaler in _standing(seen).items()}
     return {role: count for role, count in counts.items() if count is not None}
@@ -66,7 +65,7 @@ def share(total: int, slices: int, index: int) -> int:
     return min(total // slices + (index < total % slices), MOST_REPLICAS)
 
 
-def seed(seen: observed.ObservedSet, slices: int, role: str, key: str) -> int:
+def seed(seen: ObservedSet, slices: int, role: str, key: str) -> int:
     """With how many groups a scaler begins: as many as the role is to have now, slices that are not wanted
     and surge left out.
 
@@ -108,7 +107,7 @@ def selector_of(set_name: str, role: str) -> str:
     return f"{NAME_LABEL}={set_name},{ROLE_LABEL}={role},{WORKER_INDEX_LABEL}=0"
 
 
-def _standing(seen: observed.ObservedSet) -> dict[str, Object]:
+def _standing(seen: ObservedSet) -> dict[str, Object]:
     """The scalers that the set controls, by role; their names say it, because labels can be edited."""
     prefix = scaler_name(seen.owner.name, "")
     return {
@@ -118,7 +117,7 @@ def _standing(seen: observed.ObservedSet) -> dict[str, Object]:
     }
 
 
-def _keep(seen: observed.ObservedSet, scaler: Object, role: str, replicas: int) -> Plan:
+def _keep(seen: ObservedSet, scaler: Object, role: str, replicas: int) -> Plan:
     intent = build_scaler(seen.obj, role, replicas)
     labels = missing_labels(scaler, intent["metadata"]["labels"], intent["metadata"]["labels"])
     edits = {
@@ -140,7 +139,7 @@ def _excess(role: str, scaler: Object, slices: int) -> Plan:
     return Plan(problems=(Problem("TooManyReplicas", told),))
 
 
-def _make(seen: observed.ObservedSet, role: str, replicas: int) -> Plan:
+def _make(seen: ObservedSet, role: str, replicas: int) -> Plan:
     intent = build_scaler(seen.obj, role, replicas)
     name = intent["metadata"]["name"]
     leaving = next((each for each in seen.scalers if each["metadata"]["name"] == name), None)
@@ -155,7 +154,7 @@ def _make(seen: observed.ObservedSet, role: str, replicas: int) -> Plan:
     return plan_child(owner, Child(ownership, stored, f"the former scaler {name}"), create)
 
 
-def _conflict(seen: observed.ObservedSet, name: str) -> Plan:
+def _conflict(seen: ObservedSet, name: str) -> Plan:
     note = f"Scaler {name} exists but is not controlled by this DisaggregatedSet; not adopting"
     warning = replace(_event(seen, "ScalerConflict", note, "Warning"), once=True)
     return Plan(
@@ -166,7 +165,7 @@ def _conflict(seen: observed.ObservedSet, name: str) -> Plan:
     )
 
 
-def _delete(seen: observed.ObservedSet, scaler: Object, role: str) -> Plan:
+def _delete(seen: ObservedSet, scaler: Object, role: str) -> Plan:
     name = scaler["metadata"]["name"]
     note = f"Deleted scaler {name} (role {role} is no longer External)"
     deleted = _event(seen, "ScalerDeleted", note)
@@ -174,7 +173,7 @@ def _delete(seen: observed.ObservedSet, scaler: Object, role: str) -> Plan:
     return Plan(((Delete(Reference.to(scaler), "Background", why=why, announce=(deleted,)),),))
 
 
-def _status(seen: observed.ObservedSet, scaler: Object, role: str) -> Plan:
+def _status(seen: ObservedSet, scaler: Object, role: str) -> Plan:
     stored: Mapping[str, Any] = scaler.get("status") or {}
     conditions, generation = stored.get("conditions"), scaler["metadata"].get("generation", 0)
     wanted = {
@@ -192,7 +191,7 @@ def _status(seen: observed.ObservedSet, scaler: Object, role: str) -> Plan:
     return Plan(statuses=(Status(Reference.to(scaler), patch, can_wait=can_wait, before=stored),))
 
 
-def _at_start(child: observed.ObservedChild) -> int:
+def _at_start(child: ObservedChild) -> int:
     initial = initial_of(child.obj)
     return child.wanted if initial is None else initial
 
@@ -208,5 +207,58 @@ def _is_like(stored: Object, intent: Object) -> bool:
     return not missing_labels(stored, wanted, wanted)
 
 
-def _event(seen: observed.ObservedSet, reason: str, note: str, kind: EventType = "Normal") -> Announce:
+def _event(seen: ObservedSet, reason: str, note: str, kind: EventType = "Normal") -> Announce:
     return Announce(Reference.to(seen.obj), reason, _ACTIONS[reason], note, kind)
+
+
+# --- Protocols for what the planners of children read of a snapshot: the set, its children, and name
+# holders.
+
+
+class ObservedChild(Protocol):
+    """One LeaderWorkerSet of a set: a role of a slice at a revision.
+
+    wanted: groups that it is to have. existing: groups that are there. ready: groups that serve.
+    """
+
+    @property
+    def obj(self) -> Object: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def slice_index(self) -> int: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def is_legacy(self) -> bool: ...
+    @property
+    def wanted(self) -> int: ...
+    @property
+    def existing(self) -> int: ...
+    @property
+    def ready(self) -> int: ...
+    @property
+    def is_leaving(self) -> bool: ...
+
+
+class ObservedSet(Protocol):
+    """What a pass knows of a set. services, scalers: those that it controls. strangers: what else has a name
+    that the set gives, by kind and name. owners_alive: UIDs of their controllers that live.
+    """
+
+    @property
+    def obj(self) -> Object: ...
+    @property
+    def now(self) -> datetime: ...
+    @property
+    def owner(self) -> Owner: ...
+    @property
+    def children(self) -> Sequence[ObservedChild]: ...
+    @property
+    def services(self) -> Sequence[Object]: ...
+    @property
+    def scalers(self) -> Sequence[Object]: ...
+    @property
+    def strangers(self) -> Mapping[tuple[str, str], Object]: ...
+    @property
+    def owners_alive(self) -> Collection[str]: ...

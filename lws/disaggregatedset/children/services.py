@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from lws.disaggregatedset.children import observed
-from lws.disaggregatedset.children.baseline import initial_of
+from lws.disaggregatedset.children import scalers
+from lws.disaggregatedset.children.role_sets import initial_of
 from lws.disaggregatedset.children.scalers import scaler_counts, share
-from lws.disaggregatedset.labels import selected_labels
-from lws.disaggregatedset.names import Identity, child_name, identity_of, service_name
+from lws.disaggregatedset.names import Identity, child_name, identity_of, selected_labels, service_name
 from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.kube.metadata import is_terminating, labels_of, owner_reference
 from lws.kube.ownership import ownership_of
@@ -36,7 +35,7 @@ class _Slice:
     those of all revisions, by key.
     """
 
-    children: Sequence[observed.ObservedChild]
+    children: Sequence[scalers.ObservedChild]
     services: Sequence[_Owned]
     key: str
     wanted: Collection[str]
@@ -44,7 +43,7 @@ class _Slice:
 
 
 def plan_services(
-    seen: observed.ObservedSet,
+    seen: scalers.ObservedSet,
     spec: DisaggregatedSpec,
     key: str,
     recorded: Mapping[str, Collection[str]] = MappingProxyType({}),
@@ -56,7 +55,7 @@ def plan_services(
     services: dict[int, list[_Owned]] = {}
     for each in owned:
         services.setdefault(each[1].slice_index, []).append(each)
-    children: dict[int, list[observed.ObservedChild]] = {}
+    children: dict[int, list[scalers.ObservedChild]] = {}
     for child in seen.children:
         if not child.is_leaving:
             children.setdefault(child.slice_index, []).append(child)
@@ -73,9 +72,9 @@ def plan_services(
     return together(*plans, *_spare(seen, owned, spec.slices))
 
 
-def _plan_slice(seen: observed.ObservedSet, within: _Slice, stored: Mapping[str, Object]) -> Plan:
+def _plan_slice(seen: scalers.ObservedSet, within: _Slice, stored: Mapping[str, Object]) -> Plan:
     """stored: the Services that the set controls, by name."""
-    by_key: dict[str, dict[str, observed.ObservedChild]] = {}
+    by_key: dict[str, dict[str, scalers.ObservedChild]] = {}
     for child in sorted(within.children, key=lambda each: not each.is_legacy):
         by_key.setdefault(child.key, {})[child.role] = child
     complete = {key for key, of_key in by_key.items() if _is_complete(key, of_key, within)}
@@ -90,7 +89,7 @@ def _plan_slice(seen: observed.ObservedSet, within: _Slice, stored: Mapping[str,
     return together(*made, *gone)
 
 
-def _spare(seen: observed.ObservedSet, owned: Iterable[_Owned], slices: int) -> Iterator[Plan]:
+def _spare(seen: scalers.ObservedSet, owned: Iterable[_Owned], slices: int) -> Iterator[Plan]:
     """Services of slices that are not wanted, and those of earlier releases whose LeaderWorkerSet is gone:
     they know no slice, and would lead to all of them.
     """
@@ -119,7 +118,7 @@ def build_service(owner: Object, identity: Identity) -> dict[str, Any]:
     }
 
 
-def _is_complete(key: str, children: Mapping[str, observed.ObservedChild], within: _Slice) -> bool:
+def _is_complete(key: str, children: Mapping[str, scalers.ObservedChild], within: _Slice) -> bool:
     """Whether all roles have a ready group, but for those that want none."""
     if key == within.key:
         needed = set(within.wanted)
@@ -130,7 +129,7 @@ def _is_complete(key: str, children: Mapping[str, observed.ObservedChild], withi
 
 
 def _plan_service(
-    seen: observed.ObservedSet, child: observed.ObservedChild, known: Mapping[str, Object]
+    seen: scalers.ObservedSet, child: scalers.ObservedChild, known: Mapping[str, Object]
 ) -> Plan:
     identity = Identity(child.slice_index, child.key, child.role, child.is_legacy)
     name = service_name(child.obj["metadata"]["name"])
@@ -155,7 +154,7 @@ def _is_whole(stored: Object, labels: Mapping[str, str]) -> bool:
     return is_like and labels_of(stored).items() >= labels.items() and not is_terminating(stored)
 
 
-def _identified(seen: observed.ObservedSet) -> list[_Owned]:
+def _identified(seen: scalers.ObservedSet) -> list[_Owned]:
     """The Services of the set that stay, and the child that each belongs to."""
     suffix = service_name("")
     found = []

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.disaggregatedset.children.role_sets import strategy_of
-from lws.disaggregatedset.labels import child_labels
-from lws.disaggregatedset.names import identity_of
+from lws.disaggregatedset.names import child_labels, identity_of
 from lws.disaggregatedset.spec import DisaggregatedSpec, Role
-from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import annotations_of, inherited, labels_of, without_tools_own
+from lws.kube.patches import merge_patch
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
 from lws.runtime.actions import Object, Plan

@@ -17,10 +17,8 @@ from lws.kube.metadata import name_of, namespace_of, uid_of
 from lws.leaderworkerset.observe.recent_writes import OwnStatuses
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Object, Plan, Reference
-from lws.runtime.computed import Computed
-from lws.runtime.refusals import Refusals
+from lws.runtime.refusals import Computed, Refusals, TakenNames
 from lws.runtime.store import Store
-from lws.runtime.taken_names import TakenNames
 from lws.runtime.throttle import Moving, Throttle
 from lws_api.disaggregatedset.v1 import KIND
 

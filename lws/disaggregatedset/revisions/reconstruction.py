@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, permutations
 from typing import Any, Protocol
 
-from lws.disaggregatedset.key import key_of
+from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions.record import RolesRecord, part_of, record, role_form
 from lws.history.plan import Reconstruction
-from lws.kube.affinity import PREFERRED, REQUIRED
 from lws.kube.metadata import annotations_of, labels_of
+from lws.kube.pods import PREFERRED, REQUIRED
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import (

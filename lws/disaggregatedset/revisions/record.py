@@ -11,7 +11,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from lws.disaggregatedset.key import key_of
+from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, parse
 from lws.history import revision as history
 from lws.history.revision import Draft, Format, Revision, build, checksum, fingerprint_in

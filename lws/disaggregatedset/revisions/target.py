@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias
 
-from lws.disaggregatedset.key import key_of
-from lws.disaggregatedset.names import identity_of
+from lws.disaggregatedset.names import identity_of, key_of
 from lws.disaggregatedset.revisions.reconstruction import RunningChild, reconstruct
 from lws.disaggregatedset.revisions.record import FORMAT, RecordedRoles, RolesRecord, record
 from lws.history import plan as history

@@ -8,14 +8,19 @@ a role above its ceiling, or take ready groups below the floor, is replaced by a
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from lws.disaggregatedset.rollout import scaling
 from lws.disaggregatedset.rollout.drain import Drain, Lowered
-from lws.disaggregatedset.rollout.pace import Counts, Proportions, pace_of
-from lws.disaggregatedset.rollout.raising import raised
-from lws.disaggregatedset.rollout.reasons import still_waiting_for
-from lws.disaggregatedset.rollout.state import RevisionCounts, SliceState, SliceStep
+from lws.disaggregatedset.rollout.state import (
+    PAUSED,
+    RevisionCounts,
+    RoleTarget,
+    SliceState,
+    SliceStep,
+    still_waiting_for,
+    unready,
+)
 
 
 def next_step(state: SliceState, paused: bool = False) -> SliceStep:
@@ -64,10 +69,10 @@ def _step(state: SliceState, paused: bool) -> SliceStep:
     if not any(state.old_wanted(role.name) for role in state.roles):
         return _settle(state)
     if paused and not (state.is_known and any(count.wanted for count in state.new.counts.values())):
-        return scaling.while_not_started(state)
+        return while_not_started(state)
     if state.missing or not state.is_known:
         return SliceStep(new=_created(state), starts=not state.is_known)
-    return _corrected(state) or (scaling.while_unsettled(state, paused) if paused else _advance(state))
+    return _corrected(state) or (while_unsettled(state, paused) if paused else _advance(state))
 
 
 def _settle(state: SliceState) -> SliceStep:
@@ -82,7 +87,7 @@ def _settle(state: SliceState) -> SliceStep:
     raises = raised(state, tuple(role.target for role in state.roles), {})
     new |= raises.new | _shrunk(state)
     gone = not any(any(_is_there(each)) for each in state.old)
-    is_done = gone and not new and not raises.waiting and scaling.is_settled(state)
+    is_done = gone and not new and not raises.waiting and is_settled(state)
     return SliceStep(new=new, goes_on=bool(raises.waiting), is_done=is_done)
 
 
@@ -111,8 +116,8 @@ def _corrected(state: SliceState) -> SliceStep | None:
 
 
 def _advance(state: SliceState) -> SliceStep:
-    if not scaling.is_settled(state):
-        return scaling.while_unsettled(state)
+    if not is_settled(state):
+        return while_unsettled(state)
     pace = pace_of(state)
     old = tuple(state.old_wanted(role.name) for role in state.roles)
     new = tuple(state.new.of(role.name).wanted for role in state.roles)
@@ -227,3 +232,140 @@ def _is_there(revision: RevisionCounts) -> list[int]:
 
 def _by_role(state: SliceState, counts: Counts) -> dict[str, int]:
     return {role.name: count for role, count in zip(state.roles, counts, strict=True)}
+
+
+# --- Compute how far the roles of a slice may move in one step so that they stay in proportion. The
+# arithmetic is upstream's, in whole numbers. Which of its steps is taken is decided elsewhere.
+
+
+Counts = tuple[int, ...]
+"""One number for each role, in the order of the slice's roles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proportions:
+    """roles: what is wanted. initial: old groups of each when the rollout began. steps: how many it takes."""
+
+    roles: tuple[RoleTarget, ...]
+    initial: Counts
+    steps: int
+
+    def reached(self, new: Iterable[int]) -> int:
+        """The step that the new counts of all these roles have reached."""
+        pairs = zip(self.roles, new, strict=True)
+        done = (count * self.steps // role.target for role, count in pairs if role.target)
+        return min((self.steps, *done))
+
+    def new_at(self, step: int) -> Counts:
+        """What is wanted of the target revision at the end of a step."""
+        return tuple(min(role.target, _ceil(step * role.target, self.steps)) for role in self.roles)
+
+    def next_new(self, new: Counts) -> Counts:
+        """One step further than the role that is furthest behind; no count falls."""
+        return tuple(map(max, new, self.new_at(self.reached(new) + 1)))
+
+    def next_old(self, old: Counts) -> Counts:
+        """One step further than the role of which most is gone; no count rises."""
+        pairs = [(initial, count) for initial, count in zip(self.initial, old, strict=True) if initial > 0]
+        gone = max((0, *((initial - count) * self.steps // initial for initial, count in pairs)))
+        left = (max(0, initial - (gone + 1) * initial // self.steps) for initial in self.initial)
+        return tuple(map(min, old, left))
+
+
+def pace_of(state: SliceState) -> Proportions:
+    """The pace of a slice that is in a rollout: at least one count or target is above 0."""
+    initial = tuple(state.old_initial(role.name) for role in state.roles)
+    steps = (
+        _ceil(max(count, role.target), role.surge or max(1, role.unavailable))
+        for role, count in zip(state.roles, initial, strict=True)
+    )
+    return Proportions(state.roles, initial, max((1, *steps)))
+
+
+def _ceil(number: int, divisor: int) -> int:
+    return -(-number // divisor)
+
+
+# --- Choose which children of the target revision may grow now, terminating groups counted, and report
+# whether others wait for room.
+
+
+@dataclass(frozen=True, slots=True)
+class Raises:
+    """new: role → `spec.replicas`. waiting: roles that are to be raised as soon as there is room."""
+
+    new: dict[str, int]
+    waiting: tuple[str, ...]
+
+
+def raised(state: SliceState, wanted: tuple[int, ...], left: Mapping[str, int]) -> Raises:
+    """Raise what may be raised.
+
+    left: old groups that the step itself leaves of each role, where it lowers any. Roles that the wishes of
+    users leave no room for are not raised, and not waited for.
+    """
+    rising = {
+        role: count
+        for role, count in zip(state.roles, wanted, strict=True)
+        if count > state.new.of(role.name).wanted
+        and role.name not in state.missing
+        and left.get(role.name, 0) + count <= role.ceiling
+    }
+    now = {role.name: count for role, count in rising.items() if _has_room(state, role, count)}
+    waiting = tuple(role.name for role in rising if role.name not in now)
+    if _would_be_half(state, now):
+        return Raises({}, tuple(role.name for role in rising))
+    return Raises(now, waiting)
+
+
+def _has_room(state: SliceState, role: RoleTarget, count: int) -> bool:
+    child = state.new.of(role.name)
+    if count <= child.present:
+        return True
+    return state.old_present(role.name) + count <= role.ceiling
+
+
+def _would_be_half(state: SliceState, now: Mapping[str, int]) -> bool:
+    """Whether the target revision would have some of its roles, and lack others."""
+    wanted = [
+        now.get(role.name, state.new.of(role.name).wanted) > 0 for role in state.roles if role.target > 0
+    ]
+    return any(wanted) and not all(wanted) and any(state.new.of(name).wanted == 0 for name in now)
+
+
+# --- Apply a change of targets to a slice whose rollout is paused or whose target revision is not ready.
+# The step follows the targets and takes the rollout no further. A role whose target has not changed since
+# the rollout began is left alone, unless a smaller surge leaves no room for groups that exist.
+
+
+def is_settled(state: SliceState) -> bool:
+    """Whether all that is wanted of the target revision is there and ready."""
+    return not state.missing and all(state.new.of(role.name).is_settled for role in state.roles)
+
+
+def while_not_started(state: SliceState) -> SliceStep:
+    """Paused before its first step: old groups above the target go, more cannot come."""
+    planned = {role.name: min(state.old_wanted(role.name), role.target) for role in state.roles}
+    return SliceStep(old=_lowered(state, planned), waiting_for=PAUSED)
+
+
+def while_unsettled(state: SliceState, paused: bool = False) -> SliceStep:
+    """Follow targets that have changed since the rollout began."""
+    new = tuple(state.new.of(role.name).wanted for role in state.roles)
+    planned, wanted = {}, []
+    for role, count, following in zip(state.roles, new, pace_of(state).next_new(new), strict=True):
+        old = state.old_wanted(role.name)
+        start = role.target if role.at_start is None else role.at_start
+        grows, shrinks = role.target > start, role.target < start
+        has_less_surge = not paused and count > 0 and role.ceiling < old + count
+        planned[role.name] = max(0, min(old, role.ceiling - count)) if shrinks or has_less_surge else old
+        wanted.append(max(count, min(following, role.target - old)) if grows and all(new) else count)
+    raises = raised(state, tuple(wanted), planned)
+    waiting = PAUSED if paused else unready(state)
+    return SliceStep(new=raises.new, old=_lowered(state, planned), waiting_for=waiting)
+
+
+def _lowered(state: SliceState, planned: dict[str, int]) -> dict[str, dict[str, int]]:
+    """No revision goes as a whole because of a wish for fewer groups, unless none are wanted at all."""
+    drain = Drain(state, may_empty=not any(role.target for role in state.roles))
+    return {key: dict(roles) for key, roles in drain.to(planned).lowered.items()}

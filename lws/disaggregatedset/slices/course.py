@@ -9,16 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from lws import timing
-from lws.disaggregatedset.rollout.lost import with_lost
-from lws.disaggregatedset.rollout.planner import next_step
-from lws.disaggregatedset.rollout.reasons import PAUSED
-from lws.disaggregatedset.rollout.scaling import is_settled
-from lws.disaggregatedset.rollout.slices import SliceStanding, slices_remembered, slices_that_may_step
-from lws.disaggregatedset.rollout.state import SliceState
-from lws.disaggregatedset.slices.leftovers import legacy_children, plan_legacy
-from lws.disaggregatedset.slices.lost import creations, last_seen, leftovers, lost_before, lost_children
+from lws.disaggregatedset import events
+from lws.disaggregatedset.rollout.drain import with_lost
+from lws.disaggregatedset.rollout.planner import is_settled, next_step
+from lws.disaggregatedset.rollout.state import PAUSED, SliceState
 from lws.disaggregatedset.slices.state import (
     Roles,
+    RoleTargets,
     RolloutMemory,
     gone_since,
     gone_unseen,
@@ -26,10 +23,19 @@ from lws.disaggregatedset.slices.state import (
     remembered,
     slice_state,
 )
-from lws.disaggregatedset.slices.step import SliceFacts, baseline, plan_step
-from lws.disaggregatedset.slices.targets import RoleTargets
-from lws.disaggregatedset.spec import Role
-from lws.runtime.actions import Plan, soonest, together
+from lws.disaggregatedset.slices.step import (
+    SliceFacts,
+    baseline,
+    creations,
+    last_seen,
+    leftovers,
+    lost_before,
+    lost_children,
+    plan_step,
+)
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.disaggregatedset.spec import DisaggregatedSpec, Role
+from lws.runtime.actions import Delete, Plan, Reference, soonest, together
 
 _OTHERS_FIRST = "other slices are in their rollout, and no more may be at a time (maxUpdatingSlices)"
 _NO_ROOM = "other slices are in their rollout, and the status has no room to remember that of another one"
@@ -217,3 +223,107 @@ def _judgements(within: SliceFacts) -> Iterator[float | None]:
     if within.snapshot.lingering:
         yield timing.LINGERING_SECONDS
     yield from (each.judged_in for each in within.children if each.key != within.key)
+
+
+# --- Choose which slices may start or continue a rollout now. Scaling, repair and removal of slices are
+# never held back; only the start of another rollout is.
+
+
+MOST_REMEMBERED = 2000
+"""LeaderWorkerSets that the memories of all slices name. A hundred slices of ten roles have a thousand on one
+revision; each has up to 65 bytes in the status, and etcd takes 1.5 MiB for the whole set.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceStanding:
+    """has_old: groups of other revisions are there, or wanted. has_begun: its rollout has begun.
+
+    is_settled: everything wanted of the target revision is there and ready. remembers: LeaderWorkerSets that
+    the memory of its rollout names, or will where it begins now.
+    """
+
+    index: int
+    has_old: bool
+    has_begun: bool
+    is_settled: bool
+    remembers: int = 0
+
+    @property
+    def is_updating(self) -> bool:
+        """Whether its rollout has begun and is not at its end."""
+        return self.has_begun and (self.has_old or not self.is_settled)
+
+
+def slices_that_may_step(
+    standings: Iterable[SliceStanding], slices: int, most: int | None = None
+) -> frozenset[int]:
+    """Indices of slices whose rollout may begin or go on; removed slices and those at rest have none.
+
+    slices: how many there are to be. most: `maxUpdatingSlices`; None for no bound, less than 1 counts as 1.
+    A rollout that has begun goes on, whatever the bound became since; others begin from the lowest index.
+    """
+    there = sorted((each for each in standings if each.index < slices), key=lambda each: each.index)
+    updating = [each.index for each in there if each.is_updating]
+    waiting = [each.index for each in there if each.has_old and not each.has_begun]
+    if most is None:
+        return frozenset((*updating, *waiting))
+    return frozenset((*updating, *waiting[: max(0, max(1, most) - len(updating))]))
+
+
+def slices_remembered(
+    standings: Iterable[SliceStanding], may_step: frozenset[int], most: int = MOST_REMEMBERED
+) -> frozenset[int]:
+    """Those of `may_step` for whose memory the status has room: what has begun goes on, others begin from the
+    lowest index, and one may always.
+    """
+    rolling = [each for each in standings if each.has_old and each.index in may_step]
+    taken, waiting = 0, set[int]()
+    for number, each in enumerate(sorted(rolling, key=lambda each: (not each.has_begun, each.index))):
+        taken += each.remembers
+        if number and taken > most and not each.has_begun:
+            waiting.add(each.index)
+    return may_step - waiting
+
+
+# --- What is deleted of a DisaggregatedSet, beside what a rollout drains: slices that are not wanted any
+# more, and LeaderWorkerSets of the first slice whose names know no slices.
+
+
+def plan_removed_slices(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec) -> Plan:
+    """The slices above those that are wanted."""
+    removed = sorted({each.slice_index for each in snapshot.children if each.slice_index >= spec.slices})
+    return Plan(tuple(sequence for index in removed if (sequence := _removed(snapshot, index))))
+
+
+def legacy_children(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str) -> list[ChildFacts]:
+    """Children on the target revision that have to be made anew: without the label that their pods lack,
+    those of several slices cannot be told apart.
+    """
+    if spec.slices == 1:
+        return []
+    wanted = {role.name for role in spec.roles}
+    return [
+        each
+        for each in snapshot.children
+        if each.is_legacy and each.key == key and each.role in wanted and not each.is_leaving
+    ]
+
+
+def plan_legacy(snapshot: DisaggregatedSnapshot, children: Iterable[ChildFacts]) -> Plan:
+    """They go; the next pass makes them anew."""
+    why = "its name and labels know no slices"
+    actions = tuple(
+        Delete(Reference.to(each.obj), "Background", why, (events.deleted_legacy(snapshot.obj, each),))
+        for each in children
+    )
+    return Plan((actions,) if actions else ())
+
+
+def _removed(snapshot: DisaggregatedSnapshot, index: int) -> tuple[Delete, ...]:
+    why = "its slice is not wanted any more"
+    return tuple(
+        Delete(Reference.to(each.obj), "Background", why, (events.deleted_with_slice(snapshot.obj, each),))
+        for each in snapshot.of_slice(index)
+        if not each.is_leaving
+    )

@@ -11,12 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lws.disaggregatedset.children.baseline import initial_of as annotated
-from lws.disaggregatedset.children.baseline import others_initial_of
-from lws.disaggregatedset.names import identity_of
-from lws.disaggregatedset.revisions.record import RecordedRoles
+from lws.disaggregatedset.children.role_sets import initial_of as annotated
+from lws.disaggregatedset.children.role_sets import others_initial_of
+from lws.disaggregatedset.children.scalers import scaler_counts, seed, share
+from lws.disaggregatedset.names import identity_of, scaler_name
+from lws.disaggregatedset.revisions.record import RecordedRoles, RolesRecord
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState
-from lws.disaggregatedset.snapshot import ChildFacts
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.disaggregatedset.spec import DisaggregatedSpec, Role
+from lws.kube import quantities
 from lws.kube.metadata import is_mapping
 from lws.runtime.actions import Object
 
@@ -162,3 +165,108 @@ def slice_state(
         new=RevisionCounts(wanted, new),
         missing=roles.wanted - new.keys(),
     )
+
+
+# --- Compute how many groups each role should have, in one slice and in total, and how fast it may get
+# there.
+
+
+@dataclass(frozen=True, slots=True)
+class RoleTargets:
+    """What a set asks for. key: of the target revision. records: what children of each key are made from."""
+
+    snapshot: DisaggregatedSnapshot
+    spec: DisaggregatedSpec
+    key: str
+    records: Mapping[str, RolesRecord] = field(default_factory=dict)
+
+    def recorded(self, key: str) -> DisaggregatedSpec | None:
+        """What a revision asks for; None where nothing records it."""
+        record = self.records.get(key)
+        return record.spec if record is not None else None
+
+    def in_all(self) -> dict[str, int | None]:
+        """Groups of each role over all slices; None where its scaler is missing."""
+        scaled = scaler_counts(self.snapshot)
+        return {
+            role.name: scaled.get(role.name) if role.is_external else role.replicas * self.spec.slices
+            for role in self.spec.roles
+        }
+
+    def in_slice(self, index: int, memory: RolloutMemory | None) -> Roles:
+        """Of each role in a slice, those that are not wanted any more included. memory: of its rollout."""
+        names = frozenset(role.name for role in self.spec.roles)
+        known = {each.role for each in self.snapshot.of_slice(index)}
+        targets = [self._target(role, index, memory) for role in self.spec.roles]
+        removed = [RoleTarget(name, 0, DEFAULT.surge, DEFAULT.unavailable) for name in sorted(known - names)]
+        return Roles((*targets, *removed), names)
+
+    def _target(self, role: Role, index: int, memory: RolloutMemory | None) -> RoleTarget:
+        target = self._count(role, index)
+        budget = budget_of(role.rolling, target)
+        is_of_this = memory is not None and memory.key == self.key
+        at_start = memory.targets.get(role.name) if memory is not None and is_of_this else None
+        return RoleTarget(role.name, target, budget.surge, budget.unavailable, role.is_external, at_start)
+
+    def _count(self, role: Role, index: int) -> int:
+        if not role.is_external:
+            return role.replicas
+        slices, total = self.spec.slices, scaler_counts(self.snapshot).get(role.name)
+        if total is None:
+            # Its scaler will begin with that.
+            total = seed(self.snapshot, slices, role.name, self.key)
+        return share(total, slices, index)
+
+    @property
+    def without_groups(self) -> tuple[str, ...]:
+        """Of scalers that ask for fewer groups than there are slices, which slices get none of their role,
+        though they have groups of others: words for the status.
+        """
+        slices, scaled = self.spec.slices, scaler_counts(self.snapshot)
+        found = []
+        for role in self.spec.roles:
+            total = scaled.get(role.name, slices) if role.is_external else slices
+            has_others = total < slices and any(self._count(each, total) for each in self.spec.roles)
+            if slices > 1 and has_others:
+                where = f"slice {total}" if total == slices - 1 else f"slices {total} to {slices - 1}"
+                scaler = scaler_name(self.snapshot.obj["metadata"]["name"], role.name)
+                found.append(
+                    f"{where}: role {role.name}: no group: its scaler {scaler} asks for {total} "
+                    f"in {slices} slices"
+                )
+        return tuple(found)
+
+
+# --- Read how many groups of a role a rollout may add, and how many may be unavailable. Percentages of the
+# surge are rounded up, of `maxUnavailable` down. A value that cannot be read counts as 0: admission refuses
+# it, but an older definition may have stored it.
+
+
+@dataclass(frozen=True, slots=True)
+class RoleBudget:
+    surge: int
+    unavailable: int
+
+
+DEFAULT = RoleBudget(surge=1, unavailable=0)
+"""Of roles that say nothing, or nothing that a rollout could move with; of removed roles too."""
+
+
+def budget_of(rolling: Mapping[str, Any] | None, target: int) -> RoleBudget:
+    """The budget of a role that is to have `target` groups."""
+    if not isinstance(rolling, Mapping):
+        return DEFAULT
+    surge = max(0, _scaled(rolling.get("maxSurge"), target, round_up=True))
+    unavailable = max(0, _scaled(rolling.get("maxUnavailable"), target, round_up=False))
+    if unavailable or surge:
+        return RoleBudget(surge, unavailable)
+    return DEFAULT
+
+
+def _scaled(value: object, target: int, round_up: bool) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return 0
+    try:
+        return quantities.scaled(value, target, round_up)
+    except ValueError:
+        return 0

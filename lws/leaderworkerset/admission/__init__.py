@@ -1,0 +1,1 @@
+"""Defaulting and validation of a LeaderWorkerSet, and admission of its pods."""

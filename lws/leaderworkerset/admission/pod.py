@@ -9,15 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lws.kube.affinity import REQUIRED
 from lws.kube.field_errors import Refused, rendered
 from lws.kube.metadata import annotations_of, labels_of, merged, metadata_of
 from lws.kube.names import parent_and_ordinal
+from lws.kube.pods import REQUIRED
 from lws.kube.quantities import INT32, whole_number
-from lws.leaderworkerset.group.gang.provider import Marks
-from lws.leaderworkerset.group.identity import group_key, is_leader, leader_address, leader_name
-from lws.leaderworkerset.group.placement import exclusive, peers_of, shared
-from lws.leaderworkerset.group.subgroups import members_of, subgroup_key, subgroup_of
+from lws.leaderworkerset.group.gangs import Marks
+from lws.leaderworkerset.group.labels import group_key, is_leader, leader_address, leader_name
+from lws.leaderworkerset.group.placement import (
+    exclusive,
+    members_of,
+    peers_of,
+    shared,
+    subgroup_key,
+    subgroup_of,
+)
 from lws.leaderworkerset.group.tpu import MOST_PODS, Slice, is_configured, tpu_containers, variables
 from lws.leaderworkerset.templates.node_selection import nodes_of_group, selects_by_group, with_tolerations
 from lws_api.leaderworkerset.placement import (

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from lws.kube.differences.patches import covers
 from lws.kube.metadata import controller_of, labels_of, name_of, uid_of
 from lws.kube.ownership import Ownership, ownership_of
+from lws.kube.patches import covers
 from lws.leaderworkerset.rollout.groups import FIELD_MANAGER
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object

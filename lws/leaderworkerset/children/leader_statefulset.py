@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lws import timing
+from lws.kube import patches
 from lws.kube.conditions import moment_of, timestamp
-from lws.kube.differences import patches
 from lws.kube.metadata import (
     annotations_of,
     is_controlled_by,
@@ -40,13 +40,13 @@ from lws.leaderworkerset.rollout.groups import (
     FIELD_MANAGER,
     GroupState,
     LeaderStatefulSet,
+    leftovers,
 )
 from lws.leaderworkerset.rollout.plan import is_small_step, plan_rollout
-from lws.leaderworkerset.rollout.scale_down import leftovers
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState, statefulset_max_unavailable
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
-from lws.leaderworkerset.status.figures import ROLLOUT, recreated, replaced_for_nothing
+from lws.leaderworkerset.status.status import ROLLOUT, recreated, replaced_for_nothing
 from lws.leaderworkerset.templates.objects import (
     RollingUpdate,
     build_leader_statefulset,

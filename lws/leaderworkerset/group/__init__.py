@@ -1,0 +1,1 @@
+"""One group: a leader pod, its workers and what belongs to them."""

@@ -23,10 +23,10 @@ from lws.kube.pods import (
     reason_of,
     restarted_containers,
 )
-from lws.leaderworkerset.group.identity import index_by_name, is_worker_of
+from lws.leaderworkerset.group.labels import index_by_name, is_worker_of
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.memory import Members, mark_on, remembered_of
-from lws.leaderworkerset.status.figures import (
+from lws.leaderworkerset.status.status import (
     CONTAINER_RESTARTED,
     DISRUPTION,
     POD_DELETED,

@@ -29,9 +29,8 @@ from lws.leaderworkerset.assessment.likeness import (
     ownership_of_service,
     ownership_of_workers,
 )
-from lws.leaderworkerset.group.gang.kubernetes import hand_on
-from lws.leaderworkerset.group.identity import group_index_of
-from lws.leaderworkerset.group.labels import Edited
+from lws.leaderworkerset.group.gangs import hand_on
+from lws.leaderworkerset.group.labels import Edited, group_index_of
 from lws.leaderworkerset.group.objects import build_group_service, build_worker_statefulset
 from lws.leaderworkerset.group.placement import Placement, restored_for, topology_of, worker_placement
 from lws.leaderworkerset.group.restart import plan_restart
@@ -41,7 +40,7 @@ from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import as_recorded, reconstruct
 from lws.leaderworkerset.spec import SetSpec
-from lws.leaderworkerset.status.figures import MISSING_REVISION, recreated
+from lws.leaderworkerset.status.status import MISSING_REVISION, recreated
 from lws.runtime.actions import Announce, Create, Delete, Fold, Merge, Object, Plan, Reference, together
 from lws.runtime.children import Child, Owner, plan_child, put_back_service, relabelled, repair
 from lws_api.leaderworkerset.v1 import (

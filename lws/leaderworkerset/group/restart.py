@@ -13,7 +13,7 @@ from lws import timing
 from lws.kube.conditions import moment_of, timestamp
 from lws.kube.pods import deletion_requested_at
 from lws.leaderworkerset.group.failures import Incident, incident_of, is_to_be_judged
-from lws.leaderworkerset.group.identity import index_by_name
+from lws.leaderworkerset.group.labels import index_by_name
 from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
 from lws.leaderworkerset.memory import (
     GOING,
@@ -28,7 +28,7 @@ from lws.leaderworkerset.memory import (
 from lws.leaderworkerset.rollout.groups import DesiredGroups, GroupState, group_states
 from lws.leaderworkerset.rollout.state import budget_of
 from lws.leaderworkerset.snapshot import GroupFacts
-from lws.leaderworkerset.status.figures import delayed, recreated
+from lws.leaderworkerset.status.status import delayed, recreated
 from lws.runtime.actions import Delete, Merge, Plan, Reference
 
 

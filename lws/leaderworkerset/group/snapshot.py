@@ -12,9 +12,8 @@ from datetime import datetime
 from functools import cached_property
 
 from lws.kube.nodes import NodeLossPolicy
-from lws.leaderworkerset.group.gang.provider import GangProvider
-from lws.leaderworkerset.group.identity import group_size_of
-from lws.leaderworkerset.group.labels import Edited
+from lws.leaderworkerset.group.gangs import GangProvider
+from lws.leaderworkerset.group.labels import Edited, group_size_of
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.recovery import Running
 from lws.leaderworkerset.snapshot import GroupFacts

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from lws import timing
-from lws.leaderworkerset.group.gang.provider import KIND, PLURAL, GangProvider
-from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws.leaderworkerset.group.gangs import KIND, PLURAL, PROVIDERS, GangProvider
 from lws.runtime.client.resources import Resource
-from lws.runtime.endpoints.stream_liveness import Silence
+from lws.runtime.endpoints.health import Silence
 from lws.runtime.errors import ApiError, ClusterError
 from lws.runtime.informer import Informer, Source
 from lws.runtime.store import Store

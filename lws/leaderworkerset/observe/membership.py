@@ -21,7 +21,6 @@ from lws.kube.ownership import Ownership
 from lws.kube.pods import is_ready, wait_for_node
 from lws.leaderworkerset.assessment.likeness import ownership_of_service, ownership_of_workers
 from lws.leaderworkerset.group.objects import build_group_service
-from lws.leaderworkerset.observe.owners import Owners
 from lws.leaderworkerset.revisions.keys import (
     STATEFULSET_REVISION_LABEL,
     Origin,
@@ -31,9 +30,10 @@ from lws.leaderworkerset.revisions.keys import (
     origin_of,
 )
 from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.tables import LEADER_WORKER_SET
 from lws.runtime.actions import Object
+from lws.runtime.client.resources import Workload
 from lws.runtime.store import Store
-from lws.runtime.workloads import LEADER_WORKER_SET
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     KIND,
@@ -213,3 +213,34 @@ def _facts_of(pod: Object, workers: Object | None, pods: Sequence[Object], made:
         worker_uids=tuple(each["metadata"]["uid"] for each in staying if is_ready(each)),
         waits=tuple(wait for each in waiting if (wait := wait_for_node(each)) is not None),
     )
+
+
+# --- Report whether the controllers of foreign objects still exist, as far as the store knows. An owner of
+# a kind that is not watched is assumed to exist.
+
+
+class Owners:
+    """Looks for owners in the store. workload: the one that the objects would belong to."""
+
+    def __init__(self, store: Store, workload: Workload) -> None:
+        self._store = store
+        self._workload = workload
+        self._watched = {workload.resource.kind, *workload.owners}
+
+    def alive(self, *objects: Object | None) -> frozenset[str]:
+        """UIDs of the controllers that live."""
+        return frozenset(
+            owner["uid"]
+            for obj in objects
+            if obj is not None and (owner := controller_of(obj)) is not None and self._is_alive(obj, owner)
+        )
+
+    def _is_alive(self, obj: Object, owner: Object) -> bool:
+        if owner["kind"] not in self._watched:
+            return True
+        known = self._store.get(owner["kind"], obj["metadata"]["namespace"], owner["name"])
+        if known is not None:
+            return bool(known["metadata"]["uid"] == owner["uid"])
+        # The kind itself is all watched, and whatever has the label; any other owner may live unseen.
+        workload = self._workload
+        return owner["kind"] != workload.resource.kind and workload.label not in labels_of(obj)

@@ -15,32 +15,30 @@ from lws.kube.metadata import is_controlled_by, is_terminating, name_of, namespa
 from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.assessment.likeness import may_be_adopted
-from lws.leaderworkerset.children.completeness import Named, has_gaps
+from lws.leaderworkerset.children.disruption_budget import Named, has_gaps
 from lws.leaderworkerset.children.services import leader_service_name
 from lws.leaderworkerset.group.failures import incident_of
-from lws.leaderworkerset.group.gang.provider import GangProvider
+from lws.leaderworkerset.group.gangs import GangProvider
 from lws.leaderworkerset.group.placement import is_placed
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import why_left_alone
-from lws.leaderworkerset.observe.failed_creates import NOBODY, Beside, FailedCreates
+from lws.leaderworkerset.observe.failed_creates import NOBODY, Beside, FailedCreates, Shortage, Shortages
 from lws.leaderworkerset.observe.history import RevisionReader, carried_keys
 from lws.leaderworkerset.observe.identities import Identities
-from lws.leaderworkerset.observe.membership import Membership
-from lws.leaderworkerset.observe.owners import Owners
+from lws.leaderworkerset.observe.membership import Membership, Owners
 from lws.leaderworkerset.observe.recent_writes import WriteMemory
 from lws.leaderworkerset.observe.replaced_pods import GroupMemory
-from lws.leaderworkerset.observe.shortages import Shortage, Shortages
 from lws.leaderworkerset.observe.terminating_pods import Leaving
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws.leaderworkerset.tables import LEADER_WORKER_SET
 from lws.leaderworkerset.templates.claims import claims_of
 from lws.runtime.actions import Object
 from lws.runtime.client.connection import Cluster
 from lws.runtime.lookup import Lookup
 from lws.runtime.store import Store
-from lws.runtime.workloads import LEADER_WORKER_SET
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
 
 

@@ -12,15 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lws import timing
-from lws.kube.differences.patches import digest, is_merged_into, with_merged
 from lws.kube.metadata import name_of, namespace_of, uid_of, version_number
+from lws.kube.patches import digest, is_merged_into, with_merged
 from lws.leaderworkerset.revisions.history import Recorded, parse
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Apply, Object, Plan, Reference, Status
-from lws.runtime.computed import Computed
-from lws.runtime.refusals import Refusals
+from lws.runtime.refusals import Computed, Refusals, TakenNames
 from lws.runtime.store import Store
-from lws.runtime.taken_names import TakenNames
 from lws.runtime.throttle import Moving, Throttle
 from lws_api.leaderworkerset.v1 import KIND
 

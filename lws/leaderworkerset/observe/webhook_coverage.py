@@ -11,10 +11,9 @@ import logging
 from collections.abc import Callable
 
 from lws import timing
-from lws.kube.selectors import as_query
+from lws.kube.metadata import as_query
 from lws.runtime.certificates.internal import CONFIGURATIONS
-from lws.runtime.client.connection import Cluster
-from lws.runtime.client.pages import pages
+from lws.runtime.client.connection import Cluster, pages
 from lws.runtime.client.resources import NAMESPACES
 from lws.runtime.errors import ClusterError, Forbidden, NotFound
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from itertools import count, islice
 from typing import Any
 
-from lws.kube.types.defaults import DEFAULTS
-from lws.kube.types.typed import POD_TYPES, Fields, Finish, Normaliser, Table
+from lws.kube.defaults import DEFAULTS
+from lws.kube.typed import POD_TYPES, Fields, Finish, Normaliser, Table
 from lws.leaderworkerset import fields
 from lws.runtime.actions import Object
 

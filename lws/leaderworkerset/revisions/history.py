@@ -14,7 +14,7 @@ from typing import Any
 
 from lws.history import revision as history
 from lws.history.revision import Draft, Format, Revision, age, build, checksum, fingerprint_in, read
-from lws.kube.differences.comparison import explain
+from lws.kube.comparison import explain
 from lws.kube.metadata import annotations_of, controller_of, is_mapping, labels_of, name_of
 from lws.leaderworkerset.revisions.encoding import (
     canonical_text,

@@ -11,8 +11,8 @@ from typing import Any
 
 from lws.kube import quantities
 from lws.kube.metadata import is_mapping
-from lws.kube.types.shapes import Numbers, Shapes, json_fault
-from lws.kube.types.typed import Table
+from lws.kube.shapes import Numbers, Shapes, json_fault
+from lws.kube.typed import Table
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import TYPES
 from lws.runtime.actions import Object

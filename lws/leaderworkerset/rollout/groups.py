@@ -10,9 +10,9 @@ from operator import attrgetter
 
 from lws import timing
 from lws.kube import statefulsets
-from lws.kube.metadata import annotations_of, labels_of
+from lws.kube.metadata import annotations_of, is_terminating, labels_of
 from lws.kube.pods import gate_of
-from lws.kube.quantities import whole_number
+from lws.kube.quantities import INT32, whole_number
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, key_of_template
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.runtime.actions import Object
@@ -168,3 +168,49 @@ def _is_report_due(statefulset: Object, now: datetime) -> bool:
     applied = statefulsets.last_applied(statefulset, FIELD_MANAGER)
     has_reported = statefulsets.observed_generation_of(statefulset) > 0
     return has_reported and applied is not None and now - applied < timing.REPORT_WITHIN
+
+
+# --- Find unready or cheaper groups that a scale-down keeps. StatefulSets remove the highest index first,
+# ready or not. `ordinals.start` could only remove the lowest indices, and would change the names of later
+# groups.
+
+
+DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+"""Pods with the lowest cost should be deleted first (KEP-2255); 0 by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A group that is kept while a better one is deleted. why: a few words."""
+
+    index: int
+    why: str
+
+
+def leftovers(groups: Iterable[GroupState], leaders: Mapping[int, Object], replicas: int) -> list[Leftover]:
+    """Groups below `replicas` that are not ready, or have a lower deletion cost than a deleted ready one.
+
+    leaders: their pods, by index. Empty if no ready group is deleted.
+    """
+    states = tuple(groups)
+    deleted_costs = [
+        _cost(leaders.get(group.index)) for group in states if group.index >= replicas and group.ready
+    ]
+    if not deleted_costs:
+        return []
+    kept = []
+    for group in sorted(states, key=lambda state: state.index):
+        leader = leaders.get(group.index)
+        if group.index >= replicas or leader is None or is_terminating(leader):
+            continue
+        cost = _cost(leader)
+        if not group.ready:
+            kept.append(Leftover(group.index, "not ready"))
+        elif cost < max(deleted_costs):
+            kept.append(Leftover(group.index, f"pod-deletion-cost {cost}"))
+    return kept
+
+
+def _cost(leader: Object | None) -> int:
+    cost = annotations_of(leader).get(DELETION_COST_ANNOTATION) if leader is not None else None
+    return whole_number(cost, least=-INT32) or 0

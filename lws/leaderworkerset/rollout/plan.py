@@ -18,8 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from lws.leaderworkerset.rollout import reasons
-from lws.leaderworkerset.rollout.state import Moment, Rollout, RolloutState
+from lws.leaderworkerset.rollout.state import (
+    Moment,
+    Rollout,
+    RolloutState,
+    counted,
+    waiting_for,
+    why_partition,
+    why_replace,
+    why_replicas,
+)
 
 __all__ = ["Rollout", "RolloutState", "is_small_step", "plan_rollout"]
 
@@ -27,14 +35,14 @@ __all__ = ["Rollout", "RolloutState", "is_small_step", "plan_rollout"]
 def plan_rollout(state: RolloutState) -> Rollout:
     """Return the next step of a rollout, a scaling, or both. Repeated, it converges from any state."""
     if state.statefulset is None:
-        return Rollout(state.floor, state.replicas, why=f"{reasons.counted(state.replicas)} to be created")
+        return Rollout(state.floor, state.replicas, why=f"{counted(state.replicas)} to be created")
     moment = Moment(state, state.statefulset)
     if state.paused:
         partition, replicas = paused_position(moment)
         return Rollout(
             partition=partition,
             replicas=replicas,
-            why="; ".join(filter(None, ("the rollout is paused", reasons.why_replicas(moment, replicas)))),
+            why="; ".join(filter(None, ("the rollout is paused", why_replicas(moment, replicas)))),
             waiting_for="the rollout to be resumed" if any(group.outdated for group in state.groups) else "",
         )
     partition = _partition(moment)
@@ -43,16 +51,16 @@ def plan_rollout(state: RolloutState) -> Rollout:
         partition, replicas = max(partition, moment.stored.partition), max(replicas, moment.stored.replicas)
     replace = leaders_to_replace(moment, partition, replicas)
     why = (
-        reasons.why_partition(moment, partition),
-        reasons.why_replicas(moment, replicas),
-        reasons.why_replace(moment, replace),
+        why_partition(moment, partition),
+        why_replicas(moment, replicas),
+        why_replace(moment, replace),
     )
     return Rollout(
         partition=partition,
         replicas=replicas,
         replace=replace,
         why="; ".join(filter(None, why)),
-        waiting_for=reasons.waiting_for(moment, replicas),
+        waiting_for=waiting_for(moment, replicas),
     )
 
 

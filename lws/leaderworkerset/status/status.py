@@ -9,23 +9,24 @@ never true is absent. One that turns False keeps its reason: its message says wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
-from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import name_of
+from lws.kube.patches import merge_patch
 from lws.kube.pods import NodeWait
-from lws.kube.quantities import whole_number
+from lws.kube.quantities import is_integer, whole_number
 from lws.leaderworkerset.memory import failed
 from lws.leaderworkerset.rollout.groups import GroupState
+from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec
-from lws.leaderworkerset.status.progress import LAST_PROGRESS, STALLED, Pace, stalled
+from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, stalled
 from lws.leaderworkerset.status.summary import READY, Summary, summarise, what_holds_up
-from lws.runtime.actions import Announce, Object, Problem, Reference
-from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
+from lws.runtime.actions import ROLLING, Announce, Figures, Object, Problem, Reference, Tally
+from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, WORKER_INDEX_LABEL
 
 AVAILABLE = "Available"
 PROGRESSING = "Progressing"
@@ -303,3 +304,130 @@ def _announcement(lws: Object, scope: _Scope, ready: int) -> Announce:
     said = _TRUE[scope.holding[0]]
     note = f"{said.message}, with {ready} groups ready of total {scope.replicas} groups"
     return Announce(regarding=Reference.to(lws), reason=said.reason, action="Update", note=note)
+
+
+# --- Decide whether a change of the status can be batched with later ones. How long it waits is decided
+# elsewhere. Conditions, generations, names of revisions and groups above `spec.replicas` are never delayed.
+
+
+# Changes with every group that gets ready, moves or goes. The last of these changes comes with a condition,
+# or `has_shrunk` says so.
+_PROGRESS = frozenset(
+    {"replicas", "readyReplicas", "updatedReplicas", "members", "groups", LAST_PROGRESS, "conditions"}
+)
+
+
+def can_wait(
+    stored: Mapping[str, Any], patch: Mapping[str, Any], progress: Collection[str] = _PROGRESS
+) -> bool:
+    """It says only how far the set has come. progress: the fields that say that."""
+    if not patch.keys() <= set(progress):
+        return False
+    return "conditions" not in patch or _significant(patch["conditions"]) == _significant(
+        stored.get("conditions")
+    )
+
+
+def has_shrunk(stored: Mapping[str, Any], patch: Mapping[str, Any], wanted: int) -> bool:
+    """The last group too many is gone, which no condition says: a set that is scaled down stays available.
+
+    Of fifty sets that were scaled down at once the last said so after 13 s, which autoscalers read. wanted:
+    groups that are to be there, a surge included.
+    """
+    before, after = stored.get("replicas"), patch.get("replicas", wanted + 1) or 0
+    return is_integer(before) and before > wanted == after
+
+
+def has_surged(stored: Mapping[str, Any], patch: Mapping[str, Any], replicas: int) -> bool:
+    """More groups are on top of `replicas` than the status has said. Kueue makes room for these by what the
+    status says, as long as fewer than `replicas` are updated: until then their pods are gated.
+    """
+    after = {**stored, **patch}
+    existing, updated = _count(after, "replicas"), _count(after, "updatedReplicas")
+    is_needed_again = updated < replicas <= _count(stored, "updatedReplicas")
+    return existing > replicas and (existing > _count(stored, "replicas") or is_needed_again)
+
+
+def is_first_word(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
+    """Nothing was ever said, and all there is to say is that groups are being created."""
+    return not stored and [type_ for type_, status, _ in _significant(patch.get("conditions"))] == [
+        PROGRESSING
+    ]
+
+
+def _count(status: Mapping[str, Any], field: str) -> int:
+    count = status.get(field)
+    return count if is_integer(count) else 0
+
+
+def _significant(conditions: Any) -> list[tuple[str, ...]]:
+    """What holds and why, and what does not: without the numbers in messages, and why not."""
+    found = [(each["type"], each["status"], each.get("reason", "")) for each in conditions or ()]
+    return [(type_, status, reason if status == "True" else "") for type_, status, reason in found]
+
+
+# --- Numbers of a set for metrics, and the names that passes and series use for them.
+
+
+DESIRED, READY_GROUPS, UPDATED, BY_STATE = "desired", "ready", "updated", "by state"
+FAILED, STUCK = "failed", "stalled"
+DELAYED = "delayed"
+"""A group whose recreation waits for the end of its back-off."""
+RECREATED, SPURIOUS = "recreated", "spurious"
+"""Groups that this process has deleted to have them made anew; those of them that were replaced for a
+revision that means the same as theirs.
+"""
+
+CONTAINER_RESTARTED, DISRUPTION, MISSING_REVISION = "ContainerRestarted", "Disruption", "MissingRevision"
+POD_DELETED, POD_FAILED, POD_REPLACED, ROLLOUT = "PodDeleted", "PodFailed", "PodReplaced", "Rollout"
+RECREATION_REASONS = (
+    CONTAINER_RESTARTED,
+    DISRUPTION,
+    MISSING_REVISION,
+    POD_DELETED,
+    POD_FAILED,
+    POD_REPLACED,
+    ROLLOUT,
+)
+"""Why a group is recreated."""
+
+
+def figures_of(lws: Object, status: Mapping[str, Any], replicas: int, failed: int) -> Figures:
+    """How a set stands. status: the one that is intended. replicas: groups that the user wants. failed:
+    groups that have used up their restarts.
+    """
+    conditions = status.get("conditions")
+    rolling = is_true(conditions, UPDATE_IN_PROGRESS)
+    numbers: dict[tuple[str, str], float] = {
+        (DESIRED, ""): replicas,
+        (READY_GROUPS, ""): status.get("readyReplicas", 0),
+        (UPDATED, ""): status.get("updatedReplicas", 0),
+        (FAILED, ""): failed,
+        (STUCK, ""): is_true(conditions, STALLED),
+        (ROLLING, ""): rolling,
+    }
+    counts = (status.get("groups") or {}).get("counts") or {}
+    numbers |= {(BY_STATE, state): count for state, count in counts.items()}
+    began = (find(conditions, UPDATE_IN_PROGRESS) or {}).get("lastTransitionTime") if rolling else None
+    revision = status.get("updateRevision") or ""
+    return Figures(KIND, lws["metadata"]["name"], numbers, revision, began or "")
+
+
+def starts_of(groups: Iterable[GroupFacts], ready: Collection[int]) -> dict[str, str]:
+    """By UID of each leader, when it was created if its group is ready, else nothing. ready: indices."""
+    return {group.uid: group.created if group.index in ready else "" for group in groups}
+
+
+def recreated(lws: Object, reason: str) -> Tally:
+    """One more group that is made anew; reason: one of `RECREATION_REASONS`."""
+    return Tally(KIND, lws["metadata"]["name"], RECREATED, reason)
+
+
+def replaced_for_nothing(lws: Object) -> Tally:
+    """One more group that was replaced for a revision that means the same."""
+    return Tally(KIND, lws["metadata"]["name"], SPURIOUS)
+
+
+def delayed(lws: Object) -> Figures:
+    """A group whose recreation waits."""
+    return Figures(KIND, lws["metadata"]["name"], {(DELAYED, ""): 1})

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from lws.kube.differences import patches
+from lws.kube import patches
 from lws.kube.metadata import (
     controller_of,
     is_terminating,

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lws import timing
-from lws.runtime.client.connection import Cluster
-from lws.runtime.client.rate_limit import RateLimit
+from lws.runtime.client.connection import Cluster, RateLimit
 from lws.runtime.errors import ClusterError
 
 _REMEMBERED = 256

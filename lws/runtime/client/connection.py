@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import math
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -25,11 +27,126 @@ from kubernetes.aio.client.configuration import Configuration
 
 from lws import timing
 from lws.runtime.actions import Object, Propagation, Reference, Verbatim
-from lws.runtime.client.rate_limit import RateLimit
 from lws.runtime.client.resources import RESOURCES, Resource, namespace_in
-from lws.runtime.client.responses import decoded, raise_for
 from lws.runtime.client.transport import Request, Transport
-from lws.runtime.errors import ApiError, NotLeading, Unreachable
+from lws.runtime.errors import ApiError, NotLeading, Unreachable, api_error
+
+# --- Parse an answer of the API server into a JSON object, or raise the `ClusterError` that it stands for.
+
+
+_DEEPEST = 100
+"""Objects and lists within each other: an object of Kubernetes in a list has a third of that."""
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
+
+
+def decoded(raw: bytes, what: str) -> dict[str, Any]:
+    """The JSON object of a successful answer; what: the request, for the message.
+
+    Raises Unreachable for anything else: then something on the way has answered, not the API server.
+    """
+    payload = _json(raw)
+    if not isinstance(payload, dict):
+        raise Unreachable(f"{what}: the answer is not a JSON object: {_start_of(raw)}")
+    return payload
+
+
+async def raise_for(response: aiohttp.ClientResponse) -> None:
+    """Raises the exception that an answer with an error status stands for."""
+    if response.status >= 400:
+        raise error_of(response.status, await response.read(), response.headers.get("Retry-After"))
+
+
+def error_of(status: int, raw: bytes, retry_after: str | None) -> ApiError:
+    """The exception for an answer with an error status; retry_after: the header of that name."""
+    body = _json(raw)
+    fallback = _start_of(raw) or f"HTTP {status}"
+    return api_error(status, body if isinstance(body, dict) else None, fallback, retry_after)
+
+
+def _json(raw: bytes) -> Any:
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return _raw_json(raw)
+
+
+def _raw_json(raw: bytes) -> Any:
+    """Of the data of ControllerRevisions the API server checks no more than its syntax. One that holds half a
+    character, or a thousand lists within each other, must not make its whole collection unreadable.
+    """
+    try:
+        return json.loads(_shallow(raw))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _shallow(raw: bytes) -> bytes:
+    """The same JSON, with null in the place of what is deeper than anything that is read."""
+    kept: list[bytes] = []
+    depth, start = 0, 0
+    for token in _TOKENS.finditer(raw):
+        if token[0] in (b"{", b"["):
+            depth += 1
+            if depth == _DEEPEST + 1:
+                kept += (raw[start : token.start()], b"null")
+        elif token[0] in (b"}", b"]"):
+            depth -= 1
+            if depth == _DEEPEST:
+                start = token.end()
+    return b"".join((*kept, raw[start:]))
+
+
+def _start_of(raw: bytes) -> str:
+    return re.sub(rb"\s+", b" ", raw[:200]).decode(errors="replace")
+
+
+# --- How fast we may write: a token bucket, as `clientConnection.qps` and `.burst` describe it, and another
+# one for renewals of Leases.
+
+
+# As often as managers that take the same Lease at the same moment try again.
+_ATTEMPTS = 5
+
+
+class RateLimit:
+    """A token bucket: `qps` tokens per second, at most `burst` saved up."""
+
+    def __init__(self, qps: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._qps = qps
+        self._burst = float(max(burst, 1))
+        self._clock = clock
+        self._tokens = self._burst
+        self._filled_at = clock()
+
+    async def acquire(self) -> None:
+        """Take one token; callers that find none wait in the order in which they came."""
+        self._fill()
+        self._tokens -= 1.0
+        if self._tokens < 0.0:
+            await asyncio.sleep(-self._tokens / self._qps)
+
+    def try_acquire(self) -> bool:
+        """Take one token if there is one."""
+        self._fill()
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+    def _fill(self) -> None:
+        now = self._clock()
+        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps)
+        self._filled_at = now
+
+
+def renewal_rate(shards: int, retry_period: float, clock: Callable[[], float] = time.monotonic) -> RateLimit:
+    """The budget of one manager's Leases: twice what they take at most in each period.
+
+    shards: how many Leases it may hold. The one that all managers share may take several attempts.
+    """
+    writes = 2 * (shards + _ATTEMPTS)
+    return RateLimit(writes / retry_period, writes, clock)
+
 
 FIELD_MANAGER = "lws"
 
@@ -367,3 +484,31 @@ class Hearing:
             self._timer = self._loop.call_later(left, self._look)
         else:
             self._limit.reschedule(self._loop.time())
+
+
+# --- Read a large collection page by page.
+
+
+_PAGE = "500"
+
+
+async def pages(
+    cluster: Cluster,
+    resource: Resource,
+    query: Mapping[str, str],
+    *,
+    namespace: str = "",
+    metadata_only: bool = False,
+) -> AsyncIterator[dict[str, Any]]:
+    """Pages of a collection, of all namespaces or of one, one after the other; see `Cluster.list_page`.
+
+    Raises ClusterError; a Gone where reading took longer than the server keeps what the first page was of.
+    """
+    narrowed = {**query, "limit": _PAGE}
+    while True:
+        page = await cluster.list_page(resource, narrowed, metadata_only=metadata_only, namespace=namespace)
+        yield page
+        token = (page.get("metadata") or {}).get("continue")
+        if not token:
+            return
+        narrowed["continue"] = token

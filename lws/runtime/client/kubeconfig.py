@@ -28,7 +28,7 @@ from kubernetes.aio.config.exec_provider import ExecProvider
 from kubernetes.aio.config.kube_config import ConfigNode, FileOrData, KubeConfigLoader, KubeConfigMerger
 
 from lws import timing
-from lws.runtime.client.credentials import Lifetime, Renewal, UserConfiguration
+from lws.runtime.client.transport import Lifetime, Renewal, UserConfiguration
 from lws.runtime.errors import ClusterError, Unreachable
 
 _DEFAULT_NAMESPACE = "default"

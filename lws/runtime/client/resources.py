@@ -42,6 +42,21 @@ class Resource:
         return "/".join(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One kind of workload and what is made for it.
+
+    resource: the kind itself, watched as a whole. label: on all that is made for it, with the name of the
+    workload as its value; what lacks it is not watched. children: the kinds that are made. owners: those of
+    them that control others.
+    """
+
+    resource: Resource
+    label: str
+    children: tuple[Resource, ...]
+    owners: frozenset[str] = frozenset()
+
+
 def namespace_in(path: str) -> str:
     """The namespace that a path of `Resource.path` leads into; empty for none."""
     _, _, rest = path.partition("/namespaces/")

@@ -12,8 +12,7 @@ from typing import Any
 from kubernetes.aio.client.configuration import Configuration
 
 from lws.runtime.actions import Object, Reference
-from lws.runtime.client.connection import Cluster
-from lws.runtime.client.pages import pages
+from lws.runtime.client.connection import Cluster, pages
 from lws.runtime.client.resources import DISAGGREGATED_SETS, ROLE_SCALERS
 
 _APPLY = "application/apply-patch+yaml"

@@ -1,18 +1,69 @@
-"""Serve liveness and readiness probes over plain HTTP. /healthz and /readyz list the failed checks."""
+"""Serve liveness and readiness probes, and what a developer asks of a running process, over plain HTTP.
+
+/healthz and /readyz list the failed checks.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import io
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import math
+import os
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from types import FrameType
+from typing import Any, Protocol
 
+import orjson
 from aiohttp import web
 
-from lws.runtime.endpoints.plain_server import PlainServer
+from lws import timing
+from lws.config import Settings
 
 log = logging.getLogger(__name__)
 
 Check = Callable[[], str | None]
 """Returns one line that says what is wrong, or None."""
+
+
+def split_address(address: str) -> tuple[str | None, int]:
+    """Split `host:port` as Go programs write it: an empty host means every interface.
+
+    Raises ValueError for any other form.
+    """
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{address!r} is not an address of the form host:port")
+    return host.strip("[]") or None, int(port)
+
+
+class PlainServer:
+    """Serves an application."""
+
+    def __init__(self, address: str, application: web.Application) -> None:
+        self._host, self._port = split_address(address)
+        grace = timing.ENDPOINTS_GRACE_SECONDS
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=grace)
+
+    async def start(self) -> None:
+        """Open the port. Raises OSError if that fails."""
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
+
+    @property
+    def port(self) -> int:
+        """The open port."""
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def stop(self) -> None:
+        """Close the port."""
+        await self._runner.cleanup()
 
 
 class HealthServer(PlainServer):
@@ -52,3 +103,181 @@ def _all(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.R
         return web.Response(status=500 if failures else 200, text=text)
 
     return respond
+
+
+# --- Serve /debug over plain HTTP, for users with a shell in the pod or a port-forward. The configuration
+# rejects addresses other than loopback.
+
+
+LONGEST_PROFILE = 60.0
+"""Seconds."""
+
+Tell = Callable[[], Mapping[str, Any]]
+
+_INDEX = """\
+/debug/tasks               stacks of all asyncio tasks and threads
+/debug/queue               keys that wait, run or fail
+/debug/caches              objects in the store, by kind
+/debug/profile?seconds=5   where the event loop spends its time: one line per stack, for flame graphs
+"""
+
+
+class DebugServer(PlainServer):
+    """Serves /debug. queue, caches: return the current state for JSON."""
+
+    def __init__(self, address: str, queue: Tell, caches: Tell) -> None:
+        self._is_profiling = False
+        application = web.Application()
+        application.router.add_get("/debug", _index)
+        application.router.add_get("/debug/tasks", _tasks)
+        application.router.add_get("/debug/queue", _json(queue))
+        application.router.add_get("/debug/caches", _json(caches))
+        application.router.add_get("/debug/profile", self._profile)
+        super().__init__(address, application)
+
+    async def _profile(self, request: web.Request) -> web.Response:
+        try:
+            seconds = float(request.query.get("seconds", "5"))
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds <= LONGEST_PROFILE:
+            return web.Response(status=400, text=f"seconds: a number up to {LONGEST_PROFILE:g}, please\n")
+        if self._is_profiling:
+            return web.Response(status=409, text="a profile is being taken: ask again when it is done\n")
+        self._is_profiling = True
+        try:
+            counts = await sampled(threading.get_ident(), seconds)
+        finally:
+            self._is_profiling = False
+        return web.Response(text="".join(f"{stack} {count}\n" for stack, count in counts.most_common()))
+
+
+async def _index(request: web.Request) -> web.Response:
+    return web.Response(text=_INDEX)
+
+
+def _json(tell: Tell) -> Callable[[web.Request], Any]:
+    async def respond(request: web.Request) -> web.Response:
+        return web.Response(body=orjson.dumps(dict(tell())) + b"\n", content_type="application/json")
+
+    return respond
+
+
+async def _tasks(request: web.Request) -> web.Response:
+    text = io.StringIO()
+    for task in sorted(asyncio.all_tasks(), key=asyncio.Task.get_name):
+        task.print_stack(file=text)
+        text.write("\n")
+    frames = sys._current_frames()
+    for thread in threading.enumerate():
+        text.write(f"Stack for thread {thread.name} (most recent call last):\n")
+        if thread.ident in frames:
+            text.write("".join(traceback.format_stack(frames[thread.ident])))
+        text.write("\n")
+    return web.Response(text=text.getvalue())
+
+
+_PER_SECOND = 100
+
+
+async def sampled(thread: int, seconds: float) -> Counter[str]:
+    """Sample a thread. Stacks are `outermost;…;innermost`, each frame as `module.function`. thread: its
+    identifier.
+    """
+    counts: Counter[str] = Counter()
+    stop = threading.Event()
+    looking = asyncio.get_running_loop().run_in_executor(None, _look, thread, counts, stop)
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        stop.set()
+        await looking
+    return counts
+
+
+def _look(thread: int, counts: Counter[str], stop: threading.Event) -> None:
+    pause = 1 / _PER_SECOND
+    while not stop.wait(pause):
+        frame = sys._current_frames().get(thread)
+        if frame is not None:
+            counts[_stack(frame)] += 1
+
+
+def _stack(innermost: FrameType) -> str:
+    names = []
+    frame: FrameType | None = innermost
+    while frame is not None:
+        names.append(f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_qualname}")
+        frame = frame.f_back
+    return ";".join(reversed(names))
+
+
+# --- Check at startup that every configured port can be opened, so that the error names the setting. Each
+# server opens its port itself, later.
+
+
+Place = tuple[str, str | None, int]
+"""(setting, host or None for every interface, port)"""
+
+
+async def check_ports(settings: Settings) -> None:
+    """Open and close every port that will be served. Raises OSError for the first that cannot be opened."""
+    for setting, host, port in _places(settings):
+        try:
+            server = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port)
+        except OSError as error:
+            # asyncio adds the address and its own words to the message of the system.
+            number = error.errno or 0
+            reason = os.strerror(number).lower() if number > 0 else str(error)
+            raise OSError(
+                f"{setting}: cannot listen on {host or 'every interface'} port {port}: {reason}; "
+                "set another address, or stop what uses this one"
+            ) from error
+        server.close()
+        await server.wait_closed()
+
+
+def _places(settings: Settings) -> Iterator[Place]:
+    webhook = settings.webhook
+    if webhook.enabled:
+        yield "webhook.port", webhook.host or None, webhook.port
+    addresses = {
+        "health.healthProbeBindAddress": settings.health_bind_address,
+        "metrics.bindAddress": settings.metrics_bind_address,
+        "debug.bindAddress": settings.debug_bind_address,
+    }
+    for setting, address in addresses.items():
+        if address is not None:
+            yield setting, *split_address(address)
+
+
+# --- Detect silent streams for the liveness probe.
+
+
+class Stream(Protocol):
+    """A stream that reports for how many seconds it has received nothing."""
+
+    @property
+    def silent_for(self) -> float: ...
+
+
+class Silence:
+    """Creates checks. They pass before `begin`, because streams have not started yet."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since: float | None = None
+
+    def begin(self) -> None:
+        """Expect data on every stream from now on."""
+        self._since = self._clock()
+
+    def check(self, stream: Stream) -> Check:
+        """A check that fails once the stream has been silent for longer than a healthy one can be."""
+
+        def find() -> str | None:
+            expected = 0.0 if self._since is None else self._clock() - self._since
+            silence = min(stream.silent_for, expected)
+            return f"nothing heard for {silence:.0f} s" if silence > timing.SILENT_STREAM_SECONDS else None
+
+        return find

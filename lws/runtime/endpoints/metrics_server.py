@@ -15,10 +15,9 @@ from lws import timing
 from lws.runtime.certificates.directory import CertificateDirectory
 from lws.runtime.certificates.serving_certificate import Certificates, expiry, renewed
 from lws.runtime.client.authorization import Authorizer
+from lws.runtime.endpoints.health import split_address
 from lws.runtime.endpoints.metrics import CONTENT_TYPE, Metrics
-from lws.runtime.endpoints.plain_server import split_address
-from lws.runtime.endpoints.tls import ServerTls, TlsPolicy
-from lws.runtime.endpoints.tls_port import TlsPort, served_by
+from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy, TlsPort, served_by
 
 log = logging.getLogger(__name__)
 

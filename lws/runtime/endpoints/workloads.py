@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from lws.kube.conditions import moment_of
-from lws.runtime.figures import ROLLING, Figures, Tally
+from lws.runtime.actions import ROLLING, Figures, Tally
 
 
 class PassKey(Hashable, Protocol):

@@ -1,0 +1,1 @@
+"""Leases: one manager for all namespaces, or one for each shard of them."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import ClusterError, Conflict, NotFound
-from lws.runtime.rollback import Rollback
+from lws.runtime.informer import Rollback
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from lws.runtime.certificates.internal import InternalCertificates, SecretRefere
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import Resource
 from lws.runtime.endpoints.metrics import Metrics
-from lws.runtime.endpoints.tls import ServerTls, TlsPolicy
+from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy
 from lws.runtime.webhooks.server import Address, AdmissionServer
 
 # Upstream's name of the part that renews certificates.

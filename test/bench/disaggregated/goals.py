@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from lws import timing
-from lws.runtime.workloads import DISAGGREGATED_SET, LEADER_WORKER_SET
+from lws.disaggregatedset.tables import DISAGGREGATED_SET
+from lws.leaderworkerset.tables import LEADER_WORKER_SET
 from test.bench.disaggregated.creation import SLICES
 from test.bench.disaggregated.shape import PairedShape, parse
 from test.bench.goals import Verdict

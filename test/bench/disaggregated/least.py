@@ -19,13 +19,13 @@ from lws.disaggregatedset.children.services import build_service
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.revisions.record import build_revision, record
 from lws.disaggregatedset.spec import parse
+from lws.disaggregatedset.tables import DISAGGREGATED_SET
 from lws.registrations import REGISTRATIONS
 from lws.runtime.actions import Reference
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.kubeconfig import load_configuration
 from lws.runtime.informer import Informer, Source
 from lws.runtime.store import Store
-from lws.runtime.workloads import DISAGGREGATED_SET
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, NAME_LABEL
 from test.bench.disaggregated.manifests import a_disaggregated_set
 from test.bench.disaggregated.shape import PairedShape

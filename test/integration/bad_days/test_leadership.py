@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lws.runtime.workloads import LEADER_WORKER_SET
+from lws.leaderworkerset.tables import LEADER_WORKER_SET
 from test.harness.fault_proxy import Asked, Drop, Fault, Hold, no_fault
 from test.harness.groups import pod_uids, revisions_of, settle
 from test.harness.manifests import a_set, new_image, scaled_to

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lws.runtime.workloads import LEADER_WORKER_SET
+from lws.leaderworkerset.tables import LEADER_WORKER_SET
 from test.harness.audit import AuditLog, Request
 from test.harness.groups import images_of, settle
 from test.harness.manifests import a_set, new_image

@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from lws.kube.types.typed import POD_TYPES
+from lws.kube.typed import POD_TYPES
 
 Object = dict[str, Any]
 

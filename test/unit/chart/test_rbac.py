@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lws.leaderworkerset.group.gang.registry import GANG_VERBS
+from lws.leaderworkerset.group.gangs import GANG_VERBS
 from lws.runtime.client.resources import DISAGGREGATED_VERBS, NAMESPACED_VERBS, VERBS
 from test.unit.chart.templates import TEMPLATES, stripped
 

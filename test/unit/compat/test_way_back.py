@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lws.history.revision import find
-from lws.kube.types.defaults import DEFAULTS
-from lws.kube.types.typed import POD_TYPES, Normaliser
+from lws.kube.defaults import DEFAULTS
+from lws.kube.typed import POD_TYPES, Normaliser
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.revisions.encoding import serialised
 from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION, build_revision, parse, record, restore

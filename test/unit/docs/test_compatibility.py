@@ -17,7 +17,7 @@ COMPUTED = {
 }
 SAID_IN = {
     "events": "leaderworkerset/status/status.py runtime/refusals.py",
-    "disaggregatedset_conditions": "disaggregatedset/status/status.py leaderworkerset/status/progress.py",
+    "disaggregatedset_conditions": "disaggregatedset/status.py leaderworkerset/status/problems.py",
     "disaggregatedset_events": "leaderworkerset/left_alone.py runtime/refusals.py history/plan.py",
 }
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from lws.cli.commands.manager import manager
 from lws.config.loading import FLAGS
-from lws.leaderworkerset.group.gang.registry import GANG_VERBS
+from lws.leaderworkerset.group.gangs import GANG_VERBS
 from lws.runtime.client.resources import DISAGGREGATED_VERBS, NAMESPACED_VERBS, VERBS
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 

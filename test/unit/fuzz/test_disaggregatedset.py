@@ -21,7 +21,7 @@ from lws.disaggregatedset.spec import fault_of, parse
 from lws.kube.field_errors import aggregate
 from lws.leaderworkerset.admission import validation as leaderworkerset
 from lws.leaderworkerset.admission.defaulting import default
-from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws.leaderworkerset.group.gangs import PROVIDERS
 from lws_api.crds import defaulted, definitions
 from lws_api.leaderworkerset import v1
 from test.integration.fields.random_disaggregated import FIELDS, disaggregated_sets

@@ -13,7 +13,7 @@ from kopf._core.engines.admission import serve_admission_request
 from kopf._core.reactor.inventory import ResourceMemories
 
 from lws.runtime.certificates.serving_certificate import Certificates, renewed
-from lws.runtime.webhooks.dispatch import Dispatcher
+from lws.runtime.webhooks.server import Dispatcher
 
 Wired = tuple[kopf.WebhookFn, ResourceMemories]
 WireKopf = Callable[..., Wired]

@@ -15,13 +15,12 @@ from typing import Any, cast
 from lws import timing
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions.target import target_revision
-from lws.disaggregatedset.slices.state import remembered
-from lws.disaggregatedset.slices.targets import RoleTargets
+from lws.disaggregatedset.slices.state import RoleTargets, remembered
 from lws.disaggregatedset.spec import parse
 from lws.kube.metadata import is_terminating
 from lws.registrations import REGISTRATIONS
+from lws.runtime.actions import Key
 from lws.runtime.errors import ApiError, Conflict, Forbidden, Unreachable
-from lws.runtime.keys import Key
 from lws_api.disaggregatedset.v1 import KIND, REVISION_LABEL
 from test.unit.stories.disaggregated_judge import Pods, Steps, check_record
 from test.unit.stories.disaggregated_world import CHILD, World

@@ -13,7 +13,7 @@ from typing import Any
 from lws.disaggregatedset.registration import REGISTRATION
 from lws.kube.metadata import controller_of
 from lws.registrations import REGISTRATIONS
-from lws.runtime.keys import Key
+from lws.runtime.actions import Key
 from lws_api.disaggregatedset.v1 import KIND, REVISION_LABEL, ROLE_LABEL
 from test.unit.stories.fake_cluster import FakeCluster
 from test.unit.stories.fake_manager import FakeManager

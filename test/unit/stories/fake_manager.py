@@ -14,12 +14,11 @@ from typing import Any, cast
 
 from lws.config import load
 from lws.registrations import REGISTRATIONS
-from lws.runtime.actions import Announce, Plan
+from lws.runtime.actions import Announce, Key, Plan
+from lws.runtime.apply import OwnerLocks
 from lws.runtime.client.connection import Cluster
 from lws.runtime.engine import Triggers
 from lws.runtime.informer import Source
-from lws.runtime.keys import Key
-from lws.runtime.owner_locks import OwnerLocks
 from lws.runtime.queue import Queue
 from lws.runtime.registration import Parts, Registration, together
 from lws.runtime.store import Store

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lws.disaggregatedset.key import key_of
+from lws.disaggregatedset.names import key_of
 from lws_api.crds import defaulted
 from lws_api.disaggregatedset.v1 import API_VERSION, KIND, SCALER_KIND
 from test.unit.stories.fake_cluster import FakeCluster

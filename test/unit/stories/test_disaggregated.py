@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from lws.disaggregatedset.names import identity_of
-from lws.disaggregatedset.rollout.slices import slices_remembered
 from lws.disaggregatedset.routes import PASS
+from lws.disaggregatedset.slices.course import slices_remembered
 from lws.disaggregatedset.slices.state import remembered_children
 from lws.kube.conditions import is_true
 from lws.kube.metadata import controller_of, name_of
-from lws.runtime.keys import Key
+from lws.runtime.actions import Key
 from lws_api.disaggregatedset.v1 import (
     INITIAL_REPLICAS_ANNOTATION,
     KIND,

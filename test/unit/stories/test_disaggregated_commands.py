@@ -19,8 +19,8 @@ from lws.cli.commands.undo import UndoOptions, _undo
 from lws.cli.manifests import as_stored
 from lws.cli.session import Refusal, Session
 from lws.cli.sets import KINDS, NamedSet
-from lws.kube.differences.patches import with_merged
 from lws.kube.metadata import labels_of
+from lws.kube.patches import with_merged
 from lws.runtime.actions import Object, Reference
 from lws.runtime.client.user_cluster import UserCluster
 from lws_api.disaggregatedset.v1 import KIND

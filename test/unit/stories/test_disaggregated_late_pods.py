@@ -15,7 +15,7 @@ import pytest
 
 from lws.disaggregatedset.routes import PASS
 from lws.registrations import REGISTRATIONS
-from lws.runtime.keys import Key
+from lws.runtime.actions import Key
 from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.stories.disaggregated_attack import Attack
 from test.unit.stories.fake_manager import FakeManager

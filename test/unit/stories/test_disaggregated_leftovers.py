@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.key import key_of
+from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions.record import record
-from lws.runtime.keys import Key
+from lws.runtime.actions import Key
 from lws_api.disaggregatedset.v1 import KIND
 from test.unit.builders import make_set
 from test.unit.stories.disaggregated_attack import Attack

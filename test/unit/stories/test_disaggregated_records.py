@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lws.kube.metadata import annotations_of, controller_of
+from lws.runtime.actions import Key
 from lws.runtime.errors import ApiError
-from lws.runtime.keys import Key
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, KIND, SLICE_LABEL
 from test.unit.disaggregated import make_disaggregated
 from test.unit.stories.disaggregated_world import World

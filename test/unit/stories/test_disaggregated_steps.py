@@ -10,7 +10,7 @@ import pytest
 
 from lws.cli.steps_ahead import StepsAhead, steps_ahead
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
-from lws.runtime.keys import Key
+from lws.runtime.actions import Key
 from lws_api.disaggregatedset.v1 import REVISION_LABEL, ROLE_LABEL, SCALER_KIND, SLICE_LABEL
 from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.stories.disaggregated_world import World

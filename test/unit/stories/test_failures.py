@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from lws.runtime.actions import Plan
-from lws.runtime.keys import Key
+from lws.runtime.actions import Key, Plan
 from test.unit.stories.fake_cluster import NAME
 from test.unit.stories.test_restarts import (
     AFTER_START,

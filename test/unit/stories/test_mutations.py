@@ -33,9 +33,8 @@ from lws.cli.sets import NamedSet, find
 from lws.cli.states import report_on
 from lws.kube.metadata import is_terminating, labels_of
 from lws.leaderworkerset.revisions.history import describe
-from lws.runtime.actions import Apply, Create, Plan, Verbatim
+from lws.runtime.actions import Apply, Create, Key, Plan, Verbatim
 from lws.runtime.client.user_cluster import UserCluster
-from lws.runtime.keys import Key
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, NAME_LABEL
 from test.unit.builders import make_pod_template, make_set
 from test.unit.stories import mutations

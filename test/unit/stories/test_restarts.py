@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from lws.runtime.actions import Plan
+from lws.runtime.actions import Key, Plan
 from lws.runtime.errors import Throttled
-from lws.runtime.keys import Key
 from lws_api.leaderworkerset.v1 import KIND
 from test.unit.builders import make_set
 from test.unit.stories.fake_cluster import NAME, FakeCluster

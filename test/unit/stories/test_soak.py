@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from lws.kube.metadata import is_terminating
-from lws.runtime import owner_locks, store
+from lws.runtime import apply, store
 from lws.runtime.endpoints import workloads
 from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.errors import Forbidden
@@ -29,7 +29,7 @@ from test.unit.stories.fake_manager import FakeManager, FakeRecorder
 from test.unit.stories.fake_nodes import FakeNodes
 
 # What is remembered of what is gone, because late news may tell of it: so many, whatever happens.
-_TOMBSTONES = ((store, "_BURIED"), (owner_locks, "_REMEMBERED"), (workloads, "_REMEMBERED"))
+_TOMBSTONES = ((store, "_BURIED"), (apply, "_REMEMBERED"), (workloads, "_REMEMBERED"))
 _AS_MANY = 20
 _WARM_UP, _LIVES = 60, 2000
 _ROUNDS = 200

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lws.kube.metadata import controller_of, is_terminating
-from lws.runtime.actions import Plan
+from lws.runtime.actions import Key, Plan
 from lws.runtime.errors import Conflict, Throttled
-from lws.runtime.keys import Key
 from lws_api.leaderworkerset.v1 import KIND, REPLICAS_ANNOTATION
 from test.unit.builders import make_pod_template, make_set
 from test.unit.stories import promises

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.types.typed import POD_TYPES
+from lws.kube.typed import POD_TYPES
 from tools import podtypes
 from tools.openapi import extract
 

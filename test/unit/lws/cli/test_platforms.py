@@ -39,7 +39,7 @@ for package in (lws, lws_api):
             importlib.import_module(each.name)
 
 from lws.runtime.certificates.serving_certificate import Certificates, renewed
-from lws.runtime.endpoints.tls import ServerTls, TlsPolicy
+from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy
 from datetime import UTC, datetime
 async def serve():
     pair = renewed(Certificates(), ("localhost",), datetime.now(UTC))[0].server

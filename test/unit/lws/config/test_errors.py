@@ -1,4 +1,4 @@
-"""lws.config.errors: what validation found, in one line per mistake."""
+"""lws.config.checks: what validation found, in one line per mistake."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lws.config.errors import ConfigError, config_error
+from lws.config.checks import ConfigError, config_error
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 
 HEAD = {"apiVersion": API_VERSION, "kind": KIND}

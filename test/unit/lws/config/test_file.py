@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lws.config.errors import ConfigError
+from lws.config.checks import ConfigError
 from lws.config.loading import read
 
 START = "it must start with `apiVersion: config.lws.x-k8s.io/v1alpha1` and `kind: Configuration`"

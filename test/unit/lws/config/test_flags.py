@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lws.config.errors import ConfigError, KeyPath
+from lws.config.checks import ConfigError, KeyPath
 from lws.config.loading import FLAGS, flag_of, overrides
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 

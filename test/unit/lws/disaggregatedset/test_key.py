@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.key import hashed_text, key_of
+from lws.disaggregatedset.names import hashed_text, key_of
 from test.unit.lws.disaggregatedset.templates import random_roles
 
 VECTORS = json.loads((Path(__file__).parent / "go_keys.json").read_bytes())

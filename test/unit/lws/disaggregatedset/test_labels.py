@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from lws.disaggregatedset.labels import child_labels, role_labels, selected_labels
-from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.names import Identity, child_labels, role_labels, selected_labels
 
 DECODE = Identity(1, "980bcb92", "decode")
 LEGACY = Identity(0, "980bcb92", "decode", is_legacy=True)

@@ -9,15 +9,13 @@ from itertools import chain
 
 import pytest
 
-from lws.disaggregatedset.key import key_of
-from lws.disaggregatedset.names import Identity, identity_of
+from lws.disaggregatedset.names import Identity, identity_of, key_of
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.revisions.record import record
-from lws.disaggregatedset.rollout.slices import MOST_REMEMBERED
+from lws.disaggregatedset.slices.course import MOST_REMEMBERED
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.kube.conditions import Obstruction
-from lws.runtime.actions import Action, Apply, Create
-from lws.runtime.figures import Figures
+from lws.runtime.actions import Action, Apply, Create, Figures
 from test.unit.builders import NOW
 from test.unit.disaggregated import ROLES, make_disaggregated, make_facts, make_role
 from test.unit.lws.disaggregatedset.revisions.histories import recorded

@@ -9,7 +9,7 @@ import pytest
 from lws import timing
 from lws.disaggregatedset.routes import PASS, Routes
 from lws.leaderworkerset.tables import TABLES
-from lws.runtime.keys import Key
+from lws.runtime.actions import Key
 from lws.runtime.store import Store
 from lws_api.disaggregatedset.v1 import API_VERSION, KIND, NAME_LABEL, SCALER_KIND
 

@@ -1,4 +1,4 @@
-"""lws.kube.affinity: required terms, whatever shape users gave them."""
+"""lws.kube.pods: required terms, whatever shape users gave them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.affinity import (
+from lws.kube.pods import (
     PREFERRED,
     REQUIRED,
     has_both_terms,

@@ -1,4 +1,4 @@
-"""lws.kube.requests: how much a pod asks for."""
+"""lws.kube.quantities: how much a pod asks for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.requests import of_many, of_pod, total
+from lws.kube.quantities import of_many, of_pod, total
 
 
 def container(restart: str = "", **requests: Any) -> dict[str, Any]:

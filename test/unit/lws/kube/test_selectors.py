@@ -1,4 +1,4 @@
-"""lws.kube.selectors: a LabelSelector as the text of a query."""
+"""lws.kube.metadata: a LabelSelector as the text of a query."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.selectors import as_query
+from lws.kube.metadata import as_query
 
 
 @pytest.mark.parametrize(

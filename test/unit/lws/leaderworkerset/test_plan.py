@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from lws.kube.conditions import find, timestamp
-from lws.kube.differences.patches import digest
 from lws.kube.metadata import owner_reference
+from lws.kube.patches import digest
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset.memory import KEPT, Restarts, key_of, memory_of
 from lws.leaderworkerset.plan import plan

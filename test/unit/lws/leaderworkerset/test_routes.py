@@ -8,7 +8,7 @@ import pytest
 
 from lws.leaderworkerset.routing import ROUTED, keys_of
 from lws.leaderworkerset.tables import table_of
-from lws.runtime.keys import Key
+from lws.runtime.actions import Key
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 SET = Key("set", "ns", "demo")

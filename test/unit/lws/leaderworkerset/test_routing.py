@@ -9,7 +9,7 @@ import pytest
 
 from lws.leaderworkerset.routing import Routing
 from lws.leaderworkerset.tables import TABLES
-from lws.runtime.keys import Key, Wake
+from lws.runtime.actions import Key, Wake
 from lws.runtime.leadership.election import everywhere
 from lws.runtime.store import Store
 from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_pod

@@ -13,8 +13,8 @@ import pytest
 
 from lws.leaderworkerset.admission import pod
 from lws.leaderworkerset.admission import validation as leaderworkerset
-from lws.leaderworkerset.group.gang.registry import PROVIDERS
-from lws.leaderworkerset.webhooks import (
+from lws.leaderworkerset.group.gangs import PROVIDERS
+from lws.leaderworkerset.registration import (
     ENDPOINTS,
     MUTATE_POD,
     MUTATE_SET,

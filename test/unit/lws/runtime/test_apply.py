@@ -21,9 +21,10 @@ from lws.runtime.actions import (
     Reference,
     SetOwner,
     Status,
+    Tally,
     Verbatim,
 )
-from lws.runtime.apply import Applier, Outcome, WriteHooks
+from lws.runtime.apply import Applier, Outcome, OwnerLocks, WriteHooks
 from lws.runtime.errors import (
     AlreadyExists,
     ApiError,
@@ -38,8 +39,6 @@ from lws.runtime.errors import (
     Unreachable,
     api_error,
 )
-from lws.runtime.figures import Tally
-from lws.runtime.owner_locks import OwnerLocks
 
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-set")
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lws import timing
-from lws.kube.differences.patches import with_merged
 from lws.kube.metadata import owner_reference
 from lws.kube.ownership import Ownership, ownership_of
+from lws.kube.patches import with_merged
 from lws.runtime.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner, together
 from lws.runtime.children import (
     Child,

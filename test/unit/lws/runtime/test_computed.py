@@ -1,8 +1,8 @@
-"""lws.runtime.computed: what was computed once is looked up, as long as there is room for it."""
+"""lws.runtime.refusals: what was computed once is looked up, as long as there is room for it."""
 
 from __future__ import annotations
 
-from lws.runtime.computed import Computed
+from lws.runtime.refusals import Computed
 
 
 def test_an_answer_is_computed_once_for_a_state_and_the_oldest_goes() -> None:

@@ -13,12 +13,12 @@ import pytest
 from lws import timing
 from lws.config import load
 from lws.registrations import REGISTRATIONS
+from lws.runtime.actions import Key
 from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.engine import Engine, Surroundings
-from lws.runtime.keys import Key
+from lws.runtime.informer import RolledBack
 from lws.runtime.leadership.election import Unelected, everywhere
 from lws.runtime.queue import Again
-from lws.runtime.rollback import RolledBack
 from lws.runtime.webhooks.serving import Serving
 from test.unit.fake_api import FakeApi, serving, silence
 from test.unit.fake_time import in_fake_time, now

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lws.runtime.actions import Key, Route, Wake
 from lws.runtime.engine import Triggers
-from lws.runtime.keys import Key, Route, Wake
 from lws.runtime.leadership.election import Scope
 
 ONE, TWO, ELSEWHERE = Key("one", "ns", "a"), Key("two", "ns", "a"), Key("two", "elsewhere", "b")

@@ -14,8 +14,7 @@ import pytest
 
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import PODS
-from lws.runtime.informer import Informer, Source
-from lws.runtime.rollback import Rollback
+from lws.runtime.informer import Informer, Rollback, Source
 from test.unit.fake_api import Answer, FakeApi, answer_json, failure, plain, reset, serving, stream
 from test.unit.fake_time import in_fake_time, now
 

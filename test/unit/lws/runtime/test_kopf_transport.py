@@ -28,8 +28,8 @@ from lws.leaderworkerset.tables import TABLES
 from lws.registrations import REGISTRATIONS
 from lws.runtime.certificates.serving_certificate import Certificates
 from lws.runtime.client.connection import Cluster
-from lws.runtime.client.credentials import Lifetime, Renewal
 from lws.runtime.client.kubeconfig import load_configuration
+from lws.runtime.client.transport import Lifetime, Renewal
 from lws.runtime.errors import ApiError, Unreachable
 from lws.runtime.operator import build_registry, build_settings
 from lws.runtime.store import Store

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lws.runtime.actions import Announce, Create, Plan, Reference
+from lws.runtime.actions import Announce, Create, Figures, Key, Plan, Reference, Tally
 from lws.runtime.apply import Outcome
 from lws.runtime.endpoints import pass_log
 from lws.runtime.endpoints.metrics import KeyState, Metrics
@@ -26,8 +26,6 @@ from lws.runtime.errors import (
     Unreachable,
     api_error,
 )
-from lws.runtime.figures import Figures, Tally
-from lws.runtime.keys import Key
 from lws.runtime.leadership.election import everywhere
 from lws.runtime.loop import Kind, Loop, Term, Terms
 from lws.runtime.queue import Again

@@ -14,8 +14,8 @@ import pytest
 from kopf._cogs.aiokits.aiotasks import create_guarded_task
 
 from lws.config import Settings, load
+from lws.leaderworkerset.registration import ENDPOINTS
 from lws.leaderworkerset.tables import TABLES
-from lws.leaderworkerset.webhooks import ENDPOINTS
 from lws.registrations import REGISTRATIONS
 from lws.runtime.client.connection import Cluster
 from lws.runtime.operator import build_registry, build_settings, run_operator

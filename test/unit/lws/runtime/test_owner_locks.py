@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from lws.runtime.owner_locks import OwnerLocks
+from lws.runtime.apply import OwnerLocks
 
 
 class Diary:

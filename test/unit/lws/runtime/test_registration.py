@@ -17,10 +17,10 @@ import pytest
 from lws.config import load
 from lws.leaderworkerset import registration as leaderworkerset
 from lws.leaderworkerset.tables import TABLES
+from lws.runtime.actions import Key, Route
 from lws.runtime.client.connection import Cluster
 from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.engine import Engine, Surroundings
-from lws.runtime.keys import Key, Route
 from lws.runtime.loop import Term
 from lws.runtime.operator import build_registry
 from lws.runtime.registration import together

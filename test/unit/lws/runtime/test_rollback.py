@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from lws.runtime.rollback import Rollback, RolledBack
+from lws.runtime.informer import Rollback, RolledBack
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws.leaderworkerset.group.gangs import PROVIDERS
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.observe.recent_writes import WriteMemory
 from lws.leaderworkerset.plan import plan as plan_set

@@ -12,15 +12,13 @@ from typing import Any, cast
 import kopf
 import pytest
 
-from lws.leaderworkerset.tables import TABLES
+from lws.leaderworkerset.tables import LEADER_WORKER_SET, TABLES
 from lws.runtime.client.connection import Cluster
-from lws.runtime.client.resources import LEADERWORKERSETS, PODS, SERVICES, Resource
+from lws.runtime.client.resources import LEADERWORKERSETS, PODS, SERVICES, Resource, Workload
 from lws.runtime.errors import Unreachable
-from lws.runtime.informer import Source
-from lws.runtime.rollback import Rollback
+from lws.runtime.informer import Rollback, Source
 from lws.runtime.store import Store
 from lws.runtime.watch import KopfStream, informers_of, register
-from lws.runtime.workloads import LEADER_WORKER_SET, Workload
 from test.unit.builders import make_set
 from test.unit.fake_time import in_fake_time, now
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import ceil, floor
 
-from lws.disaggregatedset.rollout.reasons import PAUSED
-from lws.disaggregatedset.rollout.state import RoleTarget, SliceState, SliceStep
+from lws.disaggregatedset.rollout.state import PAUSED, RoleTarget, SliceState, SliceStep
 from test.unit.stories.disaggregated.cluster import Children, Group
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.rollout import lost, pace, planner, raising, scaling
+from lws.disaggregatedset.rollout import drain, planner
 from lws.disaggregatedset.rollout.drain import Drain
 from lws.disaggregatedset.rollout.state import Count, SliceState
 from test.unit.stories.disaggregated.days import play
@@ -43,7 +43,7 @@ def to_nothing(slice_state: SliceState) -> dict[str, int]:
     return {role.name: 0 for role in roles if slice_state.new.of(role.name).wanted > role.target}
 
 
-next_old = pace.Proportions.next_old
+next_old = planner.Proportions.next_old
 
 
 def never(*_: Any) -> None:
@@ -51,34 +51,34 @@ def never(*_: Any) -> None:
 
 
 MUTANTS = {
-    "groups that terminate are no surge": (raising, "_has_room", lambda *_: True, "surge"),
+    "groups that terminate are no surge": (planner, "_has_room", lambda *_: True, "surge"),
     "old groups cost nothing": (Count, "cost", lambda *_: 0, "floor"),
     "every group counts as ready": (Count, "serving", property(trusting), "floor"),
     "there is no floor": (SliceState, "floor", lambda *_: -99, "floor"),
     "groups that start count as broken": (Count, "hoped", property(lambda self: self), "floor"),
     "groups that start do not hold up the last resort": (SliceState, "old_starting", lambda *_: 0, "floor"),
     "what is lost comes back as it was at the start": (
-        lost,
+        drain,
         "_count",
         lambda state, role, known, revision: known.initial or 0,
         "direction",
     ),
     "a role may go alone": (Drain, "_has_siblings", lambda *_: False, "pairs"),
-    "new roles come one by one": (raising, "_would_be_half", lambda *_: False, "pairs"),
+    "new roles come one by one": (planner, "_would_be_half", lambda *_: False, "pairs"),
     "new groups come at once": (
-        pace.Proportions,
+        planner.Proportions,
         "next_new",
         lambda self, _: tuple(role.target for role in self.roles),
         "ratio",
     ),
     "old groups go as fast as the floor lets them": (
-        pace.Proportions,
+        planner.Proportions,
         "next_old",
         lambda self, old: tuple(0 for _ in old),
         "ratio",
     ),
     "old groups go two steps at a time": (
-        pace.Proportions,
+        planner.Proportions,
         "next_old",
         lambda self, old: next_old(self, next_old(self, old)),
         "ratio",
@@ -90,7 +90,7 @@ MUTANTS = {
     "nothing makes room": (planner, "_exchange", never, "end"),
     "the last of a role never goes": (planner, "_last_of_a_role", never, "end"),
     "broken groups block": (planner, "_past_broken_groups", never, "end"),
-    "unready is done": (scaling, "is_settled", lambda *_: True, "end"),
+    "unready is done": (planner, "is_settled", lambda *_: True, "end"),
     "waiting says nothing": (planner, "still_waiting_for", lambda *_: "", "end"),
     "revisions are deleted early": (
         planner,

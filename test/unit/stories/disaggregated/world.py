@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from lws.disaggregatedset.rollout import planner
-from lws.disaggregatedset.rollout.lost import Lost, with_lost
+from lws.disaggregatedset.rollout.drain import Lost, with_lost
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, SliceStep
 from test.unit.stories.disaggregated.cluster import Children, Group
 from test.unit.stories.disaggregated.promises import Promises

@@ -8,8 +8,7 @@ import pytest
 
 from lws.cli.commands.plan import roles_impact, roles_impact_lines
 from lws.disaggregatedset.admission.validation import warnings_in
-from lws.disaggregatedset.key import key_of
-from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.names import Identity, key_of
 from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from test.unit.disaggregated import make_disaggregated, make_facts, make_role

@@ -6,7 +6,7 @@ import pytest
 
 from lws.disaggregatedset.children.role_sets import placed
 from lws.disaggregatedset.spec import SlicePlacement
-from lws.kube.affinity import PREFERRED, REQUIRED
+from lws.kube.pods import PREFERRED, REQUIRED
 from lws_api.disaggregatedset.v1 import PlacementStrength, PlacementType
 
 NAME, SLICE = "disaggregatedset.x-k8s.io/name", "disaggregatedset.x-k8s.io/slice"

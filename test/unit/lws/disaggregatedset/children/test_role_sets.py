@@ -9,7 +9,7 @@ import yaml
 
 from lws.disaggregatedset.children.role_sets import build_child, strategy_of
 from lws.disaggregatedset.spec import parse
-from lws.kube.types.structs import Structs
+from lws.kube.structs import Structs
 from lws.leaderworkerset.admission.defaulting import default
 from lws.leaderworkerset.revisions.encoding import TYPES
 from lws_api.crds import defaulted

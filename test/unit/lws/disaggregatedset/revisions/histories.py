@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from lws.disaggregatedset.key import key_of
+from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions.record import RecordedRoles, build_revision, read, record
 from lws.kube.metadata import owner_reference
 from lws.runtime.actions import Create, Object, Verbatim

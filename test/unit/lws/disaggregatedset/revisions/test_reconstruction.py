@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.key import key_of
+from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions.reconstruction import reconstruct
 from lws.disaggregatedset.revisions.record import RolesRecord, record
 from lws.history.plan import Reconstruction

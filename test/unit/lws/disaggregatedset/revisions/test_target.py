@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.key import key_of
+from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions import target as target_module
 from lws.disaggregatedset.revisions.record import RecordedRoles, build_revision, read, record
 from lws.disaggregatedset.revisions.target import plan_pruning, plan_upkeep, target_revision

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.rollout.budget import DEFAULT, RoleBudget, budget_of
+from lws.disaggregatedset.slices.state import DEFAULT, RoleBudget, budget_of
 
 
 @pytest.mark.parametrize(

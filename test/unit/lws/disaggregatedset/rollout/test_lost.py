@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.rollout.lost: with how many groups do old children come back that somebody deleted?"""
+"""With how many groups do old children come back that somebody deleted?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lws.disaggregatedset.rollout.lost import Lost, with_lost
+from lws.disaggregatedset.rollout.drain import Lost, with_lost
 from lws.disaggregatedset.rollout.planner import next_step
 from lws.disaggregatedset.rollout.state import RevisionCounts, SliceState
 from test.unit.lws.disaggregatedset.rollout.slices import ready, revision, roles

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lws.disaggregatedset.rollout.slices import SliceStanding, slices_remembered, slices_that_may_step
+from lws.disaggregatedset.slices.course import SliceStanding, slices_remembered, slices_that_may_step
 
 
 def old(index: int) -> SliceStanding:

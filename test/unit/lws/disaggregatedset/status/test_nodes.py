@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.status.problems: roles whose pods find no room are told, with their slice."""
+"""lws.disaggregatedset.status: roles whose pods find no room are told, with their slice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from lws import timing
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.snapshot import ChildFacts
-from lws.disaggregatedset.status.problems import look_again, without_nodes
+from lws.disaggregatedset.status import look_again, without_nodes
 from lws.kube.pods import NodeWait
 from test.unit.builders import NOW
 from test.unit.disaggregated import make_disaggregated, make_facts

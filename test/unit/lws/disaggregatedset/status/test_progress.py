@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.status.status: what counts as coming closer, against what the status remembers."""
+"""lws.disaggregatedset.status: what counts as coming closer, against what the status remembers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.snapshot import ChildFacts
-from lws.disaggregatedset.status.counts import role_counts, slice_counts
-from lws.disaggregatedset.status.status import has_come_closer
+from lws.disaggregatedset.status import has_come_closer, role_counts, slice_counts
 from test.unit.disaggregated import make_disaggregated, make_facts
 
 OWNER = make_disaggregated()

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.status.status: counters, conditions in the words of the original, memory."""
+"""lws.disaggregatedset.status: counters, conditions in the words of the original, memory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lws.disaggregatedset.names import Identity
-from lws.disaggregatedset.status.status import ObservedRoles, can_wait, disaggregated_status
-from lws.kube.differences.patches import merge_patch
+from lws.disaggregatedset.status import ObservedRoles, can_wait, disaggregated_status
+from lws.kube.patches import merge_patch
 from lws.kube.pods import NodeWait
 from lws.runtime.actions import Problem
 from test.unit.builders import NOW

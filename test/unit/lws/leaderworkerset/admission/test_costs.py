@@ -15,13 +15,17 @@ from lws.disaggregatedset.admission.validation import errors_in, warnings_in
 from lws.kube.field_errors import Refused
 from lws.kube.metadata import copied
 from lws.leaderworkerset.admission import validation as leaderworkerset
-from lws.leaderworkerset.admission.placement import placement_errors, placement_warnings
 from lws.leaderworkerset.admission.pod import admitted
-from lws.leaderworkerset.admission.siblings import clash_errors
-from lws.leaderworkerset.admission.templates import template_errors, template_warnings
+from lws.leaderworkerset.admission.templates import (
+    placement_errors,
+    placement_warnings,
+    template_errors,
+    template_warnings,
+)
 from lws.leaderworkerset.admission.validation import (
     MOST_TOLD,
     claim_change_errors,
+    clash_errors,
     later_field_change_errors,
     later_field_errors,
     leader_service_errors,

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.fields: which values rules never meet, whatever a strange client wrote."""
+"""lws.kube.field_errors: which values rules never meet, whatever a strange client wrote."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.admission.fields import shape_errors
+from lws.leaderworkerset.admission.templates import shape_errors
 
 
 def make_strategy(**fields: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws.leaderworkerset.admission.validation import errors_in, warnings_in
-from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws.leaderworkerset.group.gangs import PROVIDERS
 from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import make_set

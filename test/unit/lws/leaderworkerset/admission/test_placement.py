@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.placement: where groups may run, what is refused and what is warned about."""
+"""lws.leaderworkerset.admission.templates: where groups may run, what is refused and what is warned about."""
 
 from __future__ import annotations
 

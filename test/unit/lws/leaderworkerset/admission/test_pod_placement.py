@@ -12,7 +12,7 @@ import pytest
 
 from lws.kube.field_errors import Refused
 from lws.leaderworkerset.admission.pod import admit
-from lws.leaderworkerset.group.gang.provider import Marks
+from lws.leaderworkerset.group.gangs import Marks
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     GROUP_NODE_SELECTOR_ANNOTATION,

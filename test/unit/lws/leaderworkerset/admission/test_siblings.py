@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.siblings: names that two sets of a namespace would both need."""
+"""lws.leaderworkerset.admission.validation: names that two sets of a namespace would both need."""
 
 from __future__ import annotations
 

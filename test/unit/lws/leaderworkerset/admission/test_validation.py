@@ -11,7 +11,7 @@ import pytest
 from lws.kube.metadata import copied
 from lws.leaderworkerset.admission.defaulting import default
 from lws.leaderworkerset.admission.validation import errors_in, warnings_in
-from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws.leaderworkerset.group.gangs import PROVIDERS
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     RECREATE_GROUP_AFTER_START_ANNOTATION,

@@ -15,8 +15,7 @@ import pytest
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.runtime.actions import Apply, Delete, Merge, Plan
-from lws.runtime.figures import Tally
+from lws.runtime.actions import Apply, Delete, Merge, Plan, Tally
 from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION
 from test.unit.builders import make_pod_template, make_set
 from test.unit.set_world import actions_of, carried_out, settled, with_reported, with_spec

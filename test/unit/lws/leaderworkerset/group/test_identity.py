@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.group.identity: who a pod of a set is."""
+"""lws.leaderworkerset.group.labels: who a pod of a set is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.group.identity import (
+from lws.leaderworkerset.group.labels import (
     group_index_of,
     group_key,
     group_size_of,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.group.identity import group_key
 from lws.leaderworkerset.group.labels import (
     PodMarks,
     edited_of,
     edits_of,
+    group_key,
     lacks_group,
     marks_of_leader,
     marks_of_worker,

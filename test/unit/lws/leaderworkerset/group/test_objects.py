@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.group.identity import group_key
+from lws.leaderworkerset.group.labels import group_key
 from lws.leaderworkerset.group.objects import build_group_service, build_worker_statefulset
 from lws.leaderworkerset.group.placement import Placement
 from lws.leaderworkerset.revisions.history import build_revision, parse, record, restore

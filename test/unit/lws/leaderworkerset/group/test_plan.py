@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws.leaderworkerset.group.gangs import PROVIDERS
 from lws.leaderworkerset.group.objects import build_group_service
 from lws.leaderworkerset.group.plan import plan
 from lws.leaderworkerset.group.snapshot import GroupSnapshot

@@ -13,8 +13,7 @@ from lws.leaderworkerset.group.restart import plan_restart
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.memory import GOING, KEPT, Members
 from lws.leaderworkerset.snapshot import GroupFacts
-from lws.runtime.actions import Delete, Merge, Plan, Reference
-from lws.runtime.figures import Figures, Tally
+from lws.runtime.actions import Delete, Figures, Merge, Plan, Reference, Tally
 from test.unit.builders import (
     KEY,
     NOW,

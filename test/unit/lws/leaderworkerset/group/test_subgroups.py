@@ -1,10 +1,10 @@
-"""lws.leaderworkerset.group.subgroups: who belongs together."""
+"""lws.leaderworkerset.group.placement: who belongs together."""
 
 from __future__ import annotations
 
 import pytest
 
-from lws.leaderworkerset.group.subgroups import count_of, members_of, subgroup_key, subgroup_of
+from lws.leaderworkerset.group.placement import count_of, members_of, subgroup_key, subgroup_of
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.group.gang.provider import Marks
-from lws.leaderworkerset.group.gang.registry import Volcano
+from lws.leaderworkerset.group.gangs import Marks, Volcano
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL
 from test.unit.builders import make_leader_pod, make_set
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws.leaderworkerset.group.gangs import PROVIDERS
 from lws.leaderworkerset.observe import gangs
 from lws.leaderworkerset.observe.gangs import Gangs
 from lws.leaderworkerset.tables import TABLES

@@ -9,12 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from lws.kube.differences.patches import digest
 from lws.kube.metadata import owner_reference
+from lws.kube.patches import digest
 from lws.leaderworkerset.children.disruption_budget import build_disruption_budget
 from lws.leaderworkerset.children.services import build_leader_service
-from lws.leaderworkerset.group.gang.provider import GangProvider
-from lws.leaderworkerset.group.gang.registry import PROVIDERS
+from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.observe.observer import Environment, Observer
 from lws.leaderworkerset.observe.recent_writes import WriteMemory

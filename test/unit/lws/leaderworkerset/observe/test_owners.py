@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.observe.owners import Owners
+from lws.leaderworkerset.observe.membership import Owners
 from lws.leaderworkerset.tables import TABLES
-from lws.runtime.client.resources import SERVICES, Resource
+from lws.runtime.client.resources import SERVICES, Resource, Workload
 from lws.runtime.store import Store
-from lws.runtime.workloads import Workload
 
 LABEL = "example.com/farm"
 FARM = Workload(Resource("example.com/v1", "Farm", "farms"), LABEL, (SERVICES,), frozenset({"Service"}))

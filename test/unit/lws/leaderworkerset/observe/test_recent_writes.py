@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from lws.kube.differences.patches import digest
+from lws.kube.patches import digest
 from lws.leaderworkerset.observe import recent_writes as module
 from lws.leaderworkerset.observe.recent_writes import OwnStatuses, WriteMemory
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.actions import Apply, Plan, Reference, Status
-from lws.runtime.computed import Computed
+from lws.runtime.refusals import Computed
 from lws.runtime.store import Store
 from test.unit.builders import make_set
 

@@ -6,8 +6,7 @@ import asyncio
 from functools import partial
 from typing import Any, cast
 
-from lws.leaderworkerset.observe.failed_creates import FailedCreates
-from lws.leaderworkerset.observe.shortages import Shortage, Shortages
+from lws.leaderworkerset.observe.failed_creates import FailedCreates, Shortage, Shortages
 from lws.runtime.client.connection import Cluster
 from test.unit.builders import make_leader_statefulset
 from test.unit.lws.leaderworkerset.observe.told_events import WORDS, Background, Events, at, event

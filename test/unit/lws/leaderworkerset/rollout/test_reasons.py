@@ -6,8 +6,7 @@ import pytest
 
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.reasons import counted, named, runs
-from lws.leaderworkerset.rollout.state import Budget, RolloutState
+from lws.leaderworkerset.rollout.state import Budget, RolloutState, counted, named, runs
 from test.unit.stories.letters import groups
 
 

@@ -1,11 +1,10 @@
-"""lws.leaderworkerset.rollout.scale_down: groups that stay although others would better have stayed."""
+"""lws.leaderworkerset.rollout.groups: groups that stay although others would better have stayed."""
 
 from __future__ import annotations
 
 import pytest
 
-from lws.leaderworkerset.rollout.groups import GroupState
-from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION, Leftover, leftovers
+from lws.leaderworkerset.rollout.groups import DELETION_COST_ANNOTATION, GroupState, Leftover, leftovers
 from test.unit.builders import make_leader_pod
 
 

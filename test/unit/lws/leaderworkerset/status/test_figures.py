@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lws.leaderworkerset.status.figures import figures_of, starts_of
-from lws.runtime.figures import Figures
+from lws.leaderworkerset.status.status import figures_of, starts_of
+from lws.runtime.actions import Figures
 from test.unit.builders import make_group, make_set
 
 ROLLING_SINCE = "2026-03-01T12:00:00Z"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lws.kube.pods import NodeWait
-from lws.leaderworkerset.status.progress import Pace, stalled
+from lws.leaderworkerset.status.problems import Pace, stalled
 from test.unit.builders import NOW
 
 JUST_NOW, BEFORE = "2026-03-01T12:00:00Z", "2026-03-01T11:55:00Z"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.status.urgency import can_wait, has_shrunk, has_surged, is_first_word
+from lws.leaderworkerset.status.status import can_wait, has_shrunk, has_surged, is_first_word
 
 
 def _condition(

@@ -17,7 +17,7 @@ from lws import timing
 from lws.runtime.actions import Object, Reference
 from lws.runtime.certificates.internal import CONFIGURATIONS, InternalCertificates, SecretReference
 from lws.runtime.certificates.serving_certificate import KeyPair, server_flaw, split
-from lws.runtime.endpoints.tls import ServerTls, TlsPolicy
+from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy
 from lws.runtime.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Unreachable
 
 pytestmark = pytest.mark.usefixtures("shared_keys")

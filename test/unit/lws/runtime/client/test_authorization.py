@@ -10,8 +10,7 @@ import pytest
 
 from lws.runtime.actions import Object
 from lws.runtime.client.authorization import Authorizer
-from lws.runtime.client.connection import Cluster
-from lws.runtime.client.rate_limit import RateLimit
+from lws.runtime.client.connection import Cluster, RateLimit
 from lws.runtime.errors import Forbidden, Unreachable
 
 USER = {

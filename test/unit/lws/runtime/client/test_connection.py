@@ -13,8 +13,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException
 
 from lws.runtime.actions import Reference, Verbatim
-from lws.runtime.client.connection import Cluster
-from lws.runtime.client.rate_limit import RateLimit, renewal_rate
+from lws.runtime.client.connection import Cluster, RateLimit, renewal_rate
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS, Resource
 from lws.runtime.errors import (
     AlreadyExists,

@@ -1,4 +1,4 @@
-"""lws.runtime.client.credentials: when they are loaded again, and who waits for it. In fake time."""
+"""lws.runtime.client.transport: when they are loaded again, and who waits for it. In fake time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import pytest
 from kubernetes.aio.client.configuration import Configuration
 
-from lws.runtime.client.credentials import Lifetime, Renewal
+from lws.runtime.client.transport import Lifetime, Renewal
 from lws.runtime.errors import Unreachable
 from test.unit.fake_time import in_fake_time, now
 

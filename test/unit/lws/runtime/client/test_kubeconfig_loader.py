@@ -16,8 +16,8 @@ import yaml
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import incluster_config
 
-from lws.runtime.client.credentials import Renewal
 from lws.runtime.client.kubeconfig import load_configuration
+from lws.runtime.client.transport import Renewal
 from lws.runtime.errors import ClusterError
 
 API = "client.authentication.k8s.io/v1"

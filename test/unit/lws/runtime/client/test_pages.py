@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from lws.runtime.client.connection import Cluster
-from lws.runtime.client.pages import pages
+from lws.runtime.client.connection import Cluster, pages
 from lws.runtime.client.resources import PODS
 
 

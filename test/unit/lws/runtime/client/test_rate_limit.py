@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lws.runtime.client.rate_limit import RateLimit, renewal_rate
+from lws.runtime.client.connection import RateLimit, renewal_rate
 from test.unit.fake_time import in_fake_time, now
 
 

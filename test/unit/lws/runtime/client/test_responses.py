@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.runtime.client.responses import decoded, error_of
+from lws.runtime.client.connection import decoded, error_of
 from lws.runtime.errors import ApiError, Conflict, NotFound, Throttled, Unreachable
 
 

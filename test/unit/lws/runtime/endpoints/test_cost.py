@@ -5,11 +5,10 @@ from __future__ import annotations
 import gc
 import tracemalloc
 
-from lws.leaderworkerset.series import SERIES
-from lws.leaderworkerset.status.figures import figures_of
+from lws.leaderworkerset.registration import SERIES
+from lws.leaderworkerset.status.status import figures_of
+from lws.runtime.actions import Figures, Key, Tally
 from lws.runtime.endpoints.metrics import Metrics
-from lws.runtime.figures import Figures, Tally
-from lws.runtime.keys import Key
 
 SETS, GROUPS = 200, 1
 MOST_BYTES = 3 * 2**20

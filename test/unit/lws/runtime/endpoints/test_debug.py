@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from lws.runtime.endpoints.debug import DebugServer, sampled
+from lws.runtime.endpoints.health import DebugServer, sampled
 
 
 @pytest.fixture

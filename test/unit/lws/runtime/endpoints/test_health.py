@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 
-from lws.runtime.endpoints.health import Check, HealthServer
-from lws.runtime.endpoints.plain_server import split_address
+from lws.runtime.endpoints.health import Check, HealthServer, split_address
 from test.unit.fake_time import in_fake_time
 
 

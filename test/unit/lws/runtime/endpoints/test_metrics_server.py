@@ -20,7 +20,7 @@ from lws.runtime.client.authorization import Authorizer
 from lws.runtime.endpoints import metrics_server
 from lws.runtime.endpoints.metrics import CONTENT_TYPE, Metrics
 from lws.runtime.endpoints.metrics_server import MetricsServer
-from lws.runtime.endpoints.tls import TlsPolicy
+from lws.runtime.endpoints.tls_port import TlsPolicy
 
 
 @dataclass

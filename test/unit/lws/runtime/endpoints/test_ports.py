@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lws.config import Settings, load
-from lws.runtime.endpoints.ports import check_ports
+from lws.runtime.endpoints.health import check_ports
 
 LOOPBACK = "127.0.0.1"
 

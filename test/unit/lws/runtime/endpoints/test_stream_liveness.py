@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lws.runtime.endpoints.stream_liveness import Silence
+from lws.runtime.endpoints.health import Silence
 
 
 @dataclass

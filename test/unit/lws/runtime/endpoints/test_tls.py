@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from lws.runtime.certificates.serving_certificate import Certificates
-from lws.runtime.endpoints.tls import ServerTls, TlsPolicy
+from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy
 
 
 @dataclass

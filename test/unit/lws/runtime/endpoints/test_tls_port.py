@@ -14,8 +14,7 @@ import pytest
 from lws import timing
 from lws.runtime.certificates.serving_certificate import Certificates
 from lws.runtime.endpoints import tls_port
-from lws.runtime.endpoints.tls import ServerTls, TlsPolicy
-from lws.runtime.endpoints.tls_port import TlsPort
+from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy, TlsPort
 
 MOST = 2
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from lws.runtime.actions import ROLLING, Figures, Key, Tally
 from lws.runtime.endpoints.workloads import (
     LAST_START,
     ROLLOUT_START,
@@ -15,8 +16,6 @@ from lws.runtime.endpoints.workloads import (
     WorkloadSeries,
     series_of_rollouts,
 )
-from lws.runtime.figures import ROLLING, Figures, Tally
-from lws.runtime.keys import Key
 
 SERIES = (
     WorkloadSeries("Fleet", "ready", "fleet_ready", "Ships."),

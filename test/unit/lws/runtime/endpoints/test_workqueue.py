@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry
 
+from lws.runtime.actions import Key
 from lws.runtime.endpoints.metrics import QueueSeries
-from lws.runtime.keys import Key
 from test.unit.lws.runtime.endpoints.samples import value_of
 
 SET, GROUP, OTHER = Key("set", "ns", "demo"), Key("group", "ns", "demo-0"), Key("group", "ns", "demo-1")

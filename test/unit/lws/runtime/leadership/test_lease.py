@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from lws.runtime.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Unreachable
+from lws.runtime.informer import Rollback
 from lws.runtime.leadership.lease import Candidate, Lease, LeaseTimes
-from lws.runtime.rollback import Rollback
 from test.unit.fake_time import in_fake_time, now
 from test.unit.seeds import for_each_seed
 

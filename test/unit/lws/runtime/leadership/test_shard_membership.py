@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lws.runtime.leadership.lease import Candidate, Lease, LeaseTimes
-from lws.runtime.leadership.shard_membership import MANAGER_ANNOTATION, ShardMembership
+from lws.runtime.leadership.shard_election import MANAGER_ANNOTATION, ShardMembership
 from test.unit.fake_time import in_fake_time, now
 from test.unit.lease_server import LeaseClient, LeaseServer
 

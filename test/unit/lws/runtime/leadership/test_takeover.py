@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from lws.runtime.errors import Unreachable
-from lws.runtime.leadership.election import Scope, everywhere
-from lws.runtime.leadership.takeover import Takeover
+from lws.runtime.leadership.election import Scope, Takeover, everywhere
 from test.unit.fake_time import in_fake_time
 
 

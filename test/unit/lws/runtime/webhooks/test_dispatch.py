@@ -12,9 +12,8 @@ import orjson
 import pytest
 
 from lws.runtime.client.resources import PODS
-from lws.runtime.webhooks.dispatch import Dispatcher, dispatching
 from lws.runtime.webhooks.handlers import refuse, register
-from lws.runtime.webhooks.server import AdmissionServer, reviewed
+from lws.runtime.webhooks.server import AdmissionServer, Dispatcher, dispatching, reviewed
 
 MUTATE, VALIDATE = "mutate--v1-pod", "validate--v1-pod"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.runtime.webhooks.mutation import change_object, collected, head_of, is_mutating, patch_of
+from lws.runtime.webhooks.handlers import change_object, collected, head_of, is_mutating, patch_of
 
 
 def _name(name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS
-from lws.runtime.webhooks.review import BadReview, answer, refusal, review_in
+from lws.runtime.webhooks.server import BadReview, answer, refusal, review_in
 
 POD_RESOURCE = {"group": "", "version": "v1", "resource": "pods"}
 

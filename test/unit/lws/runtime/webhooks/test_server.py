@@ -18,11 +18,11 @@ import aiohttp
 import kopf
 import pytest
 
-from lws.leaderworkerset import webhooks as admission
-from lws.leaderworkerset.webhooks import MUTATE_POD, VALIDATE_POD, handlers_with
+from lws.leaderworkerset import registration as admission
+from lws.leaderworkerset.registration import MUTATE_POD, VALIDATE_POD, handlers_with
 from lws.runtime.certificates.serving_certificate import Certificates
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS
-from lws.runtime.endpoints.tls import ServerTls, TlsPolicy
+from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy
 from lws.runtime.webhooks.handlers import register
 from lws.runtime.webhooks.server import MAX_BODY_BYTES, Address, AdmissionServer, reviewed
 

@@ -1,0 +1,408 @@
+"""Build the status of a DisaggregatedSet: counters, conditions, memory, and Events for conditions that become
+true.
+
+Out: the smallest patch that leads to the status, and announcements. Types, reasons and messages of Available
+and Progressing are upstream's; a condition that was never true is absent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from lws import timing
+from lws.disaggregatedset import events
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
+from lws.kube.patches import merge_patch
+from lws.kube.pods import NodeWait
+from lws.leaderworkerset.left_alone import reported, unreadable
+from lws.leaderworkerset.status import status
+from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, stalled
+from lws.runtime.actions import ROLLING, Announce, Figures, Object, Plan, Problem
+from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL
+from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
+
+AVAILABLE = "Available"
+PROGRESSING = "Progressing"
+REPLICA_FAILURE = "ReplicaFailure"
+
+IN_ROLLOUT = "InRollout"
+"""How a set stands whose slices are not all on the target revision; no condition says so."""
+
+_REACHED = "All roles have reached their desired replica count, ready and updated to the current revision"
+_UNDER_WAY = f"Not {_REACHED[0].lower()}{_REACHED[1:]}"
+# metav1.Condition allows no longer messages.
+_LONGEST_MESSAGE = 32768
+# The note of an Event holds 1 KiB.
+_LONGEST_TROUBLE = 900
+_MOST_PENDING = 20
+_PROGRESS = frozenset({"roleStatuses", "sliceStatuses", "slices", LAST_PROGRESS, "conditions"})
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRoles:
+    """What a status is made from.
+
+    desired: role → groups over all slices, in the order of the spec; None where nobody says how many.
+    key, update, current: the target revision, its name, and the name of that before it. moving: slices that
+    are in a rollout; rollouts: what is to be remembered of them. pending: what waits for the next revision,
+    and rollouts that are held back.
+    waiting_for: what has to happen next, in words. deadline: seconds without progress after which the set
+    counts as stalled, None for never.
+    """
+
+    now: datetime
+    desired: Mapping[str, int | None]
+    children: Sequence[ChildFacts] = ()
+    key: str = ""
+    update: str = ""
+    current: str = ""
+    collisions: int = 0
+    moving: frozenset[int] = frozenset()
+    rollouts: Mapping[str, Any] = field(default_factory=dict)
+    pending: Sequence[str] = ()
+    problems: Sequence[Problem] = ()
+    waiting_for: str = ""
+    is_paused: bool = False
+    deadline: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DisaggregatedStatus:
+    """patch: JSON merge patch from the stored status, None where that is as good. due_in: seconds until the
+    set counts as stalled if nothing happens; None where it does, or cannot. is_available: every role has what
+    is wanted. is_stalled: nothing has moved for as long as the set allows. roles: how many groups each has.
+    """
+
+    patch: Mapping[str, Any] | None
+    announce: tuple[Announce, ...] = ()
+    due_in: float | None = None
+    is_available: bool = False
+    is_stalled: bool = False
+    roles: tuple[RoleCounts, ...] = ()
+
+
+def disaggregated_status(obj: Object, observed: ObservedRoles) -> DisaggregatedStatus:
+    """The status of a set after one pass."""
+    stored: Mapping[str, Any] = obj.get("status") or {}
+    generation = obj["metadata"].get("generation", 0)
+    counts = role_counts(observed.desired, observed.children, observed.key)
+    is_reached = all(_is_reached(each, observed.desired[each.name]) for each in counts)
+    # What is left of a former revision may have no groups any more.
+    is_available = is_reached and not observed.moving
+    pace = _pace(obj, observed, is_available)
+    last_progress = pace.last_progress(stored)
+    due_in = pace.due_in(last_progress)
+    before = stored.get("conditions") or []
+    conditions = list(before)
+    wanted = (*_conditions(before, is_available), *_failure(observed.problems))
+    for condition in (*wanted, *_stall(before, pace, due_in, observed)):
+        conditions = with_condition(conditions, condition, generation, observed.now)
+    if not observed.problems:
+        conditions = without_condition(conditions, REPLICA_FAILURE)
+    if pace.deadline is None:
+        conditions = without_condition(conditions, STALLED)
+    made = {
+        "observedGeneration": generation,
+        "roleStatuses": [each.stored for each in counts],
+        "conditions": conditions,
+        LAST_PROGRESS: last_progress,
+        **_additions(obj, observed),
+    }
+    # Zero and absent are the same for readers; the API has always stored absence.
+    intended = {name: value for name, value in {**stored, **made}.items() if value}
+    patch = merge_patch(stored, intended)
+    announce = tuple(_announcements(obj, before, conditions))
+    is_stalled = is_true(conditions, STALLED)
+    return DisaggregatedStatus(patch, announce, due_in or None, is_available, is_stalled, counts)
+
+
+def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any], slices: int) -> bool:
+    """Whether a patch says only how far the set has come: more of its kind may follow. Autoscalers act on the
+    number of slices: that the last one too many is gone, which no condition says, is told at once.
+    """
+    has_shrunk = patch.get("slices") == slices < (stored.get("slices") or 0)
+    return status.can_wait(stored, patch, _PROGRESS) and not has_shrunk
+
+
+def _is_reached(counts: RoleCounts, desired: int | None) -> bool:
+    return counts.existing == counts.ready == counts.updated == desired
+
+
+def _additions(obj: Object, observed: ObservedRoles) -> dict[str, Any]:
+    """What the original's status does not have."""
+    slices = {each.slice_index for each in observed.children if each.existing}
+    return {
+        "currentRevision": observed.current,
+        "updateRevision": observed.update,
+        "collisionCount": observed.collisions,
+        "slices": len(slices),
+        "selector": f"{NAME_LABEL}={obj['metadata']['name']},{WORKER_INDEX_LABEL}=0",
+        "sliceStatuses": slice_counts(observed.children, observed.key, observed.moving),
+        "rollouts": dict(observed.rollouts),
+        "pending": _bounded(observed.pending),
+    }
+
+
+def _bounded(lines: Sequence[str]) -> list[str]:
+    """As many as there is room for, and how many more there are."""
+    more = len(lines) - _MOST_PENDING
+    return [*lines[:_MOST_PENDING], *([f"and {more} more"] if more > 0 else [])]
+
+
+def _pace(obj: Object, observed: ObservedRoles, is_available: bool) -> Pace:
+    stored = obj.get("status") or {}
+    return Pace(
+        deadline=timedelta(seconds=observed.deadline) if observed.deadline is not None else None,
+        now=observed.now,
+        is_progressing=not is_available,
+        was_progressing=is_true(stored.get("conditions"), PROGRESSING),
+        is_paused=observed.is_paused,
+        has_moved=stored.get("observedGeneration") != obj["metadata"].get("generation", 0)
+        or has_come_closer(stored, observed.children, observed.key),
+        settled=0,
+        waits=tuple(wait for each in observed.children for wait in each.waits),
+    )
+
+
+def _conditions(stored: Sequence[Mapping[str, Any]], is_available: bool) -> Iterator[Condition]:
+    """The one that holds, and the other if it ever held."""
+    holds, other = (AVAILABLE, PROGRESSING) if is_available else (PROGRESSING, AVAILABLE)
+    reason = "AllRolesReady" if is_available else "RolloutInProgress"
+    message = _REACHED if is_available else _UNDER_WAY
+    yield Condition(holds, True, reason, message)
+    if find(stored, other) is not None:
+        yield Condition(other, False, reason, message)
+
+
+def _failure(problems: Sequence[Problem]) -> Iterator[Condition]:
+    if problems:
+        message = "; ".join(problem.message for problem in problems)[:_LONGEST_MESSAGE]
+        yield Condition(REPLICA_FAILURE, True, problems[0].reason, message)
+
+
+def _stall(
+    stored: Sequence[Mapping[str, Any]], pace: Pace, due_in: float | None, observed: ObservedRoles
+) -> Iterator[Condition]:
+    """Absent until it was true once; without a deadline there is none."""
+    if pace.deadline is not None and (due_in == 0 or find(stored, STALLED) is not None):
+        why = (problem.message for problem in observed.problems)
+        yield stalled(pace, pace.deadline, due_in, "; ".join([*why, observed.waiting_for])[:_LONGEST_TROUBLE])
+
+
+def _announcements(
+    obj: Object, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> Iterator[Announce]:
+    stall = find(after, STALLED)
+    if stall is not None and is_true(after, STALLED) and not is_true(before, STALLED):
+        yield events.stalled(obj, stall["message"])
+
+
+class _Place(NamedTuple):
+    """What groups of one LeaderWorkerSet are counted under."""
+
+    slice_index: int
+    revision: str
+    role: str
+
+
+def has_come_closer(stored: Mapping[str, Any], children: Sequence[ChildFacts], key: str) -> bool:
+    """More groups are ready on the target revision, or fewer are left of those that nobody wants any more.
+
+    Groups of old revisions that become ready again, and those that are recreated, are neither: they must not
+    hide that nothing starts on a new revision. key: the wanted one.
+    """
+    slices = stored.get("sliceStatuses") or ()
+    listed = {each.get("index", 0) for each in slices}
+    known = [each for each in children if each.slice_index in listed]
+    if _is_more_ready(slices, known, key) or _is_less_left(slices, known):
+        return True
+    # A new slice, or one that a long status leaves out: all that is remembered of it is in the sum.
+    return len(known) < len(children) and _is_any_more_ready(stored, children)
+
+
+def _is_more_ready(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts], key: str) -> bool:
+    before, ready = _remembered(slices, "readyReplicas"), Counter[_Place]()
+    for each in children:
+        ready[_place(each)] += each.ready
+    return any(count > before[place] for place, count in ready.items() if place.revision == key)
+
+
+def _is_less_left(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts]) -> bool:
+    """A group that is recreated is missing for a while and wanted all the time."""
+    existing, wanted = Counter[_Place](), Counter[_Place]()
+    for each in children:
+        existing[_place(each)] += each.existing
+        wanted[_place(each)] += each.wanted
+    before = _remembered(slices, "replicas")
+    return any(count > max(existing[place], wanted[place]) for place, count in before.items())
+
+
+def _is_any_more_ready(stored: Mapping[str, Any], children: Sequence[ChildFacts]) -> bool:
+    roles = {each["name"]: int(each.get("readyReplicas") or 0) for each in stored.get("roleStatuses") or ()}
+    return sum(each.ready for each in children if each.role in roles) > sum(roles.values())
+
+
+def _remembered(slices: Sequence[Mapping[str, Any]], field: str) -> Counter[_Place]:
+    counts = Counter[_Place]()
+    for each in slices:
+        for revision in each.get("revisions") or ():
+            for role in revision.get("roles") or ():
+                place = _Place(each.get("index", 0), revision.get("revision", ""), role["name"])
+                counts[place] += int(role.get(field) or 0)
+    return counts
+
+
+def _place(child: ChildFacts) -> _Place:
+    return _Place(child.slice_index, child.key, child.role)
+
+
+# --- Count the groups of each role, in total and by slice and revision, for the status. Zeros are left out,
+# as the API server stores them.
+
+
+# One slice of two roles in a rollout has four; a status that says all of a hundred would be too long.
+_MOST_COUNTS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RoleCounts:
+    """The groups of one role, over all slices and revisions. updated: those on the target revision."""
+
+    name: str
+    existing: int = 0
+    ready: int = 0
+    updated: int = 0
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """As the status has it."""
+        counts = {
+            "replicas": self.existing,
+            "readyReplicas": self.ready,
+            "updatedReplicas": self.updated,
+        }
+        return {"name": self.name, **{field: count for field, count in counts.items() if count}}
+
+
+def role_counts(roles: Iterable[str], children: Sequence[ChildFacts], key: str) -> tuple[RoleCounts, ...]:
+    """Of each of these roles; key: the target revision."""
+    return tuple(_of_role(name, [each for each in children if each.role == name], key) for name in roles)
+
+
+def _of_role(name: str, children: Sequence[ChildFacts], key: str) -> RoleCounts:
+    return RoleCounts(
+        name,
+        existing=sum(each.existing for each in children),
+        ready=sum(each.ready for each in children),
+        updated=sum(each.existing for each in children if each.key == key),
+    )
+
+
+def slice_counts(children: Iterable[ChildFacts], key: str, moving: Collection[int]) -> list[dict[str, Any]]:
+    """Slice by slice, the target revision first. moving: slices in a rollout, which are left out last."""
+    order = sorted(children, key=lambda each: (each.slice_index, each.key != key, each.key, each.role))
+    by_slice = groupby(order, lambda each: each.slice_index)
+    slices = [(index, _revisions(of_slice)) for index, of_slice in by_slice]
+    kept, room = [], _MOST_COUNTS
+    for index, revisions in sorted(slices, key=lambda each: (each[0] not in moving, each[0])):
+        room -= sum(len(each["roles"]) for each in revisions)
+        if room < 0:
+            break
+        kept.append({"index": index, "revisions": revisions})
+    return sorted(kept, key=lambda each: each["index"])
+
+
+def _revisions(children: Iterable[ChildFacts]) -> list[dict[str, Any]]:
+    return [
+        {"revision": key, "roles": [_count(each) for each in of_key]}
+        for key, of_key in groupby(children, lambda each: each.key)
+    ]
+
+
+def _count(child: ChildFacts) -> dict[str, Any]:
+    counts = {"replicas": child.existing, "readyReplicas": child.ready}
+    return {"name": child.role, **{field: count for field, count in counts.items() if count}}
+
+
+# --- Collect what keeps a DisaggregatedSet from getting its groups, worst first. The result goes into the
+# condition ReplicaFailure and into Events.
+
+
+def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:
+    """encountered: what the pass itself ran into."""
+    # Refusals come last: whatever else is wrong may be the reason for them.
+    refused = (
+        Problem(each.reason, each.message, each.is_reported, each.action) for each in snapshot.obstructions
+    )
+    return (*encountered, *_unreadable(snapshot), *_of_children(snapshot.children), *refused)
+
+
+def plan_left_alone(snapshot: DisaggregatedSnapshot) -> Plan:
+    """Nothing but a condition, and an Event when that is new."""
+    problem = unreadable(snapshot.fault)
+    plan = reported(snapshot.obj, problem, snapshot.now)
+    return replace(plan, announce=events.problems(snapshot.obj, [problem]))
+
+
+def _unreadable(snapshot: DisaggregatedSnapshot) -> Iterator[Problem]:
+    for name, fault in sorted(snapshot.unreadable.items()):
+        problem = unreadable(fault)
+        yield replace(problem, message=f"LeaderWorkerSet {name}: {problem.message}", is_reported=True)
+
+
+def _of_children(children: Iterable[ChildFacts]) -> Iterator[Problem]:
+    """In the words of each child, which has said them in an Event of its own."""
+    for each in children:
+        condition = find((each.obj.get("status") or {}).get("conditions"), REPLICA_FAILURE)
+        if condition is not None and condition.get("status") == "True" and not each.is_leaving:
+            where = f"role {each.role} of slice {each.slice_index} ({each.name})"
+            message = f"{where}: {condition.get('message', '')}"
+            yield Problem(str(condition.get("reason", "")), message, is_reported=True)
+
+
+def without_nodes(children: Iterable[ChildFacts], now: datetime) -> tuple[str, ...]:
+    """By slice and role, those with a pod that has waited for long and still does, and what for."""
+    found = {
+        (each.slice_index, each.role, _awaited(wait))
+        for each in children
+        for wait in each.waits
+        if wait.until is None and now - wait.since >= timing.NODE_WAIT_IS_LONG
+    }
+    return tuple(
+        f"slice {index}: role {role}: pods wait for {awaited}" for index, role, awaited in sorted(found)
+    )
+
+
+def look_again(children: Iterable[ChildFacts]) -> float | None:
+    """Seconds; None where every group serves."""
+    is_awaited = any(each.ready < each.wanted for each in children)
+    return timing.NODE_WAIT_IS_LONG.total_seconds() if is_awaited else None
+
+
+def _awaited(wait: NodeWait) -> str:
+    return f"scheduling gate {wait.gate}" if wait.gate else "nodes"
+
+
+# --- Numbers of a DisaggregatedSet for metrics, and the names that passes and series use for them.
+
+
+DESIRED, EXISTING, READY, UPDATED, STUCK = "desired", "existing", "ready", "updated", "stalled"
+
+
+def figures_of(
+    name: str, revision: str, desired: Mapping[str, int | None], status: DisaggregatedStatus, is_rolling: bool
+) -> Figures:
+    """How a set stands. revision: the name of the wanted one. desired: by role, None where nobody says."""
+    numbers: dict[tuple[str, str], float] = {(ROLLING, ""): is_rolling, (STUCK, ""): status.is_stalled}
+    for role in status.roles:
+        numbers[DESIRED, role.name] = desired.get(role.name) or 0
+        numbers[EXISTING, role.name] = role.existing
+        numbers[READY, role.name] = role.ready
+        numbers[UPDATED, role.name] = role.updated
+    return Figures(KIND, name, numbers, revision)

@@ -1,0 +1,235 @@
+"""Check that a value has the shape that a table of types gives it, and can be sent as JSON.
+
+In: unchecked JSON data, a table of types as in `lws.kube.typed`. Out: the first fault with its path,
+empty if there is none. Fields that the table does not know may have any shape; null counts as absent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from lws.kube.metadata import is_mapping
+from lws.kube.quantities import is_integer, parse
+from lws.kube.typed import Table
+
+_LARGEST = 2**63 - 1
+_DEEPEST = 64
+"""Objects and lists within each other; no field of Kubernetes comes near it."""
+
+_LONGEST_VALUE = 40
+
+
+class _Fault(Exception):
+    """A path, and what is wrong there."""
+
+
+class Shapes:
+    """The shapes of the types of `table`. required: by type, the fields that nothing can be made without."""
+
+    def __init__(self, table: Table, required: Mapping[str, tuple[str, ...]]) -> None:
+        self._table = table
+        self._required = required
+
+    def fault(self, code: str, value: Any, path: str) -> str:
+        """What is wrong with a value of this type (a code of the table); path: what to call it."""
+        try:
+            self._check(code, value, path)
+        except _Fault as fault:
+            return str(fault)
+        return ""
+
+    def _check(self, code: str, value: Any, path: str) -> None:
+        code = code.lstrip("*=?")
+        if value is None:
+            return
+        if code[0] == "[":
+            _demand(isinstance(value, list), path, value, "a list")
+            for index, item in enumerate(value):
+                self._check_item(code[1:-1], item, f"{path}[{index}]")
+        elif code[0] == "{":
+            _demand(is_mapping(value), path, value, "an object")
+            # Of a set of a thousand groups the status has a thousand texts.
+            if code == "{s}" and all(type(item) is str for item in value.values()):
+                return
+            for key, item in value.items():
+                self._check_item(code[1:-1], item, f"{path}.{key}")
+        elif code in _SCALARS:
+            is_one, words = _SCALARS[code]
+            _demand(is_one(value), path, value, words)
+        else:
+            self._check_struct(code, value, path)
+
+    def _check_item(self, code: str, item: Any, path: str) -> None:
+        _demand(item is not None, path, item, "there")
+        self._check(code, item, path)
+
+    def _check_struct(self, name: str, value: Any, path: str) -> None:
+        _demand(is_mapping(value), path, value, "an object")
+        fields = self._table[name]
+        for key in self._required.get(name, ()):
+            _demand(value.get(key) is not None, f"{path}.{key}", None, "there")
+        for key, item in value.items():
+            if key in fields:
+                self._check(fields[key], item, f"{path}.{key}")
+
+
+class Numbers:
+    """Numbers and quantities in values of the types of `table` that a typed client cannot read: it can
+    neither make an object with one nor list any. Where a value has another shape, nothing is said.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._with_numbers: dict[str, dict[str, str]] = {name: {} for name in table}
+        # A type has numbers if one of its fields is one, or is of a type that has.
+        is_more = True
+        while is_more:
+            found = {
+                name: {key: code for key, code in fields.items() if self._has_numbers(code)}
+                for name, fields in table.items()
+            }
+            is_more, self._with_numbers = found != self._with_numbers, found
+
+    def faults(self, code: str, value: Any, path: str) -> Iterator[tuple[str, Any, str]]:
+        """Path, value, and what such a client says of it. code: of the table, of the type of the value."""
+        code = code.lstrip("*=?")
+        if code in _NUMBERS:
+            if fault := _NUMBERS[code](value):
+                yield path, value, fault
+        elif code[0] == "[":
+            for index, item in enumerate(value if isinstance(value, list) else ()):
+                yield from self.faults(code[1:-1], item, f"{path}[{index}]")
+        elif is_mapping(value):
+            if code[0] == "{":
+                for key, item in value.items():
+                    yield from self.faults(code[1:-1], item, f"{path}[{key}]")
+                return
+            for key, inner in self._with_numbers[code].items():
+                if (item := value.get(key)) is not None:
+                    yield from self.faults(inner, item, f"{path}.{key}")
+
+    def _has_numbers(self, code: str) -> bool:
+        code = code.strip("*=?[]{}")
+        return code in _NUMBERS or bool(self._with_numbers.get(code))
+
+
+def is_deep(value: Any, levels: int = _DEEPEST) -> bool:
+    """Whether there are more objects and lists within each other than any field of Kubernetes has."""
+    is_list = isinstance(value, list)
+    if not (is_list or is_mapping(value)):
+        return False
+    if levels == 0:
+        return True
+    # Most are texts, of which there may be a hundred thousand.
+    return any(
+        type(part) is not str and is_deep(part, levels - 1) for part in (value if is_list else value.values())
+    )
+
+
+def has_more_values(value: Any, most: int) -> bool:
+    """Whether there are more values within each other than so many; costs no more than counting these."""
+    waiting, count = [value], 0
+    while waiting and count <= most:
+        part = waiting.pop()
+        if is_mapping(part):
+            count += len(part)
+            waiting += [each for each in part.values() if type(each) is not str]
+        elif isinstance(part, list):
+            count += len(part)
+            waiting += [each for each in part if type(each) is not str]
+    return count > most
+
+
+def json_fault(value: Any, path: str) -> str:
+    """What JSON can say and nobody can send on: numbers beyond all measure, text that is no Unicode,
+    structures without end. Raw data, such as that of ControllerRevisions, is stored as it came.
+    """
+    if is_deep(value):
+        return f"{path} has more than {_DEEPEST} levels"
+    try:
+        _check_json(value, path)
+    except _Fault as fault:
+        return str(fault)
+    return ""
+
+
+def _check_json(value: Any, path: str) -> None:
+    if isinstance(value, str):
+        _demand(_is_unicode(value), path, value, "Unicode text")
+    elif isinstance(value, float):
+        _demand(math.isfinite(value), path, value, "a finite number")
+    elif isinstance(value, int):
+        _demand(abs(value) <= _LARGEST, path, value, "a number of 64 bits")
+    elif is_mapping(value) or isinstance(value, list):
+        for key, item in value.items() if is_mapping(value) else enumerate(value):
+            _demand(not isinstance(key, str) or _is_unicode(key), path, key, "Unicode text")
+            if type(item) is str and item.isascii():
+                continue
+            _check_json(item, f"{path}.{key}" if isinstance(key, str) else f"{path}[{key}]")
+
+
+def _demand(is_so: bool, path: str, value: Any, words: str) -> None:
+    if not is_so:
+        raise _Fault(f"{path} is {_shown(value)}, not {words}" if value is not None else f"{path} is missing")
+
+
+def _shown(value: Any) -> str:
+    if is_mapping(value):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return "a number of more than 64 bits"
+    text = ascii(value) if not isinstance(value, bool) else str(value).lower()
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_quantity(value: Any) -> bool:
+    try:
+        return isinstance(value, str | int | float) and not isinstance(value, bool) and bool(parse(value))
+    except ValueError:
+        return False
+
+
+def _integer_fault(value: Any, bits: int) -> str:
+    if not is_integer(value) or -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        return ""
+    # In the words of Go. Python refuses to write what has thousands of digits.
+    number = f"number {value}" if abs(value) < 2**64 else "number"
+    return f"json: cannot unmarshal {number} into Go value of type int{bits}"
+
+
+def _quantity_fault(value: Any) -> str:
+    is_text = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return _NO_QUANTITY if is_text and not _is_quantity(value) else ""
+
+
+_NO_QUANTITY = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$', with a "
+    "suffix that there is"
+)
+_NUMBERS: Mapping[str, Callable[[Any], str]] = {
+    "i": lambda value: _integer_fault(value, 32),
+    "l": lambda value: _integer_fault(value, 64),
+    "x": lambda value: _integer_fault(value, 32),
+    "q": _quantity_fault,
+}
+"""Of scalar types that have bounds: what is wrong with a value, empty for nothing."""
+_SCALARS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "s": (lambda value: isinstance(value, str), "text"),
+    "b": (lambda value: isinstance(value, bool), "true or false"),
+    "i": (is_integer, "a whole number"),
+    "l": (is_integer, "a whole number"),
+    "q": (_is_quantity, "a quantity"),
+    "x": (lambda value: isinstance(value, str) or is_integer(value), "a whole number or text"),
+    "t": (lambda value: isinstance(value, str), "a time"),
+    "j": (lambda value: True, "anything"),
+}

@@ -1,1 +1,0 @@
-"""How typed clients write pod templates down, and what the API server fills in."""

@@ -1,0 +1,23 @@
+"""Who can be named in the configuration, and what holds for all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lws.leaderworkerset.group.gangs import GANG_VERBS, PROVIDERS
+from lws_api.config.v1alpha1 import GANG_PROVIDERS
+
+
+def test_who_may_be_configured_has_permissions() -> None:
+    assert tuple(PROVIDERS) == GANG_PROVIDERS == tuple(GANG_VERBS)
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_versions(name: str) -> None:
+    provider = PROVIDERS[name]
+    assert provider.api_version in provider.versions
+    groups = {version.rpartition("/")[0] for version in provider.versions}
+    assert groups == {group for group, _ in GANG_VERBS[name]}
+    for version in provider.versions:
+        spoken = provider.speaking(version)
+        assert (spoken.api_version, type(spoken)) == (version, type(provider))

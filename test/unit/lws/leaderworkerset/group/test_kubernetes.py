@@ -1,0 +1,119 @@
+"""The name that leaders get and workers inherit; the PodGroup, field by field."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.group.gangs import Kubernetes, Marks, hand_on
+from lws.leaderworkerset.group.objects import build_worker_statefulset
+from lws.leaderworkerset.spec import SetSpec
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, WORKER_INDEX_LABEL
+from test.unit.builders import make_leader_pod, make_set
+
+PROVIDER = Kubernetes()
+LABELS = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "1", REVISION_LABEL: "key-a"}
+OURS, THEIRS = "demo-1-key-a-0a1b2c3d", "mine"
+
+
+def named_leader(lws: dict[str, Any], name: str = OURS) -> dict[str, Any]:
+    leader = make_leader_pod(lws, 1)
+    if name:
+        leader["spec"]["schedulingGroup"] = {"podGroupName": name}
+    return leader
+
+
+def test_the_pod_group_field_by_field() -> None:
+    lws = make_set(size=3)
+    assert PROVIDER.pod_group(lws, named_leader(lws)) == {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": OURS,
+            "namespace": "default",
+            "labels": LABELS,
+            "ownerReferences": [
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "name": "demo-1",
+                    "uid": "uid-of-pod-demo-1",
+                    "controller": True,
+                    "blockOwnerDeletion": False,
+                }
+            ],
+        },
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
+    }
+
+
+def test_workers_that_come_later_are_no_part_of_the_gang() -> None:
+    lws = make_set(size=3, startupPolicy="LeaderReady")
+    made = PROVIDER.pod_group(lws, named_leader(lws))
+    assert made["spec"] == {"schedulingPolicy": {"gang": {"minCount": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("version", "has_priority"), [("v1alpha2", False), ("v1alpha3", True), ("v1beta1", True)]
+)
+def test_it_has_the_priority_of_its_leader_where_the_version_knows_one(
+    version: str, has_priority: bool
+) -> None:
+    spec = {"containers": [{"name": "main"}], "priorityClassName": "high"}
+    lws = make_set(size=2, template={"workerTemplate": {"spec": spec}})
+    speaking = PROVIDER.speaking(f"scheduling.k8s.io/{version}")
+    made = speaking.pod_group(lws, named_leader(lws))
+    assert made["apiVersion"] == f"scheduling.k8s.io/{version}"
+    assert made["spec"].get("priorityClassName") == ("high" if has_priority else None)
+
+
+@pytest.mark.parametrize(
+    ("worker", "size", "marks"),
+    [
+        pytest.param("0", 3, Marks(scheduling_group=OURS), id="a leader"),
+        pytest.param("1", 3, Marks(), id="a worker has it from its template"),
+        pytest.param("0", 1, Marks(), id="a leader alone"),
+    ],
+)
+def test_marks(worker: str, size: int, marks: Marks) -> None:
+    assert PROVIDER.marks({**LABELS, WORKER_INDEX_LABEL: worker}, size, "0a1b2c3d") == marks
+
+
+@pytest.mark.parametrize(
+    ("carried", "name"),
+    [
+        pytest.param(OURS, OURS, id="given by the webhook"),
+        pytest.param("", "", id="a leader from before gangs"),
+        pytest.param(THEIRS, "", id="of users"),
+        pytest.param("demo-1-key-b-0a1b2c3d", "", id="of another revision"),
+    ],
+)
+def test_only_a_leader_that_was_given_a_name_needs_a_pod_group(carried: str, name: str) -> None:
+    assert PROVIDER.name_of(named_leader(make_set(), carried)) == name
+
+
+@pytest.mark.parametrize(
+    ("of_leader", "of_workers", "expected"),
+    [
+        pytest.param(OURS, None, OURS, id="that of their leader"),
+        pytest.param("", None, None, id="none where it has none"),
+        pytest.param(THEIRS, None, None, id="not one of users"),
+        pytest.param(OURS, THEIRS, THEIRS, id="users decide"),
+    ],
+)
+def test_what_workers_name(of_leader: str, of_workers: str | None, expected: str | None) -> None:
+    spec: dict[str, Any] = {"containers": [{"name": "main"}]}
+    if of_workers:
+        spec["schedulingGroup"] = {"podGroupName": of_workers}
+    lws = make_set(size=3, template={"workerTemplate": {"spec": spec}})
+    leader = named_leader(lws, of_leader)
+    built = build_worker_statefulset(SetSpec.of(lws), leader)
+    before = copy.deepcopy(built)
+    made = hand_on(built, leader)
+    assert built == before, "builders copy before they change"
+    named = (made["spec"]["template"]["spec"].pop("schedulingGroup", None) or {}).get("podGroupName")
+    assert named == expected
+    before["spec"]["template"]["spec"].pop("schedulingGroup", None)
+    assert made == before, "nothing else changes"
