@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from lws.cli.session import Refusal, Session
 from lws.cli.sets import readable
 from lws.disaggregatedset.names import identity_of
-from lws.disaggregatedset.revisions import diff as roles_diff
+from lws.disaggregatedset.revisions import record as roles_record
 from lws.disaggregatedset.revisions.record import RecordedRoles, is_ours, read
 from lws.disaggregatedset.revisions.target import target_revision
 from lws.history.revision import CHANGE_CAUSE_ANNOTATION, Revision, age
@@ -35,7 +35,7 @@ from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
 from lws_api.disaggregatedset.v1 import NAME_LABEL as ROLES_NAME_LABEL
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, WORKER_INDEX_LABEL
 
-_Revision = TypeVar("_Revision", bound=Revision)
+_Revision = TypeVar("_Revision", bound=Revision[Any])
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class SetHistory(History[Recorded]):
         if revision.is_leaving:
             raise Refusal(f"revision {revision.number} is being deleted ({revision.name})")
         same_key = [other for other in self.usable if other.key == revision.key]
-        if len({other.form for other in same_key}) > 1:
+        if len({other.record.form for other in same_key}) > 1:
             raise Refusal(_about_key(revision.key, same_key))
         return revision
 
@@ -156,7 +156,7 @@ class SetHistory(History[Recorded]):
             if len(revisions) > 1:
                 yield _about_number(number, revisions)
         for key, revisions in _grouped((revision.key, revision) for revision in self.usable).items():
-            if len({revision.form for revision in revisions}) > 1:
+            if len({revision.record.form for revision in revisions}) > 1:
                 yield _about_key(key, revisions)
         keys = {revision.key for revision in self.revisions}
         for key, indices in sorted(self.groups.items()):
@@ -164,10 +164,11 @@ class SetHistory(History[Recorded]):
                 yield f"{named(indices)} run under key {key or '(none)'}, of which no revision is left"
 
     def is_same(self, one: Recorded, other: Recorded) -> bool:
-        return one.form == other.form and (one.topology or {}) == (other.topology or {})
+        is_same_place = (one.record.topology or {}) == (other.record.topology or {})
+        return one.record.form == other.record.form and is_same_place
 
     def differences(self, old: Recorded, new: Recorded) -> list[str]:
-        return describe(old, new)
+        return describe(old.record, new.record)
 
     def groups_on(self, key: str) -> list[int]:
         return list(self.groups.get(key, ())) if key else []
@@ -179,14 +180,14 @@ class SetHistory(History[Recorded]):
 
     def compared(self, revision: Recorded) -> dict[str, object]:
         """The template as the API server would store it, and the annotations that pods depend on."""
-        annotations = dict(revision.topology or {})
-        tree = equality_tree(revision.spec)
+        annotations = dict(revision.record.topology or {})
+        tree = equality_tree(revision.record.spec)
         return {**tree, **({"metadata": {"annotations": annotations}} if annotations else {})}
 
     def recorded(self, revision: Recorded) -> dict[str, Any]:
         """The template, with the annotations that are recorded with it."""
-        annotations = dict(revision.topology or {})
-        return {**revision.spec, **({"annotations": annotations} if annotations else {})}
+        annotations = dict(revision.record.topology or {})
+        return {**revision.record.spec, **({"annotations": annotations} if annotations else {})}
 
 
 def set_history(snapshot: SetSnapshot, stored: Iterable[Object]) -> SetHistory:
@@ -241,7 +242,7 @@ def _about_stranger(revision: Object) -> str:
     )
 
 
-def _about_number(number: int, revisions: Iterable[Revision]) -> str:
+def _about_number(number: int, revisions: Iterable[Revision[Any]]) -> str:
     names = " and ".join(revision.reference.name for revision in revisions)
     return (
         f"more than one revision has the number {number} ({names}), so nothing says which is meant: delete "
@@ -291,7 +292,7 @@ class RolesHistory(History[RecordedRoles]):
         return one.record.forms == other.record.forms
 
     def differences(self, old: RecordedRoles, new: RecordedRoles) -> list[str]:
-        return roles_diff.describe(old.record, new.record)
+        return roles_record.describe(old.record, new.record)
 
     def groups_on(self, key: str) -> dict[str, int]:
         """Groups that the LeaderWorkerSets of a key ask for, by role, over all slices."""

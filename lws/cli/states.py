@@ -269,7 +269,7 @@ def _live_only(lws: Object, history: SetHistory) -> Iterator[str]:
     target = history.target
     if target is None:
         return
-    template, recorded = lws["spec"]["leaderWorkerTemplate"], target.spec["leaderWorkerTemplate"]
+    template, recorded = lws["spec"]["leaderWorkerTemplate"], target.record.spec["leaderWorkerTemplate"]
     for key in NOT_IN_PODS:
         now, then = template.get(key), recorded.get(key)
         if now != then:

@@ -41,7 +41,6 @@ from lws.disaggregatedset.status import (
     without_nodes,
 )
 from lws.history.plan import former_name
-from lws.history.revision import usable
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.status.problems import STALLED
 from lws.runtime.actions import Announce, Object, Plan, Reference, Status, soonest, together
@@ -97,7 +96,7 @@ def _plan_adoption(wanted: RoleTargets, target: TargetRevision) -> Plan:
 def _plan_whole(wanted: RoleTargets, target: TargetRevision) -> Plan:
     snapshot, spec = wanted.snapshot, wanted.spec
     steps = courses(wanted)
-    roles = {key: tuple(revision.roles) for key, revision in target.records.items()}
+    roles = {key: tuple(revision.record.roles) for key, revision in target.records.items()}
     planned = together(
         plan_scalers(snapshot, spec, target.key),
         *(each.plan for each in steps),
@@ -210,8 +209,7 @@ def _current(snapshot: DisaggregatedSnapshot, target: TargetRevision, is_rolling
     stored = str((snapshot.obj.get("status") or {}).get("currentRevision") or "")
     if stored and stored != target.name:
         return stored
-    names = {revision.key: revision.name for revision in usable(snapshot.revisions)}
-    return former_name(names, newest_first(snapshot.children, snapshot.revisions), target)
+    return former_name(target, newest_first(snapshot.children, snapshot.revisions))
 
 
 def _collisions(obj: Object, target: TargetRevision) -> int:

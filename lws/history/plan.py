@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Generic
 
 from lws.history.revision import (
     HIGHEST_NUMBER,
     C,
-    Draft,
     Format,
-    R,
+    Place,
     Revision,
     age,
     build,
+    draft,
     edited_labels,
     free_place,
     next_number,
@@ -47,45 +47,35 @@ class Reconstruction(Generic[C]):
     guessed: str = ""
 
 
-@dataclass(frozen=True)
-class Codec(ABC, Generic[R, C]):
+@dataclass(frozen=True, kw_only=True)
+class Codec(ABC, Generic[C]):
     """What a kind knows about the history of one set in one pass.
 
     owner: the set. adopter: the reference that orphans get; None while the set must not adopt. revisions:
     those that the set controls or may adopt. taken: ControllerRevisions of other owners that have names which
-    revisions of the set were to get.
+    revisions of the set were to get. desired: what the set asks for now. carried: keys that run; those that
+    are neither recorded nor reconstructed are given to no other template.
     """
 
     format: Format[C]
     owner: Object
     adopter: Object | None
-    revisions: Sequence[R]
+    revisions: Sequence[Revision[C]]
     taken: Sequence[Object]
-
-    @property
-    @abstractmethod
-    def desired(self) -> C:
-        """What the set asks for now."""
+    desired: C
+    carried: frozenset[str] = frozenset()
 
     @abstractmethod
-    def key_at(self, probe: int) -> str:
-        """The key of the desired state after that many collisions."""
-
-    @abstractmethod
-    def is_equal(self, revision: R) -> bool:
+    def is_equal(self, revision: Revision[C]) -> bool:
         """Whether a usable revision means the same as the desired state."""
 
-    def is_same_data(self, revision: R) -> bool:
+    def is_same_data(self, revision: Revision[C]) -> bool:
         """Whether it is no collision if a usable revision has the same hash."""
         return self.is_equal(revision)
 
     @abstractmethod
-    def preference(self, revision: R) -> tuple[bool, ...]:
+    def preference(self, revision: Revision[C]) -> tuple[bool, ...]:
         """Which of several equal revisions restarts nothing; the highest wins, before the newest."""
-
-    @abstractmethod
-    def keeps(self, existing: R, rebuilt: Reconstruction[C]) -> bool:
-        """Whether an equal revision stays the target although the same runs unrecorded under another key."""
 
     @abstractmethod
     def rebuilt(self) -> Iterable[Reconstruction[C]]:
@@ -95,119 +85,104 @@ class Codec(ABC, Generic[R, C]):
         """The hash in the name of its revision."""
         return rebuilt.key
 
-    def unexplained(self, recorded: Container[str]) -> Collection[str]:
-        """Keys that run, but are neither recorded nor reconstructed: no other template may get them."""
-        return ()
-
     @abstractmethod
-    def decode(self, draft: Draft[C]) -> R:
-        """The revision that a draft becomes, before it is stored."""
-
-    @abstractmethod
-    def before(self, revisions: Sequence[R]) -> R | None:
+    def before(self, revisions: Sequence[Revision[C]]) -> Revision[C] | None:
         """The revision that the desired state replaces. revisions: reconstructed ones, then by age."""
 
     @abstractmethod
-    def changes(self, before: R) -> str:
+    def changes(self, before: Revision[C]) -> str:
         """What changes from that revision to the desired state, in words."""
 
-    def announce_new(self, revision: Reference, key: str, before: R | None) -> tuple[Announce, ...]:
+    def announce_new(self, draft: Revision[C], before: Revision[C] | None) -> tuple[Announce, ...]:
         """Events about the target revision, if it is recorded."""
         return ()
 
     @abstractmethod
-    def announce_rebuilt(self, revision: Reference, rebuilt: Reconstruction[C]) -> tuple[Announce, ...]:
+    def announce_rebuilt(self, draft: Revision[C], guessed: str) -> tuple[Announce, ...]:
         """Events about the revision of what runs unrecorded."""
 
-    def edited_annotations(self, revision: R, target: str) -> Mapping[str, str | None]:
+    def edited_annotations(self, revision: Revision[C], target: str) -> Mapping[str, str | None]:
         """The patch that restores annotations as recorded. target: name of the target revision."""
-        return {}
+        return revision.edits
 
-    def announce_edited(self, revision: R, edited: Collection[str]) -> tuple[Announce, ...]:
+    def announce_edited(self, revision: Revision[C], edited: Collection[str]) -> tuple[Announce, ...]:
         """Events about labels and annotations that are restored; the name label is none of them."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
-class Target(Generic[R]):
+class Target(Generic[C]):
     """The target revision.
 
-    key: revision key of what is made from it. name: of its ControllerRevision. revision: that object, without
-    UID until it is stored. records: revisions by key, the target and those that `actions` record included.
-    actions: writes that must precede any action on the target. collisions: number of hash collisions when it
-    was recorded; None if it was not recorded now. filled: by key, names of missing revisions that `actions`
-    record.
+    content: the revision itself. records: revisions by key, the target and those that `actions` record
+    included. actions: writes that must precede any action on the target. collisions: number of hash
+    collisions when it was recorded; None if it was not recorded now.
     """
 
-    key: str
-    name: str
-    revision: Reference
-    records: Mapping[str, R]
+    content: Revision[C]
+    records: Mapping[str, Revision[C]]
     actions: tuple[Action, ...] = ()
     collisions: int | None = None
-    filled: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Revision key of what is made from it."""
+        return self.content.key
+
+    @property
+    def name(self) -> str:
+        """The name of its ControllerRevision."""
+        return self.content.name
+
+    @property
+    def revision(self) -> Reference:
+        """Its ControllerRevision."""
+        return self.content.reference
 
     @property
     def is_new(self) -> bool:
         """Whether this pass records the target revision."""
-        return not self.revision.uid
-
-    @property
-    def content(self) -> R:
-        """The target revision, decoded."""
-        return self.records[self.key]
+        return not self.content.uid
 
 
 @dataclass(frozen=True, slots=True)
-class _Fill(Generic[R, C]):
-    """A missing revision of what runs. number: the number in its name."""
+class _Fill(Generic[C]):
+    """The revision of what runs unrecorded. is_wanted: as in `Reconstruction`."""
 
-    rebuilt: Reconstruction[C]
-    revision: R
+    revision: Revision[C]
     create: Create
-    number: int
-
-    @property
-    def name(self) -> str:
-        return name_of(self.create.intent)
+    is_wanted: bool
 
 
-def choose(codec: Codec[R, C]) -> Target[R]:
+def choose(codec: Codec[C]) -> Target[C]:
     """Reuse an equal revision of any age; record a new one only if there is none.
 
     What runs without a revision is recorded first. If that is what the set asks for, it becomes the target,
-    unless an equal revision stays it.
+    unless an equal revision is preferred.
     """
     fills = _fills(codec)
+    filled, creates = [fill.revision for fill in fills], [fill.create for fill in fills]
+    records = {revision.key: revision for revision in (*usable(codec.revisions), *filled)}
     existing = recognise(codec.revisions, codec.is_equal, codec.preference)
-    records = {revision.key: revision for revision in usable(codec.revisions)}
-    records |= {fill.rebuilt.key: fill.revision for fill in fills}
-    last = fills[-1] if fills else None
-    if (
-        last is not None
-        and last.rebuilt.is_wanted
-        and (existing is None or not codec.keeps(existing, last.rebuilt))
-    ):
-        target = Target(last.rebuilt.key, last.name, Reference.to(last.create.intent), records)
-    elif existing is not None:
-        actions = plan_reuse(existing, next_number(codec.revisions) - 1 + len(fills), codec.adopter)
-        # Two revisions may share a key.
-        records[existing.key] = existing
-        target = Target(existing.key, existing.name, existing.reference, records, actions)
-    else:
-        target = _record(codec, fills, records)
-    return replace(
-        target,
-        actions=(*(fill.create for fill in fills), *target.actions),
-        filled={fill.rebuilt.key: fill.name for fill in fills},
-    )
+    if fills and fills[-1].is_wanted and _prevails(codec, filled[-1], existing):
+        return Target(filled[-1], records, tuple(creates))
+    if existing is None:
+        return _record(codec, filled, creates, records)
+    reuse = plan_reuse(existing, next_number(codec.revisions) - 1 + len(fills), codec.adopter)
+    # Two revisions may share a key.
+    return Target(existing, {**records, existing.key: existing}, (*creates, *reuse))
+
+
+def _prevails(codec: Codec[C], filled: Revision[C], existing: Revision[C] | None) -> bool:
+    preference = codec.preference(filled)
+    return existing is None or (any(preference) and preference >= codec.preference(existing))
 
 
 def recognise(
-    revisions: Iterable[R],
-    is_equal: Callable[[R], bool],
-    preference: Callable[[R], tuple[bool, ...]] = lambda revision: (),
-) -> R | None:
+    revisions: Iterable[Revision[C]],
+    is_equal: Callable[[Revision[C]], bool],
+    preference: Callable[[Revision[C]], tuple[bool, ...]] = lambda revision: (),
+) -> Revision[C] | None:
     """The newest of the preferred usable revisions that are equal and not being deleted."""
     equal = (
         revision
@@ -217,7 +192,7 @@ def recognise(
     return max(equal, key=lambda revision: (preference(revision), age(revision)), default=None)
 
 
-def plan_reuse(existing: Revision, newest: int, owner: Object | None) -> tuple[Action, ...]:
+def plan_reuse(existing: Revision[C], newest: int, owner: Object | None) -> tuple[Action, ...]:
     """Make a revision the newest (its key stays), and adopt it if it is an orphan.
 
     newest: the highest number there is. owner: the reference that an orphan gets; None while none may be
@@ -234,56 +209,62 @@ def plan_reuse(existing: Revision, newest: int, owner: Object | None) -> tuple[A
     return (Merge(existing.reference, patch, why=why),) if patch else ()
 
 
-def _fills(codec: Codec[R, C]) -> list[_Fill[R, C]]:
+def _fills(codec: Codec[C]) -> list[_Fill[C]]:
     """Missing revisions to record, each with a higher number than the one before."""
-    fills: list[_Fill[R, C]] = []
+    fills: list[_Fill[C]] = []
     generation = metadata_of(codec.owner).get("generation", 0)
     for rebuilt in codec.rebuilt():
+        place = _place(codec, codec.fingerprint(rebuilt), [fill.revision for fill in fills])
+        revision = draft(
+            codec.owner, codec.fingerprint(rebuilt), place.number, rebuilt.record, rebuilt.key, generation
+        )
         why = f"{codec.format.made} run under key {rebuilt.key}, which no revision records"
-        draft = Draft(rebuilt.record, rebuilt.key, codec.fingerprint(rebuilt), generation)
-        create, number = _create(codec, draft, fills, why)
-        announce = codec.announce_rebuilt(Reference.to(create.intent), rebuilt)
-        create = replace(create, announce=(*announce, *create.announce))
-        fills.append(_Fill(rebuilt, codec.decode(draft), create, number))
+        create = _create(codec, revision, place, why, codec.announce_rebuilt(revision, rebuilt.guessed))
+        fills.append(_Fill(revision, create, rebuilt.is_wanted))
     return fills
 
 
-def _record(codec: Codec[R, C], fills: Sequence[_Fill[R, C]], records: Mapping[str, R]) -> Target[R]:
+def _record(
+    codec: Codec[C],
+    filled: Sequence[Revision[C]],
+    creates: Sequence[Create],
+    records: Mapping[str, Revision[C]],
+) -> Target[C]:
     """Record the desired state under the first key that no other template has."""
-    history = [*(fill.revision for fill in fills), *usable(codec.revisions)]
-    unexplained = frozenset(codec.unexplained(records.keys()))
-    probe = free_probe(codec.key_at, unexplained | keys_of_others(history, codec.is_equal))
-    others = unexplained | keys_of_others(history, codec.is_same_data)
-    collisions = collisions_below(codec.key_at, probe, others)
-    key, before = codec.key_at(probe), codec.before(history)
+    history = [*filled, *usable(codec.revisions)]
+    key_at, unexplained = codec.desired.key_at, codec.carried - records.keys()
+    probe = free_probe(key_at, unexplained | keys_of_others(history, codec.is_equal))
+    collided = collisions_below(key_at, probe, unexplained | keys_of_others(history, codec.is_same_data))
+    before = codec.before(history)
     why = codec.changes(before) if before is not None else "the first revision of the set"
-    draft = Draft(codec.desired, key, key)
-    create, _ = _create(codec, draft, fills, why)
-    reference = Reference.to(create.intent)
-    create = replace(create, announce=(*codec.announce_new(reference, key, before), *create.announce))
-    records = {**records, key: codec.decode(draft)}
-    return Target(key, reference.name, reference, records, (create,), _collisions(codec.owner, collisions))
+    place = _place(codec, key_at(probe), filled)
+    revision = draft(codec.owner, key_at(probe), place.number, codec.desired)
+    create = _create(codec, revision, place, why, codec.announce_new(revision, before))
+    records = {**records, revision.key: revision}
+    return Target(revision, records, (*creates, create), _collisions(codec.owner, collided))
+
+
+def _place(codec: Codec[C], fingerprint: str, filled: Sequence[Revision[C]]) -> Place:
+    """Number and name of a revision that is recorded after those."""
+    lowest = filled[-1].number + 1 if filled else next_number(codec.revisions)
+    taken = {*map(name_of, codec.taken), *(revision.name for revision in codec.revisions)}
+    return free_place(codec.owner, fingerprint, lowest, taken)
 
 
 def _create(
-    codec: Codec[R, C], draft: Draft[C], fills: Sequence[_Fill[R, C]], why: str
-) -> tuple[Create, int]:
-    """The write that records a draft after `fills`, and the number in its name.
+    codec: Codec[C], revision: Revision[C], place: Place, why: str, announce: tuple[Announce, ...]
+) -> Create:
+    """The write that records a revision, which reports each name that another owner has once.
 
-    Each name that another owner has is reported once. Revisions left by a deleted set of the same name are
-    not reported: they are garbage collected.
+    Revisions left by a deleted set of the same name are not reported: they are garbage collected.
     """
-    owner = codec.owner
-    lowest = fills[-1].number + 1 if fills else next_number(codec.revisions)
-    taken = {*map(name_of, codec.taken), *(revision.name for revision in codec.revisions)}
-    place = free_place(owner, draft.fingerprint, lowest, taken)
-    intent = build(codec.format, owner, draft, place.number)
-    announce = tuple(
-        _passed_over(owner, stranger, Reference.to(intent))
-        for stranger in codec.taken
-        if name_of(stranger) in place.passed and not _is_of_a_former_set(stranger, owner)
+    passed = (stranger for stranger in codec.taken if name_of(stranger) in place.passed)
+    clashes = (
+        _passed_over(codec.owner, stranger, revision.reference)
+        for stranger in passed
+        if not _is_of_a_former_set(stranger, codec.owner)
     )
-    return Create(intent, why=why, announce=announce), place.number
+    return Create(build(codec.format, codec.owner, revision), why=why, announce=(*announce, *clashes))
 
 
 def _passed_over(owner: Object, stranger: Object, instead: Reference) -> Announce:
@@ -305,7 +286,7 @@ def _collisions(owner: Object, collisions: int) -> int | None:
     return max(stored if type(stored) is int else 0, collisions) if collisions else None
 
 
-def plan_upkeep(codec: Codec[R, C], target: Target[R]) -> tuple[Action, ...]:
+def plan_upkeep(codec: Codec[C], target: Target[C]) -> tuple[Action, ...]:
     """Restore edited metadata of the set's revisions, and adopt orphans beside the target."""
     own = (revision for revision in codec.revisions if not (revision.is_orphan or revision.is_leaving))
     repairs = (_repair(codec, revision, target.name) for revision in own)
@@ -316,7 +297,7 @@ def plan_upkeep(codec: Codec[R, C], target: Target[R]) -> tuple[Action, ...]:
     return tuple(actions)
 
 
-def _repair(codec: Codec[R, C], revision: R, target: str) -> Merge | None:
+def _repair(codec: Codec[C], revision: Revision[C], target: str) -> Merge | None:
     labels = edited_labels(codec.format, codec.owner, revision)
     annotations = codec.edited_annotations(revision, target)
     edited = {*labels, *annotations}
@@ -328,7 +309,7 @@ def _repair(codec: Codec[R, C], revision: R, target: str) -> Merge | None:
     return Merge(revision.reference, {"metadata": patch}, why=why, announce=announce)
 
 
-def plan_adoption(orphans: Iterable[Revision], owner: Object) -> tuple[Action, ...]:
+def plan_adoption(orphans: Iterable[Revision[C]], owner: Object) -> tuple[Action, ...]:
     """Adopt an orphaned history as a whole (ControllerRef rules)."""
     return tuple(
         SetOwner(orphan.reference, owner, why=f"revision {orphan.number} has no owner") for orphan in orphans
@@ -336,7 +317,7 @@ def plan_adoption(orphans: Iterable[Revision], owner: Object) -> tuple[Action, .
 
 
 def plan_pruning(
-    revisions: Iterable[Revision], live_keys: Collection[str], limit: int, named: Collection[str] = ()
+    revisions: Iterable[Revision[C]], live_keys: Collection[str], limit: int, named: Collection[str] = ()
 ) -> tuple[Action, ...]:
     """Delete unneeded revisions, whether a rollout is done, in progress, paused or stuck."""
     return tuple(
@@ -346,8 +327,8 @@ def plan_pruning(
 
 
 def prunable(
-    revisions: Iterable[R], live_keys: Collection[str], limit: int, named: Collection[str] = ()
-) -> list[R]:
+    revisions: Iterable[Revision[C]], live_keys: Collection[str], limit: int, named: Collection[str] = ()
+) -> list[Revision[C]]:
     """Revisions that are neither running nor wanted, beyond the newest `limit` of them; oldest first, broken
     ones last: users may want to see them.
 
@@ -361,15 +342,16 @@ def prunable(
     return spare[: max(0, len(spare) - limit)]
 
 
-def former_name(names: Mapping[str, str], keys: Iterable[str], target: Target[R]) -> str:
+def former_name(target: Target[C], keys: Iterable[str]) -> str:
     """`status.currentRevision` of a set that has none: the revision that it is leaving.
 
-    names: of revisions, by key. keys: of what runs, in the order of preference.
+    keys: of what runs, in the order of preference.
     """
-    return next((names[key] for key in keys if key != target.key and key in names), target.name)
+    others = (key for key in keys if key != target.key and key in target.records)
+    return next((target.records[key].name for key in others), target.name)
 
 
-def keys_of_others(revisions: Iterable[R], is_equal: Callable[[R], bool]) -> set[str]:
+def keys_of_others(revisions: Iterable[Revision[C]], is_equal: Callable[[Revision[C]], bool]) -> set[str]:
     """Keys of usable revisions that are not equal."""
     return {revision.key for revision in revisions if not revision.broken and not is_equal(revision)}
 

@@ -40,24 +40,36 @@ class Content(Protocol):
     @property
     def text(self) -> str: ...
 
+    def key_at(self, probe: int) -> str:
+        """The revision key after that many collisions."""
+
+
+C = TypeVar("C", bound=Content)
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Revision:
-    """One ControllerRevision, decoded. Kinds add what it records.
+class Revision(Generic[C]):
+    """One ControllerRevision, decoded, or about to be recorded: then its reference has no UID.
 
-    reference: with UID and resource version. number: its place in the history, the highest is the newest.
-    key: what is made from it carries it as a label. created: creation time, RFC 3339. labels: those of owner
-    and key, as stored. broken: why it can be used for nothing, in words; empty if it can.
+    number: its place in the history, the highest is the newest. key: what is made from it carries it as a
+    label. record: what it holds. created: creation time, RFC 3339. labels: those of owner and key, as stored.
+    broken: why it can be used for nothing, in words; empty if it can. generation: that of the set, if the
+    record was reconstructed from what ran; None if it was recorded before anything ran. is_sealed: a checksum
+    proves its metadata. edits: the patch that restores its annotations.
     """
 
     reference: Reference
     number: int
     key: str
+    record: C
     created: str = ""
     is_orphan: bool = False
     is_leaving: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     broken: str = ""
+    generation: int | None = None
+    is_sealed: bool = False
+    edits: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -68,47 +80,47 @@ class Revision:
         return self.reference.uid
 
 
-R = TypeVar("R", bound=Revision)
-C = TypeVar("C", bound=Content)
-
-
-@dataclass(frozen=True, slots=True)
-class Draft(Generic[C]):
-    """A revision to record.
-
-    key: the label of what is made from it. fingerprint: the hash in its name. generation: that of the set, if
-    the record was reconstructed from what runs; None if it is recorded before anything runs.
-    """
-
-    record: C
-    key: str
-    fingerprint: str
-    generation: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Format(Generic[C]):
     """How a kind stores its revisions.
 
     name_label, key_label: labels for the name of the set and the revision key. fingerprint: pattern of the
-    hash in names. annotations: those of a new revision, given set, name and draft. fault: why a stored
-    revision cannot be used; empty if it can. made: what is made from a revision.
-    blocks_deletion: as in `owner_reference`.
+    hash in names. annotations: those of a new revision. fault: why a stored revision cannot be used; empty if
+    it can. made: what is made from a revision. blocks_deletion: as in `owner_reference`.
     """
 
     name_label: str
     key_label: str
     fingerprint: str
-    annotations: Callable[[Object, str, Draft[C]], Mapping[str, str]]
+    annotations: Callable[[Revision[C]], Mapping[str, str]]
     fault: Callable[[Object], str]
     made: str = "pods"
     blocks_deletion: bool = True
 
+    def labels(self, owner: Object, key: str) -> dict[str, str]:
+        """The labels of a revision of this key."""
+        return {self.name_label: name_of(owner), self.key_label: key}
 
-def build(format: Format[C], owner: Object, draft: Draft[C], number: int) -> dict[str, Any]:
+    def fingerprint_in(self, name: str) -> str:
+        """The hash in the name of a revision, which nobody can edit; empty if the name has another form."""
+        match = re.fullmatch(rf"(?s).+-({self.fingerprint})-[0-9]+", name)
+        return match[1] if match is not None else ""
+
+
+def draft(
+    owner: Object, fingerprint: str, number: int, record: C, key: str = "", generation: int | None = None
+) -> Revision[C]:
+    """A revision to record. key: its hash if none is given."""
+    name = revision_name(owner, fingerprint, number)
+    reference = Reference("apps/v1", "ControllerRevision", namespace_of(owner), name)
+    return Revision(
+        reference=reference, number=number, key=key or fingerprint, record=record, generation=generation
+    )
+
+
+def build(format: Format[C], owner: Object, draft: Revision[C]) -> dict[str, Any]:
     """The complete ControllerRevision."""
-    name = revision_name(owner, draft.fingerprint, number)
-    annotations = dict(format.annotations(owner, name, draft))
+    annotations = dict(format.annotations(draft))
     cause = annotations_of(owner).get(CHANGE_CAUSE_ANNOTATION)
     if cause and draft.generation is None:
         annotations[CHANGE_CAUSE_ANNOTATION] = cause
@@ -116,34 +128,32 @@ def build(format: Format[C], owner: Object, draft: Draft[C], number: int) -> dic
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
         "metadata": {
-            "name": name,
+            "name": draft.name,
             "namespace": namespace_of(owner),
-            "labels": labels_for(format, owner, draft.key),
+            "labels": format.labels(owner, draft.key),
             "annotations": annotations,
             "ownerReferences": [owner_reference(owner, format.blocks_deletion)],
         },
-        "revision": storable(number),
+        "revision": storable(draft.number),
         "data": Verbatim(draft.record.text),
     }
 
 
-def read(format: Format[C], revision: Object) -> dict[str, Any]:
-    """The fields of `Revision`, without the key. Stored objects never raise."""
-    number, labels = revision.get("revision"), labels_of(revision)
-    return {
-        "reference": Reference.to(revision),
-        "number": number if type(number) is int else 0,
-        "created": str(metadata_of(revision).get("creationTimestamp") or ""),
-        "is_orphan": controller_of(revision) is None,
-        "is_leaving": is_terminating(revision),
-        "labels": {key: labels[key] for key in (format.name_label, format.key_label) if labels.get(key)},
-        "broken": format.fault(revision),
-    }
-
-
-def unstored(owner: Object) -> Reference:
-    """The reference of a revision that is not stored yet."""
-    return Reference("apps/v1", "ControllerRevision", namespace_of(owner), "")
+def read(format: Format[C], stored: Object, broken: str, key: str, record: C, **proven: Any) -> Revision[C]:
+    """The decoded revision; stored objects never raise. proven: what its checksum proves."""
+    number, labels = stored.get("revision"), labels_of(stored)
+    return Revision(
+        reference=Reference.to(stored),
+        number=number if type(number) is int else 0,
+        key=key,
+        record=record,
+        created=str(metadata_of(stored).get("creationTimestamp") or ""),
+        is_orphan=controller_of(stored) is None,
+        is_leaving=is_terminating(stored),
+        labels={label: labels[label] for label in (format.name_label, format.key_label) if labels.get(label)},
+        broken=broken,
+        **proven,
+    )
 
 
 def checksum(revision: Object, annotation: str) -> Object:
@@ -166,38 +176,33 @@ def is_ours(format: Format[C], revision: Object, owner: Object) -> bool:
     return is_named is not None and not is_terminating(revision) and not format.fault(revision)
 
 
-def labels_for(format: Format[C], owner: Object, key: str) -> dict[str, str]:
-    """The labels of a revision of this key."""
-    return {format.name_label: name_of(owner), format.key_label: key}
-
-
-def edited_labels(format: Format[C], owner: Object, revision: Revision) -> dict[str, str]:
+def edited_labels(format: Format[C], owner: Object, revision: Revision[C]) -> dict[str, str]:
     """Labels to restore: watches select revisions by the name label, and users by both."""
-    desired = labels_for(format, owner, revision.key)
+    desired = format.labels(owner, revision.key)
     return {label: value for label, value in desired.items() if value and revision.labels.get(label) != value}
 
 
-def age(revision: Revision) -> tuple[int, str, str]:
+def age(revision: Revision[C]) -> tuple[int, str, str]:
     """Sorts revisions from the oldest to the newest: by number, never by time alone."""
     return revision.number, revision.created, revision.name
 
 
-def usable(revisions: Iterable[R]) -> list[R]:
+def usable(revisions: Iterable[Revision[C]]) -> list[Revision[C]]:
     """Those that are not broken, the oldest first."""
     return sorted((revision for revision in revisions if not revision.broken), key=age)
 
 
-def newest(revisions: Iterable[R]) -> R | None:
+def newest(revisions: Iterable[Revision[C]]) -> Revision[C] | None:
     """The newest of them; None if there is none."""
     return max(revisions, key=age, default=None)
 
 
-def find(revisions: Iterable[R], key: str) -> R | None:
+def find(revisions: Iterable[Revision[C]], key: str) -> Revision[C] | None:
     """The newest usable revision of that key; none has the empty key."""
     return newest(revision for revision in revisions if revision.key == key and not revision.broken)
 
 
-def next_number(revisions: Iterable[Revision]) -> int:
+def next_number(revisions: Iterable[Revision[C]]) -> int:
     """The number that makes a revision the newest; it may be more than can be stored."""
     return max((revision.number for revision in revisions), default=0) + 1
 
@@ -225,12 +230,6 @@ def stem_of(owner: Object) -> str:
 def revision_name(owner: Object, fingerprint: str, number: int) -> str:
     """`<owner>-<hash>-<number>`."""
     return f"{stem_of(owner)}-{fingerprint}-{number}"
-
-
-def fingerprint_in(pattern: str, name: str) -> str:
-    """The hash in the name of a revision, which nobody can edit; empty if the name has another form."""
-    match = re.fullmatch(rf"(?s).+-({pattern})-[0-9]+", name)
-    return match[1] if match is not None else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,9 @@ def difference_lines(differences: Iterable[str]) -> Iterator[Text]:
         yield Text(line, _style(line))
 
 
-def diff_data(name: str, old: Revision, new: Revision, differences: Iterable[str]) -> dict[str, Any]:
+def diff_data(
+    name: str, old: Revision[Any], new: Revision[Any], differences: Iterable[str]
+) -> dict[str, Any]:
     """The same as data."""
     older, newer = (
         {"revision": entry.number, "key": entry.key, "name": entry.reference.name} for entry in (old, new)
@@ -110,7 +112,7 @@ def diff_data(name: str, old: Revision, new: Revision, differences: Iterable[str
     return {"name": name, "from": older, "to": newer, "changes": list(differences)}
 
 
-def headline(old: Revision, new: Revision) -> Text:
+def headline(old: Revision[Any], new: Revision[Any]) -> Text:
     """The two revisions that are compared."""
     return Text(f"revision {old.number} ({old.key}) → revision {new.number} ({new.key})", "bold")
 

@@ -26,7 +26,6 @@ from lws.cli.sets import RESOURCES, NamedSet, changed, find, print_names
 from lws.cli.states import snapshot_of
 from lws.cli.steps_ahead import Change, Counts, StepAhead, StepsAhead, steps_ahead
 from lws.disaggregatedset.children.upkeep import waiting_edits
-from lws.disaggregatedset.revisions import diff as roles_diff
 from lws.disaggregatedset.revisions import record as roles_record
 from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
 from lws.disaggregatedset.rollout import state as roles_outlook
@@ -445,7 +444,7 @@ def roles_impact(snapshot: DisaggregatedSnapshot, after: Object) -> Disaggregate
         restarts=restarts,
         staying=sum(child.wanted for child in children if child.key == then.key),
         is_paused=spec.paused,
-        template=tuple(roles_diff.describe(roles_record.record(snapshot.obj), roles_record.record(after))),
+        template=tuple(roles_record.describe(roles_record.record(snapshot.obj), roles_record.record(after))),
         at_once=tuple(_at_once(snapshot.obj["spec"], after["spec"])),
         waiting=waiting_edits(spec, then.content.record.spec),
     )

@@ -131,7 +131,7 @@ class _Way:
 
 def check(lws: Object, target: Recorded) -> None:
     """Raises a Refusal if a LeaderWorkerSet cannot be rolled back to a revision."""
-    old, new = equality_tree(lws["spec"])[_TEMPLATE], equality_tree(target.spec)[_TEMPLATE]
+    old, new = equality_tree(lws["spec"])[_TEMPLATE], equality_tree(target.record.spec)[_TEMPLATE]
     if old.get("volumeClaimTemplates") != new.get("volumeClaimTemplates"):
         raise Refusal(
             f"revision {target.number} has other volumeClaimTemplates, and those of a StatefulSet cannot be "
@@ -147,10 +147,10 @@ def check(lws: Object, target: Recorded) -> None:
 def operations(lws: Object, target: Recorded) -> list[dict[str, Any]]:
     """The JSON patch that rolls a LeaderWorkerSet back. It fails if the set is written in between."""
     now = lws["spec"]
-    template = {key: value for key, value in target.spec[_TEMPLATE].items() if key not in LIVE}
+    template = {key: value for key, value in target.record.spec[_TEMPLATE].items() if key not in LIVE}
     template |= {key: now[_TEMPLATE][key] for key in LIVE if key in now[_TEMPLATE]}
     policy = fields.SUBDOMAIN_POLICY
-    network = target.spec.get(_NETWORK) or {policy.name: policy.stored_default}
+    network = target.record.spec.get(_NETWORK) or {policy.name: policy.stored_default}
     version = lws["metadata"]["resourceVersion"]
     return [
         {"op": "test", "path": "/metadata/resourceVersion", "value": version},
@@ -187,7 +187,7 @@ def _consequences(history: SetHistory, after: Object, target: Recorded) -> Itera
 def returning(history: RolesHistory, target: RecordedRoles) -> dict[str, int]:
     """Roles that are restored, with the groups that each gets: as many as are left of it, or one."""
     existing = {role.name for role in parse(history.obj).roles}
-    counts = {name: 1 for name in target.roles if name not in existing}
+    counts = {name: 1 for name in target.record.roles if name not in existing}
     for child in history.children:
         if child.role in counts:
             counts[child.role] = max(counts[child.role], child.groups)

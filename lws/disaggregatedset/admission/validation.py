@@ -8,8 +8,7 @@ from typing import Any
 
 from lws.disaggregatedset.admission.facts import RoleFacts, SetFacts, facts_of, identity_of, shape_errors
 from lws.disaggregatedset.names import scaler_name, service_name
-from lws.disaggregatedset.revisions.diff import describe
-from lws.disaggregatedset.revisions.record import record
+from lws.disaggregatedset.revisions.record import describe, record
 from lws.disaggregatedset.rollout.state import restarts
 from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, number_faults, parse
 from lws.kube.field_errors import FieldError, forbidden, invalid, not_supported, rendered, required

@@ -1,4 +1,4 @@
-"""Encode, compare, store and parse the revisions of a DisaggregatedSet, and prove their data.
+"""Encode, compare, describe, store and parse the revisions of a DisaggregatedSet, and prove their data.
 
 The data of a ControllerRevision never changes once it is recorded; only its number may be raised.
 """
@@ -9,19 +9,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias
 
 from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, parse
 from lws.history import revision as history
-from lws.history.revision import Draft, Format, Revision, build, checksum, fingerprint_in
+from lws.history.revision import Format, Revision, build, checksum, draft
 from lws.kube.metadata import name_of
+from lws.leaderworkerset.revisions import history as set_history
 from lws.leaderworkerset.revisions.encoding import equality_form, serialised
 from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 
 _OF_A_ROLE = ("name", "scaling", "startAfter", "metadata", "spec")
-_FINGERPRINT = "[0-9a-f]{8}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,25 +63,16 @@ class RolesRecord:
             spec["placementPolicy"] = self.placement
         return serialised({"spec": spec})
 
+    def key_at(self, probe: int) -> str:
+        """The key after that many collisions."""
+        return key_of(self.roles, probe)
+
 
 NOTHING = RolesRecord(())
 """What a revision holds that cannot be read."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class RecordedRoles(Revision):
-    """One ControllerRevision, decoded.
-
-    generation: that of the set for which a history was made of what ran; None where it was recorded before
-    anything ran.
-    """
-
-    record: RolesRecord
-    generation: int | None = None
-
-    @property
-    def roles(self) -> Mapping[str, Object]:
-        return self.record.roles
+RecordedRoles: TypeAlias = Revision[RolesRecord]
 
 
 def record(obj: Object) -> RolesRecord:
@@ -98,13 +89,10 @@ def part_of(role: Object) -> dict[str, Any]:
 
 def read(revision: Object) -> RecordedRoles:
     """The decoded revision. One that cannot be used says why in `broken`; stored objects never raise."""
-    fields, proof = history.read(FORMAT, revision), proof_of(revision)
-    return RecordedRoles(
-        **fields,
-        key=key_in(name_of(revision)),
-        record=NOTHING if fields["broken"] else _recorded(revision["data"]["spec"]),
-        generation=proof.generation if proof is not None else None,
-    )
+    broken, noted = _fault(revision), _proof(revision)
+    decoded = NOTHING if broken else _recorded(revision["data"]["spec"])
+    generation = _generation(noted) if noted else None
+    return history.read(FORMAT, revision, broken, key_in(name_of(revision)), decoded, generation=generation)
 
 
 def is_ours(revision: Object, owner: Object) -> bool:
@@ -116,12 +104,12 @@ def build_revision(
     owner: Object, record: RolesRecord, key: str, number: int, generation: int | None = None
 ) -> dict[str, Any]:
     """The complete ControllerRevision. generation: that of the set, if it records what runs."""
-    return build(FORMAT, owner, Draft(record, key, key, generation), number)
+    return build(FORMAT, owner, draft(owner, key, number, record, key, generation))
 
 
 def key_in(name: str) -> str:
     """The key of the revision of this name, which nobody can edit; empty if it has another form."""
-    return fingerprint_in(_FINGERPRINT, name)
+    return FORMAT.fingerprint_in(name)
 
 
 def _recorded(spec: Object) -> RolesRecord:
@@ -149,55 +137,44 @@ _PROBES_TRIED = 64
 """Keys that the roles may have had to give up to collisions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """What is noted beside the sum. generation: that of the set for which a history was made of what ran."""
-
-    generation: int | None = None
-
-
-def proving(name: str, text: str, proof: Proof) -> dict[str, str]:
-    """The annotation that a new revision gets. text: its data."""
-    noted = {"sum": _sum(name, text, proof)}
-    if proof.generation is not None:
-        noted |= {"generation": str(proof.generation)}
-    return {PROOF_ANNOTATION: serialised(noted)}
-
-
-def proof_of(revision: Object) -> Proof | None:
-    """The proof of a revision that has its data; None if it has none that holds."""
-    noted = checksum(revision, PROOF_ANNOTATION)
-    if "sum" not in noted:
-        return None
-    try:
-        generation = noted.get("generation")
-        proof = Proof(None if generation is None else int(generation))
-        is_whole = noted["sum"] == _sum(name_of(revision), serialised(revision.get("data")), proof)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return None
-    return proof if is_whole else None
-
-
 def is_proven(revision: Object, key: str, roles: Mapping[str, Object]) -> bool:
     """Whether the sum or the key says that these roles were recorded under the name of the revision."""
-    if proof_of(revision) is not None:
-        return True
-    return any(key_of(roles, probe) == key for probe in range(_PROBES_TRIED))
+    return bool(_proof(revision)) or any(key_of(roles, probe) == key for probe in range(_PROBES_TRIED))
 
 
-def _sum(name: str, text: str, proof: Proof) -> str:
-    noted = f"{name}\n{proof.generation}\n{text}"
-    return sha256(noted.encode()).hexdigest()[:_SUM_LENGTH]
+def _proof(revision: Object) -> Object:
+    """What is noted in the annotation of a revision; empty if its sum is not that of name and data."""
+    noted = checksum(revision, PROOF_ANNOTATION)
+    if "sum" not in noted:
+        return {}
+    try:
+        expected = _sum(name_of(revision), serialised(revision.get("data")), _generation(noted))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return {}
+    return noted if noted["sum"] == expected else {}
 
 
-def _annotations(owner: Object, name: str, draft: Draft[RolesRecord]) -> dict[str, str]:
-    return proving(name, draft.record.text, Proof(draft.generation))
+def _generation(noted: Object) -> int | None:
+    """The generation of the set for which a history was made of what ran."""
+    generation = noted.get("generation")
+    return None if generation is None else int(generation)
+
+
+def _sum(name: str, text: str, generation: int | None) -> str:
+    return sha256(f"{name}\n{generation}\n{text}".encode()).hexdigest()[:_SUM_LENGTH]
+
+
+def _annotations(draft: RecordedRoles) -> dict[str, str]:
+    noted = {"sum": _sum(draft.name, draft.record.text, draft.generation)}
+    if draft.generation is not None:
+        noted["generation"] = str(draft.generation)
+    return {PROOF_ANNOTATION: serialised(noted)}
 
 
 FORMAT = Format(
     NAME_LABEL,
     REVISION_LABEL,
-    _FINGERPRINT,
+    "[0-9a-f]{8}",
     _annotations,
     _fault,
     made="LeaderWorkerSets",
@@ -213,3 +190,22 @@ def roles_form(roles: Mapping[str, Object]) -> dict[str, str]:
 def role_form(spec: Object) -> str:
     """Equal for two specs if and only if the API server would store equal templates for both."""
     return equality_form({"leaderWorkerTemplate": spec.get("leaderWorkerTemplate")})
+
+
+def describe(old: RolesRecord, new: RolesRecord) -> list[str]:
+    """What changed, a line each: `role decode worker template container main image: a:1 → a:2`.
+
+    Role by role, in the order of the newer state; only what a pod depends on: the order of roles is none.
+    """
+    lines = [f"role {name} removed" for name in old.roles if name not in new.roles]
+    for name, spec in new.roles.items():
+        if name not in old.roles:
+            lines.append(f"role {name} added")
+        elif old.forms[name] != new.forms[name]:
+            changes = set_history.describe(_template(old.roles[name]), _template(spec))
+            lines += [f"role {name} {line}" for line in changes]
+    return lines
+
+
+def _template(spec: Object) -> set_history.Record:
+    return set_history.Record({"leaderWorkerTemplate": spec.get("leaderWorkerTemplate")}, {})

@@ -6,22 +6,22 @@ The target revision, and whatever runs unrecorded, is recorded before anything a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias
 
-from lws.disaggregatedset.names import identity_of, key_of
+from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions.reconstruction import RunningChild, reconstruct
 from lws.disaggregatedset.revisions.record import FORMAT, RecordedRoles, RolesRecord, record
 from lws.history import plan as history
 from lws.history.plan import Codec, Reconstruction, Target
-from lws.history.revision import Draft, find, unstored, usable
+from lws.history.revision import find, usable
 from lws.kube.metadata import name_of
 from lws.runtime.actions import Announce, Object, Plan, Reference
 from lws.runtime.children import Owner
 
-TargetRevision: TypeAlias = Target[RecordedRoles]
+TargetRevision: TypeAlias = Target[RolesRecord]
 
 
 class Facts(Protocol):
@@ -87,29 +87,17 @@ class _Orphan:
     key: str
 
 
-@dataclass(frozen=True)
-class _RolesCodec(Codec[RecordedRoles, RolesRecord]):
+@dataclass(frozen=True, kw_only=True)
+class _RolesCodec(Codec[RolesRecord]):
     """running: children, and what the set would adopt."""
 
     running: Sequence[RunningChild]
 
     @cached_property
-    def desired(self) -> RolesRecord:
-        return record(self.owner)
-
-    @cached_property
     def forms(self) -> Mapping[str, str]:
         """The forms of the desired state. Those of a revision that is spelled alike are computed already."""
-        alike = (known.record for known in usable(self.revisions) if known.roles == self.desired.roles)
+        alike = (known.record for known in usable(self.revisions) if known.record.roles == self.desired.roles)
         return next(alike, self.desired).forms
-
-    @cached_property
-    def carried(self) -> frozenset[str]:
-        """The keys of everything that runs."""
-        return frozenset(child.key for child in self.running)
-
-    def key_at(self, probe: int) -> str:
-        return key_of(self.desired.roles, probe)
 
     def is_equal(self, revision: RecordedRoles) -> bool:
         return revision.record.forms == self.forms
@@ -119,9 +107,6 @@ class _RolesCodec(Codec[RecordedRoles, RolesRecord]):
         former = str((self.owner.get("status") or {}).get("updateRevision") or "")
         return revision.key in self.carried, revision.name == former
 
-    def keeps(self, existing: RecordedRoles, rebuilt: Reconstruction[RolesRecord]) -> bool:
-        return all(self.preference(existing))
-
     def rebuilt(self) -> list[Reconstruction[RolesRecord]]:
         by_key: dict[str, list[RunningChild]] = {}
         for child in self.running:
@@ -130,22 +115,10 @@ class _RolesCodec(Codec[RecordedRoles, RolesRecord]):
         is_alone = len(by_key) == 1
         shown = [reconstruct(self.owner, key, running, is_alone) for key, running in missing.items()]
         rebuilt = [one for one in shown if one is not None]
-        computed = self.key_at(0) if rebuilt else ""
+        computed = self.desired.key_at(0) if rebuilt else ""
         since = {key: max(map(_created, running)) for key, running in missing.items()}
         # Of several, the one last whose key upstream would compute.
         return sorted(rebuilt, key=lambda one: (one.is_wanted, one.key == computed, since[one.key], one.key))
-
-    def unexplained(self, recorded: Container[str]) -> Collection[str]:
-        return {key for key in self.carried if key not in recorded}
-
-    def decode(self, draft: Draft[RolesRecord]) -> RecordedRoles:
-        return RecordedRoles(
-            reference=unstored(self.owner),
-            number=0,
-            key=draft.key,
-            record=draft.record,
-            generation=draft.generation,
-        )
 
     def before(self, revisions: Sequence[RecordedRoles]) -> RecordedRoles | None:
         return revisions[-1] if revisions else None
@@ -157,17 +130,15 @@ class _RolesCodec(Codec[RecordedRoles, RolesRecord]):
         changed = (name for name in names if former.forms.get(name) != desired.forms.get(name))
         return f"changed: {', '.join(f'role {name}' for name in changed)}"
 
-    def announce_rebuilt(
-        self, revision: Reference, rebuilt: Reconstruction[RolesRecord]
-    ) -> tuple[Announce, ...]:
-        if not rebuilt.guessed:
+    def announce_rebuilt(self, draft: RecordedRoles, guessed: str) -> tuple[Announce, ...]:
+        if not guessed:
             return ()
         note = (
-            f"Recorded what runs under key {rebuilt.key}, of which there was no history. "
-            f"Its LeaderWorkerSets do not show {rebuilt.guessed}: taken from the set, or as they are now"
+            f"Recorded what runs under key {draft.key}, of which there was no history. "
+            f"Its LeaderWorkerSets do not show {guessed}: taken from the set, or as they are now"
         )
         owner = Reference.to(self.owner)
-        return (Announce(owner, "RevisionIncomplete", "Create", note, "Warning", revision),)
+        return (Announce(owner, "RevisionIncomplete", "Create", note, "Warning", draft.reference),)
 
 
 def _created(child: RunningChild) -> str:
@@ -177,5 +148,14 @@ def _created(child: RunningChild) -> str:
 def _codec(facts: Facts) -> _RolesCodec:
     named = ((obj, identity_of(name_of(facts.obj), name_of(obj))) for obj in facts.orphans)
     orphans = [_Orphan(obj, it.role, it.slice_index, it.key) for obj, it in named if it is not None]
-    adopter = facts.owner.reference if facts.owner.is_alive else None
-    return _RolesCodec(FORMAT, facts.obj, adopter, facts.revisions, facts.taken, [*facts.children, *orphans])
+    running = [*facts.children, *orphans]
+    return _RolesCodec(
+        format=FORMAT,
+        owner=facts.obj,
+        adopter=facts.owner.reference if facts.owner.is_alive else None,
+        revisions=facts.revisions,
+        taken=facts.taken,
+        desired=record(facts.obj),
+        carried=frozenset(child.key for child in running),
+        running=running,
+    )

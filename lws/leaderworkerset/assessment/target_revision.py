@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from lws.history import plan as history
 from lws.history.plan import Codec, Reconstruction, Target
-from lws.history.revision import Draft, find, usable
+from lws.history.revision import find, usable
 from lws.kube.metadata import labels_of, owner_reference
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events
@@ -25,13 +25,13 @@ from lws.leaderworkerset.revisions.history import (
     placement_patch,
     record,
 )
-from lws.leaderworkerset.revisions.recovery import Running, as_recorded, claim_templates_of, reconstruct
+from lws.leaderworkerset.revisions.recovery import Running, claim_templates_of, reconstruct
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import recorded_size
-from lws.runtime.actions import Action, Announce, Object, Reference
+from lws.runtime.actions import Action, Announce, Object
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
-TargetRevision: TypeAlias = Target[Recorded]
+TargetRevision: TypeAlias = Target[Record]
 
 
 def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> TargetRevision:
@@ -46,7 +46,7 @@ def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> TargetRevisi
 
 def sizes(target: TargetRevision) -> dict[str, int]:
     """Pods per group, by recorded key."""
-    return {key: recorded_size(revision.spec) for key, revision in target.records.items()}
+    return {key: recorded_size(revision.record.spec) for key, revision in target.records.items()}
 
 
 def equal_keys(snapshot: SetSnapshot, target: TargetRevision) -> frozenset[str]:
@@ -67,11 +67,9 @@ def former_revision(snapshot: SetSnapshot, target: TargetRevision) -> str | None
     """
     if (snapshot.lws.get("status") or {}).get("currentRevision"):
         return None
-    recorded = usable(snapshot.revisions)
-    names = {**{revision.key: revision.name for revision in recorded}, **target.filled}
     running = [labels_of(group.leader).get(REVISION_LABEL, "") for group in snapshot.groups]
-    held = [revision.key for revision in reversed(recorded) if revision.key in snapshot.live_keys]
-    return history.former_name(names, (*running, *held), target)
+    held = [revision.key for revision in reversed(usable(snapshot.revisions))]
+    return history.former_name(target, (*running, *(key for key in held if key in snapshot.live_keys)))
 
 
 def plan_upkeep(snapshot: SetSnapshot, target: TargetRevision) -> tuple[Action, ...]:
@@ -87,16 +85,12 @@ def plan_pruning(snapshot: SetSnapshot, target: TargetRevision, named: Sequence[
     return history.plan_pruning(snapshot.revisions, live, snapshot.spec.history_limit, named)
 
 
-@dataclass(frozen=True)
-class _SetCodec(Codec[Recorded, Record]):
+@dataclass(frozen=True, kw_only=True)
+class _SetCodec(Codec[Record]):
     """leader: the leader StatefulSet, if it shows what is running."""
 
     snapshot: SetSnapshot
     leader: Object | None
-
-    @cached_property
-    def desired(self) -> Record:
-        return record(self.owner)
 
     @cached_property
     def template(self) -> Object | None:
@@ -109,22 +103,16 @@ class _SetCodec(Codec[Recorded, Record]):
         own, inner = (labels_of(obj or {}).get(REVISION_LABEL, "") for obj in (self.leader, self.template))
         return inner if find(self.revisions, inner) is not None else own
 
-    def key_at(self, probe: int) -> str:
-        return self.desired.key_at(probe)
-
     def is_equal(self, revision: Recorded) -> bool:
         return is_equal(self.desired, revision, self.template)
 
     def is_same_data(self, revision: Recorded) -> bool:
         # The same data with other topology annotations is no collision of hashes.
-        return revision.form == self.desired.form
+        return revision.record.form == self.desired.form
 
     def preference(self, revision: Recorded) -> tuple[bool, ...]:
         # Another key than the running one would only restart groups.
         return (revision.key == self.running,)
-
-    def keeps(self, existing: Recorded, rebuilt: Reconstruction[Record]) -> bool:
-        return rebuilt.key != self.running
 
     def rebuilt(self) -> list[Reconstruction[Record]]:
         shown = {running.key: running for running in self.snapshot.unrecorded if running.leader is not None}
@@ -138,30 +126,26 @@ class _SetCodec(Codec[Recorded, Record]):
     def fingerprint(self, rebuilt: Reconstruction[Record]) -> str:
         return rebuilt.record.key
 
-    def decode(self, draft: Draft[Record]) -> Recorded:
-        return as_recorded(self.owner, draft)
-
     def before(self, revisions: Iterable[Recorded]) -> Recorded | None:
         return find(revisions, self.running)
 
     def changes(self, before: Recorded) -> str:
-        return f"template changed: {'; '.join(describe(before, self.desired)[:3])}"
+        return f"template changed: {'; '.join(describe(before.record, self.desired)[:3])}"
 
-    def announce_new(self, revision: Reference, key: str, before: Recorded | None) -> tuple[Announce, ...]:
+    def announce_new(self, draft: Recorded, before: Recorded | None) -> tuple[Announce, ...]:
         occasion = "a newly created LeaderWorkerSet" if before is None else "updated LWS"
-        return (events.creating_revision(self.owner, revision, key, occasion),)
+        return (events.creating_revision(self.owner, draft.reference, draft.key, occasion),)
 
-    def announce_rebuilt(self, revision: Reference, rebuilt: Reconstruction[Record]) -> tuple[Announce, ...]:
-        lws, key = self.owner, rebuilt.key
-        creating = events.creating_revision(lws, revision, key, "existing LeaderWorkerSet")
-        if not rebuilt.guessed:
-            return (creating,)
-        return creating, events.guessed_revision(lws, revision, key, rebuilt.guessed)
+    def announce_rebuilt(self, draft: Recorded, guessed: str) -> tuple[Announce, ...]:
+        subject = self.owner, draft.reference, draft.key
+        creating = events.creating_revision(*subject, "existing LeaderWorkerSet")
+        return (creating, events.guessed_revision(*subject, guessed)) if guessed else (creating,)
 
     def edited_annotations(self, revision: Recorded, target: str) -> Mapping[str, str | None]:
-        if revision.name == target and revision.topology is not None and not revision.is_sealed:
+        topology = revision.record.topology
+        if revision.name == target and topology is not None and not revision.is_sealed:
             # It was recognised by the running template; its annotations are not what was recorded.
-            return placement_patch(revision.topology, self.snapshot.spec.placement)
+            return placement_patch(topology, self.snapshot.spec.placement)
         return revision.edits
 
     def announce_edited(self, revision: Recorded, edited: Collection[str]) -> tuple[Announce, ...]:
@@ -170,5 +154,13 @@ class _SetCodec(Codec[Recorded, Record]):
 
 def _codec(snapshot: SetSnapshot, leader: Object | None = None) -> _SetCodec:
     lws = snapshot.lws
-    adopter = owner_reference(lws) if snapshot.is_set_alive else None
-    return _SetCodec(FORMAT, lws, adopter, snapshot.revisions, snapshot.taken, snapshot, leader)
+    return _SetCodec(
+        format=FORMAT,
+        owner=lws,
+        adopter=owner_reference(lws) if snapshot.is_set_alive else None,
+        revisions=snapshot.revisions,
+        taken=snapshot.taken,
+        desired=record(lws),
+        snapshot=snapshot,
+        leader=leader,
+    )

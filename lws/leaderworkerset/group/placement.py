@@ -104,7 +104,7 @@ def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
     Revisions of earlier releases record no topology: there the leader tells what it was made with.
     """
     restored = restore(lws, revision)
-    if revision.topology is not None:
+    if revision.record.topology is not None:
         return restored
     live = annotations_of(lws)
     told = placement_given(leader, SetSpec.of(restored).leader_template, placement_annotations(lws))

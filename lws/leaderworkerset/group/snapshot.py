@@ -92,7 +92,7 @@ class GroupSnapshot:
     def size(self) -> int:
         """Pods that the group has when it is complete, by its own revision or what else tells."""
         if self.revision is not None:
-            return recorded_size(self.revision.spec)
+            return recorded_size(self.revision.record.spec)
         told = group_size_of(self.leader)
         return told if told is not None else self.spec.size
 

@@ -96,7 +96,7 @@ class Identities:
 def _size(lws: Object, revision: Recorded | None, unrecorded: Running | None) -> int | None:
     """Pods per group; None where neither a revision nor what runs says it."""
     if revision is not None:
-        return recorded_size(revision.spec)
+        return recorded_size(revision.record.spec)
     made = reconstruct(lws, unrecorded) if unrecorded is not None else None
     return recorded_size(made.record.spec) if made is not None else None
 

@@ -7,13 +7,13 @@ server accepts edits of its metadata: a checksum annotation, the seal, proves ke
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from lws.history import revision as history
-from lws.history.revision import Draft, Format, Revision, age, build, checksum, fingerprint_in, read
+from lws.history.revision import Format, Revision, age, build, checksum, draft, read
 from lws.kube.comparison import explain
 from lws.kube.metadata import annotations_of, controller_of, is_mapping, labels_of, name_of
 from lws.leaderworkerset.revisions.encoding import (
@@ -47,11 +47,12 @@ class Record:
     """What a set asks for now, in the terms of its history.
 
     spec: `leaderWorkerTemplate` and `networkConfig`, as the user spelled them.
-    topology: annotations that say where groups run; they change pods as the spec does.
+    topology: annotations that say where groups run; they change pods as the spec does. None if an earlier
+    release recorded none.
     """
 
     spec: Object
-    topology: Mapping[str, str]
+    topology: Mapping[str, str] | None
 
     @cached_property
     def text(self) -> str:
@@ -73,22 +74,7 @@ class Record:
         return key_of(self.text, probe)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Recorded(Revision):
-    """One ControllerRevision, decoded.
-
-    spec: the recorded sub-trees without patch markers. form: equal to the form of whatever means the same.
-    topology: annotations that say where groups run; None where an earlier release recorded none.
-    fingerprint: the hash in its name. is_sealed: key and topology are proven to be those that were recorded.
-    edits: the patch that restores its annotations.
-    """
-
-    spec: Object
-    form: str
-    topology: Mapping[str, str] | None
-    fingerprint: str = ""
-    is_sealed: bool = False
-    edits: Mapping[str, str | None] = field(default_factory=dict)
+Recorded: TypeAlias = Revision[Record]
 
 
 def record(lws: Object) -> Record:
@@ -99,19 +85,15 @@ def record(lws: Object) -> Record:
 
 def parse(revision: Object) -> Recorded:
     """The decoded revision. One that cannot be used says why in `broken`; stored objects never raise."""
-    fields, annotations, seal = read(FORMAT, revision), annotations_of(revision), seal_of(revision)
-    spec = {} if fields["broken"] else _recorded_parts(revision)
-    topology = _topology(annotations) if EXCLUSIVE_TOPOLOGY_ANNOTATION in annotations else None
-    return Recorded(
-        **fields,
-        key=seal.key if seal is not None else labels_of(revision).get(REVISION_LABEL, ""),
-        spec=spec,
-        form="" if fields["broken"] else equality_form(spec),
-        topology=seal.topology if seal is not None else topology,
-        fingerprint=fingerprint_of(name_of(revision)),
-        is_sealed=seal is not None,
-        edits=placement_patch(annotations, seal.topology) if seal is not None else {},
-    )
+    broken, annotations, seal = _fault(revision), annotations_of(revision), seal_of(revision)
+    spec = {} if broken else _recorded_parts(revision)
+    if seal is None:
+        topology = _topology(annotations) if EXCLUSIVE_TOPOLOGY_ANNOTATION in annotations else None
+        return read(
+            FORMAT, revision, broken, labels_of(revision).get(REVISION_LABEL, ""), Record(spec, topology)
+        )
+    edits = placement_patch(annotations, seal.topology)
+    return read(FORMAT, revision, broken, seal.key, Record(spec, seal.topology), is_sealed=True, edits=edits)
 
 
 def is_ours(revision: Object, lws: Object) -> bool:
@@ -131,7 +113,7 @@ def build_revision(lws: Object, record: Record, number: int, *, probe: int = 0, 
     """
     fingerprint = record.key_at(probe)
     generation = lws["metadata"].get("generation", 0) if key else None
-    return build(FORMAT, lws, Draft(record, key or fingerprint, fingerprint, generation), number)
+    return build(FORMAT, lws, draft(lws, fingerprint, number, record, key, generation))
 
 
 def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool:
@@ -140,18 +122,19 @@ def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool
     running: the leader template in use. Revisions of earlier releases take their topology annotations from
     it; without it they match any.
     """
-    if revision.form != record.form:
+    topology = revision.record.topology
+    if revision.record.form != record.form:
         return False
-    if revision.topology == record.topology:
+    if topology == record.topology:
         return True
     if running is None:
-        return revision.topology is None
+        return topology is None
     is_running = labels_of(running).get(REVISION_LABEL) == revision.key
-    if revision.is_sealed or (revision.topology is not None and not is_running):
+    if revision.is_sealed or (topology is not None and not is_running):
         return False
     # Only what runs proves the placement of a revision without seal.
     template = SetSpec.of({"spec": record.spec}).leader_template
-    return placement_given(running, template, record.topology) == record.topology
+    return placement_given(running, template, record.topology or {}) == record.topology
 
 
 def restore(lws: Object, recorded: Recorded) -> Object:
@@ -161,10 +144,11 @@ def restore(lws: Object, recorded: Recorded) -> Object:
     """
     if recorded.broken:
         raise ValueError(recorded.broken)
-    restored = {**lws, "spec": {**lws["spec"], **recorded.spec}}
-    if recorded.topology is not None:
+    topology = recorded.record.topology
+    restored = {**lws, "spec": {**lws["spec"], **recorded.record.spec}}
+    if topology is not None:
         own = {key: value for key, value in annotations_of(lws).items() if key not in PLACEMENT_ANNOTATIONS}
-        restored["metadata"] = {**lws["metadata"], "annotations": {**own, **recorded.topology}}
+        restored["metadata"] = {**lws["metadata"], "annotations": {**own, **topology}}
     return restored
 
 
@@ -177,11 +161,11 @@ _WORDS = {
 }
 
 
-def describe(old: Record | Recorded, new: Record | Recorded) -> list[str]:
+def describe(old: Record, new: Record) -> list[str]:
     """What changed from one to the other, a line each: `worker template container main image: a:1 → a:2`."""
     before, after = (
-        {**equality_tree(revision.spec), "metadata": {"annotations": revision.topology or {}}}
-        for revision in (old, new)
+        {**equality_tree(state.spec), "metadata": {"annotations": state.topology or {}}}
+        for state in (old, new)
     )
     return explain(before, after, _WORDS)
 
@@ -209,8 +193,6 @@ def _fault(revision: Object) -> str:
 SEAL_ANNOTATION = "leaderworkerset.sigs.k8s.io/revision-record"
 """Key and placement of a revision, with a sum over both and its name. Releases before had none."""
 
-_FINGERPRINT = "[a-z0-9]+"
-
 _PROBES_TRIED = 1024
 """Keys that one text may have had to give up: to collisions, and to itself with another placement."""
 
@@ -223,15 +205,10 @@ class Seal:
     topology: Mapping[str, str]
 
 
-def fingerprint_of(name: str) -> str:
-    """The hash in the name of a revision; empty if the name has another form."""
-    return fingerprint_in(_FINGERPRINT, name)
-
-
 def is_of_data(name: str, data: Any) -> bool:
     """Whether the name of a revision holds the hash of these data."""
     # The data may be of any size: they are read once, however many keys are tried.
-    return fingerprint_of(name) in islice(keys_of(serialised(data)), _PROBES_TRIED)
+    return FORMAT.fingerprint_in(name) in islice(keys_of(serialised(data)), _PROBES_TRIED)
 
 
 def sealing(name: str, key: str, topology: Mapping[str, str]) -> dict[str, str]:
@@ -260,13 +237,13 @@ def _sum(name: str, key: str, topology: Mapping[str, str]) -> str:
     return key_of(serialised([name, key, dict(topology)]))
 
 
-def _annotations(lws: Object, name: str, draft: Draft[Record]) -> dict[str, str]:
+def _annotations(draft: Recorded) -> dict[str, str]:
     # Written even when empty: that tells a set without them from a release that did not record them.
-    topology = draft.record.topology
-    return {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **topology, **sealing(name, draft.key, topology)}
+    topology = draft.record.topology or {}
+    return {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **topology, **sealing(draft.name, draft.key, topology)}
 
 
-FORMAT = Format(NAME_LABEL, REVISION_LABEL, _FINGERPRINT, _annotations, _fault)
+FORMAT = Format(NAME_LABEL, REVISION_LABEL, "[a-z0-9]+", _annotations, _fault)
 
 
 # Keys of revisions whose label is not the hash in their name. Two kinds have another label: revisions that
@@ -290,19 +267,17 @@ def identified(revisions: Iterable[Recorded], carried: Callable[[], Collection[s
 
 
 def _is_certain(revision: Recorded) -> bool:
-    return bool(revision.broken) or revision.is_sealed or revision.key == revision.fingerprint
+    return bool(revision.broken) or revision.is_sealed or revision.key == _hash_of(revision)
 
 
 def _identified(revision: Recorded, parsed: Collection[Recorded], carried: Collection[str]) -> Recorded:
     others = [other for other in parsed if other is not revision and not other.broken]
     certain = [other for other in others if _is_certain(other)]
     # The data hash to the key that runs, and no other revision certainly has that key.
-    is_running = revision.fingerprint in carried and all(
-        other.key != revision.fingerprint for other in certain
-    )
+    is_running = _hash_of(revision) in carried and all(other.key != _hash_of(revision) for other in certain)
     has_it = any(_has_that_key(other, revision) for other in others) or _gives_way(revision, others, carried)
     if is_running or has_it:
-        return replace(revision, key=revision.fingerprint)
+        return replace(revision, key=_hash_of(revision))
     if revision.key:
         return revision
     why = f"has no label {REVISION_LABEL}: nothing says which pods were made from it"
@@ -313,7 +288,7 @@ def _has_that_key(other: Recorded, revision: Recorded) -> bool:
     """The key by the label of `revision` is that of another template: by its hash, where its own label says
     something else.
     """
-    key = other.key if _is_certain(other) else other.fingerprint
+    key = other.key if _is_certain(other) else _hash_of(other)
     return key == revision.key and _is_unlike(other, revision)
 
 
@@ -328,8 +303,12 @@ def _gives_way(revision: Recorded, others: Iterable[Recorded], carried: Collecti
     ]
     if rivals and revision.key not in carried:
         return True
-    return any(other.fingerprint not in carried and age(other) > age(revision) for other in rivals)
+    return any(_hash_of(other) not in carried and age(other) > age(revision) for other in rivals)
 
 
 def _is_unlike(other: Recorded, revision: Recorded) -> bool:
-    return (other.form, other.topology) != (revision.form, revision.topology)
+    return (other.record.form, other.record.topology) != (revision.record.form, revision.record.topology)
+
+
+def _hash_of(revision: Recorded) -> str:
+    return FORMAT.fingerprint_in(revision.name)

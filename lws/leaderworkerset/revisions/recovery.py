@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.history.plan import Reconstruction
-from lws.history.revision import Draft, unstored
-from lws.kube.metadata import annotations_of, labels_of, name_of
+from lws.history.revision import Revision
+from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of
 from lws.kube.quantities import whole_number
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS, equality_form
 from lws.leaderworkerset.revisions.history import Record, Recorded, record
@@ -24,7 +24,7 @@ from lws.leaderworkerset.spec import (
 )
 from lws.leaderworkerset.templates.claims import claims_of, common_claim
 from lws.leaderworkerset.templates.node_selection import selects_by_group, without_group_nodes
-from lws.runtime.actions import Object
+from lws.runtime.actions import Object, Reference
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
@@ -93,17 +93,10 @@ def claim_templates_of(statefulset: Object) -> tuple[Object, ...]:
     return tuple(statefulset["spec"].get("volumeClaimTemplates") or ())
 
 
-def as_recorded(lws: Object, rebuilt: Reconstruction[Record] | Draft[Record]) -> Recorded:
-    """The revision before it is stored."""
-    recorded = rebuilt.record
-    return Recorded(
-        reference=unstored(lws),
-        number=0,
-        key=rebuilt.key,
-        spec=recorded.spec,
-        form=recorded.form,
-        topology=recorded.topology,
-    )
+def as_recorded(lws: Object, rebuilt: Reconstruction[Record]) -> Recorded:
+    """The reconstruction in the form in which revisions are restored; it refers to no stored object."""
+    reference = Reference("apps/v1", "ControllerRevision", namespace_of(lws), "")
+    return Revision(reference=reference, number=0, key=rebuilt.key, record=rebuilt.record)
 
 
 def _shown(lws: Object, running: Running) -> dict[str, Any]:

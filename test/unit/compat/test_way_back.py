@@ -156,7 +156,7 @@ def test_policies_that_roll_nothing_here_are_a_change_there() -> None:
     before, after = make_set(), make_set(template={"restartPolicy": "None"})
     stored = dict(build_revision(before, record(before), 1))
     stored["data"] = json.loads(stored["data"].text)
-    assert record(after).form == parse(stored | {"metadata": {**stored["metadata"], "uid": "u"}}).form
+    assert record(after).form == parse(stored | {"metadata": {**stored["metadata"], "uid": "u"}}).record.form
     assert not original_finds_equal(after, stored)
 
 
@@ -167,7 +167,7 @@ def _key(obj: Object) -> str:
 def _live_number(state: State) -> int:
     """The number of the revision of what the set asks for."""
     form = record(state.lws).form
-    return max(each["revision"] for each in state.revisions if parse(each).form == form)
+    return max(each["revision"] for each in state.revisions if parse(each).record.form == form)
 
 
 def _inherited(obj: Object, field: str) -> dict[str, Any]:

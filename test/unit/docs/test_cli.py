@@ -58,6 +58,7 @@ def test_a_row_names_all_options(name: str) -> None:
 
 A, B = sets("app:1", "app:2", namespace="team")
 REVISIONS, PAST = [revision_of(A, 1)], past(A)
+CHANGED = past(A, B).revisions
 EFFECT = impact(snapshot_of(A, REVISIONS), B)
 OBJ = make_disaggregated()
 ROLES = steps_ahead(DisaggregatedSnapshot(OBJ, NOW)).end
@@ -69,7 +70,7 @@ ROLES = steps_ahead(DisaggregatedSnapshot(OBJ, NOW)).end
         ("`status NAME`", status_data(report_on(found(snapshot_of(A, REVISIONS), REVISIONS)))),
         ("`status disaggregatedset/NAME`", status_data(report_on_roles(ROLES))),
         ("`history`", history_data(PAST, PAST.revisions, whole=True)),
-        ("`diff`", diff_data("demo", *past(A, B).revisions, describe(*past(A, B).revisions))),
+        ("`diff`", diff_data("demo", *CHANGED, describe(*(each.record for each in CHANGED)))),
         ("`plan`", changed_set(B, "configured", EFFECT, simulate(EFFECT.after.rollout)).data),
         ("`doctor`", doctor_data(healthy(), [("a", Finding("b", "c", "d")), ("a", Unchecked("b", "c"))])),
         ("`plan` of a DisaggregatedSet", created_roles(OBJ, NOW, steps=True).data),

@@ -215,7 +215,7 @@ def _undo(found: SetObjects) -> None:
     for each in past.revisions:
         with contextlib.suppress(Refusal):
             old, new = past.before(each), past.numbered(each.number)
-            list(difference_lines(describe(old, new)))
+            list(difference_lines(describe(old.record, new.record)))
             side_by_side(("old", "new"), (yaml_text(past.compared(old)), yaml_text(past.compared(new))))
         with contextlib.suppress(Refusal):
             target = past.numbered(each.number)

@@ -12,12 +12,21 @@ from lws.history.revision import Revision, age, find, newest, next_number
 from lws.runtime.actions import Reference
 
 
-def make_recorded(number: int, *, key: str = "", name: str = "", **fields: Any) -> Revision:
+class Nothing:
+    """What revisions of some kind record."""
+
+    text = ""
+
+    def key_at(self, probe: int) -> str:
+        return f"key-{probe}"
+
+
+def make_recorded(number: int, *, key: str = "", name: str = "", **fields: Any) -> Revision[Nothing]:
     """A revision, for the most part as its number says."""
     name = name or f"demo-{number}"
     reference = Reference("apps/v1", "ControllerRevision", "default", name, f"uid-{number}")
     given = {"created": "2026-01-01T00:00:00Z", **fields}
-    return Revision(reference=reference, number=number, key=key or f"key-{number}", **given)
+    return Revision(reference=reference, number=number, key=key or f"key-{number}", record=Nothing(), **given)
 
 
 def test_ties_of_number_go_by_creation_then_by_name() -> None:

@@ -1032,7 +1032,8 @@ def test_a_broken_revision_is_told_once_and_nothing_else_comes_of_it() -> None:
 
 def test_what_runs_under_a_broken_revision_is_recorded_anew_and_keeps_running() -> None:
     snapshot = settled(make_set())
-    broken = replace(snapshot.revisions[0], broken="ControllerRevision x: data is wrong", spec={}, form="")
+    nothing = replace(snapshot.revisions[0].record, spec={})
+    broken = replace(snapshot.revisions[0], broken="ControllerRevision x: data is wrong", record=nothing)
     planned = plan(replace(snapshot, revisions=(broken,)))
     (create,) = actions_of(planned)
     assert isinstance(create, Create)

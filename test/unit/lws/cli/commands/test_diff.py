@@ -68,13 +68,13 @@ NEW["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["
 def test_lines_have_the_colour_of_what_happened() -> None:
     found = past(OLD, NEW)
     old, new = found.revisions
-    there = {(line.text, line.style) for line in difference_lines(describe(old, new))}
+    there = {(line.text, line.style) for line in difference_lines(describe(old.record, new.record))}
     assert there == {
         ("worker template container main args added", "green"),
         ("worker template container main image: app:1 → app:2", "yellow"),
         ("worker template label new added: yes", "green"),
     }
-    back = {(line.text, line.style) for line in difference_lines(describe(new, old))}
+    back = {(line.text, line.style) for line in difference_lines(describe(new.record, old.record))}
     assert ("worker template container main args removed", "red") in back
     assert ("worker template label new removed, was yes", "red") in back
 
@@ -111,7 +111,7 @@ def test_another_spelling_is_no_difference() -> None:
     history = past(OLD, spelled)
     one, two = history.revisions
     assert yaml_text(history.compared(one)) == yaml_text(history.compared(two))
-    assert list(difference_lines(describe(one, two))) == []
+    assert list(difference_lines(describe(one.record, two.record))) == []
 
 
 def test_annotations_that_pods_depend_on_are_compared() -> None:
@@ -123,9 +123,9 @@ def test_annotations_that_pods_depend_on_are_compared() -> None:
 
 def test_data() -> None:
     old, new = past(OLD, NEW).revisions
-    data = diff_data("demo", old, new, describe(old, new))
+    data = diff_data("demo", old, new, describe(old.record, new.record))
     assert data["name"] == "demo"
     assert data["from"] == {"revision": 1, "key": old.key, "name": old.name}
     assert data["to"] == {"revision": 2, "key": new.key, "name": new.name}
-    assert data["changes"] == [line.text for line in difference_lines(describe(old, new))]
-    assert diff_data("demo", new, new, describe(new, new))["changes"] == []
+    assert data["changes"] == [line.text for line in difference_lines(describe(old.record, new.record))]
+    assert diff_data("demo", new, new, describe(new.record, new.record))["changes"] == []

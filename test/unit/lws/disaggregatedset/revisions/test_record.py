@@ -75,7 +75,7 @@ def test_what_was_recorded_is_read_back() -> None:
     found = read(revision_of(obj, 5))
     assert (found.number, found.key, found.broken) == (5, key_by_hash(obj), "")
     assert (found.is_orphan, found.is_leaving, found.generation) == (False, False, None)
-    assert list(found.roles) == ["prefill", "decode"]
+    assert list(found.record.roles) == ["prefill", "decode"]
     assert found.record.metadata == {"prefill": {"labels": {"team": "a"}}, "decode": {}}
     assert found.record.text == record(obj).text
     assert found.record.forms == record(obj).forms
@@ -131,7 +131,7 @@ def test_data_that_were_replaced_are_used_for_nothing() -> None:
     revision["data"]["spec"]["roles"][0]["spec"]["leaderWorkerTemplate"]["size"] = 3
     found = read(revision)
     assert "other data than its name says" in found.broken
-    assert not found.roles
+    assert not found.record.roles
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_nothing_that_is_stored_raises(seed: int) -> None:
     found = read(revision)
     is_ours(revision, obj)
     if not found.broken:
-        assert found.record.forms.keys() == found.roles.keys()
+        assert found.record.forms.keys() == found.record.roles.keys()
         assert found.record.text
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lws.disaggregatedset.names import key_of
-from lws.disaggregatedset.revisions import target as target_module
+from lws.disaggregatedset.revisions import record as record_module
 from lws.disaggregatedset.revisions.record import RecordedRoles, build_revision, read, record
 from lws.disaggregatedset.revisions.target import plan_pruning, plan_upkeep, target_revision
 from lws.runtime.actions import Create, Delete, Merge, SetOwner
@@ -102,7 +102,7 @@ def test_garbage_in_the_status_counts_as_lost(status: Any) -> None:
 
 
 def test_two_templates_with_one_hash_get_two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_module, "key_of", lambda roles, probe=0: f"{probe:08x}")
+    monkeypatch.setattr(record_module, "key_of", lambda roles, probe=0: f"{probe:08x}")
     revisions: tuple[RecordedRoles, ...] = ()
     for number, obj in enumerate((A, B, C)):
         target = target_revision(World(with_status(obj, collisionCount=1), revisions))

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.revisions.diff import describe
-from lws.disaggregatedset.revisions.record import record
+from lws.disaggregatedset.revisions.record import describe, record
 from lws.disaggregatedset.revisions.undo import operations
 from test.unit.lws.disaggregatedset.revisions.histories import key_by_hash, make_dset, make_role
 

@@ -205,7 +205,7 @@ def test_groups_that_are_replaced_for_the_same_are_counted_apart() -> None:
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
     old, new = sorted(begun.revisions, key=lambda each: each.number)
-    twice = replace(begun, revisions=(replace(old, form=new.form, topology=new.topology), new))
+    twice = replace(begun, revisions=(replace(old, record=new.record), new))
     words = [(tally.word, tally.label) for tally in counted(plan(twice))]
     assert words == [("recreated", "Rollout"), ("spurious", "")]
 

@@ -145,8 +145,8 @@ def test_what_was_recorded_is_parsed_and_recognised() -> None:
     assert (recorded.name, recorded.uid, recorded.number) == (f"demo-{record(lws).key}-3", "revision-3", 3)
     assert (recorded.key, recorded.created) == (record(lws).key, "2026-01-01T00:00:00Z")
     assert (recorded.is_orphan, recorded.is_leaving, recorded.broken) == (False, False, "")
-    assert recorded.spec.keys() == {"leaderWorkerTemplate", "networkConfig"}
-    assert "$patch" not in json.dumps(recorded.spec)
+    assert recorded.record.spec.keys() == {"leaderWorkerTemplate", "networkConfig"}
+    assert "$patch" not in json.dumps(recorded.record.spec)
     assert recognise(record(lws), [recorded]) is recorded
     assert recognise(record(make_set(image="app:2")), [recorded]) is None
 
@@ -211,7 +211,7 @@ def test_what_is_stored_is_checked_whole(part: str, value: Any, broken: str) -> 
     revision["data"]["spec"]["leaderWorkerTemplate"][part] = value
     recorded = parse(revision)
     assert broken in recorded.broken
-    assert (recorded.spec, recorded.form) == ({}, "")
+    assert recorded.record.spec == {}
 
 
 @pytest.mark.parametrize("value", [[], "a", {"subdomainPolicy": "Mine"}, {"subdomainPolicy": 1}], ids=str)
@@ -345,7 +345,7 @@ def test_an_edit_of_any_placement_annotation_is_a_revision_with_the_same_data(an
     before = make_set(annotations=PLACEMENT)
     edited = make_set(annotations={**PLACEMENT, annotation: "Cluster"})
     recorded = parse(make_stored(before))
-    assert recorded.topology == PLACEMENT
+    assert recorded.record.topology == PLACEMENT
     assert recognise(record(before), [recorded]) is recorded
     assert recognise(record(edited), [recorded]) is None
     assert record(edited).text == record(make_set()).text, "what the original would record"
@@ -463,7 +463,7 @@ def test_orphans_of_a_collision_and_of_earlier_releases_are_ours() -> None:
 def test_describe() -> None:
     old = parse(make_stored(make_set(image="app:1", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})))
     new = record(make_set(image="app:2", size=3, template={"restartPolicy": "None"}))
-    assert describe(old, new) == [
+    assert describe(old.record, new) == [
         f"annotation {EXCLUSIVE_TOPOLOGY_ANNOTATION} removed, was rack",
         "size: 2 → 3",
         "worker template container main image: app:1 → app:2",

@@ -15,7 +15,6 @@ from lws.leaderworkerset.revisions.history import (
     SEAL_ANNOTATION,
     Recorded,
     build_revision,
-    fingerprint_of,
     is_of_data,
     parse,
     record,
@@ -49,7 +48,7 @@ def edits_of(found: Recorded) -> dict[str, str | None]:
 
 def test_what_was_recorded_is_proven_and_nothing_is_edited() -> None:
     found = parse(stored())
-    assert (found.is_sealed, found.key, found.topology) == (
+    assert (found.is_sealed, found.key, found.record.topology) == (
         True,
         KEY,
         {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"},
@@ -87,7 +86,8 @@ def test_what_was_recorded_is_proven_and_nothing_is_edited() -> None:
 )
 def test_an_edited_revision_counts_as_it_was_recorded(change: Change, edits: dict[str, Any]) -> None:
     found = parse(edited(change))
-    assert (found.broken, found.key, found.topology) == ("", KEY, {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
+    assert (found.broken, found.key) == ("", KEY)
+    assert found.record.topology == {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
     assert edits_of(found) == edits
 
 
@@ -132,7 +132,7 @@ def test_data_that_were_replaced_under_the_same_name_are_used_for_nothing() -> N
     [("demo-58b6956df9-1", "58b6956df9"), ("a-b-c-d-1", "d"), ("demo", ""), ("demo-x", ""), ("-x-1", "")],
 )
 def test_the_hash_in_a_name(name: str, fingerprint: str) -> None:
-    assert fingerprint_of(name) == fingerprint
+    assert FORMAT.fingerprint_in(name) == fingerprint
 
 
 @pytest.mark.parametrize("probe", [0, 7, 100])
