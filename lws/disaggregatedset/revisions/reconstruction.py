@@ -52,16 +52,16 @@ def reconstruct(
     """running: the children of the key. is_alone: nothing of the set runs under another key: then a role
     without a child was lost, and not added since.
     """
-    readable = (each for each in running if not spec_fault(each.obj))
-    first = {each.role: each for each in sorted(readable, key=_age, reverse=True)}
-    if not first:
+    readable = (child for child in running if not spec_fault(child.obj))
+    by_role = {child.role: child for child in sorted(readable, key=_age, reverse=True)}
+    if not by_role:
         return None
-    wanted = record(obj)
-    placement = placement_shown(min(first.values(), key=_age).obj["spec"])
-    if key_of(wanted.roles) == key:
-        return Reconstruction(key, RolesRecord(wanted.parts, placement), True)
-    shown = _in_order(wanted, first)
-    live = {each["name"]: each for each in wanted.parts}
+    desired = record(obj)
+    placement = placement_shown(min(by_role.values(), key=_age).obj["spec"])
+    if key_of(desired.roles) == key:
+        return Reconstruction(key, RolesRecord(desired.parts, placement), True)
+    shown = _in_order(desired, by_role)
+    live = {part["name"]: part for part in desired.parts}
     equal = {name for name in shown.keys() & live.keys() if _is_equal(shown[name], live[name])}
     spelled = {name: live[name] if name in equal else part for name, part in shown.items()}
     lost = sorted(live.keys() - shown.keys())
@@ -70,16 +70,16 @@ def reconstruct(
             return Reconstruction(key, RolesRecord(proven, placement), not lost and equal == shown.keys())
     if equal == shown.keys() and (not lost or is_alone):
         guessed = f"the templates of {', '.join(lost)}" if lost else ""
-        return Reconstruction(key, RolesRecord(wanted.parts, placement), True, guessed)
+        return Reconstruction(key, RolesRecord(desired.parts, placement), True, guessed)
     guessed = "the order of its roles, and labels of its pods in whose place there are labels of the set"
     return Reconstruction(key, RolesRecord(tuple(spelled.values()), placement), False, guessed)
 
 
-def _in_order(wanted: RolesRecord, first: Mapping[str, RunningChild]) -> dict[str, Object]:
+def _in_order(desired: RolesRecord, by_role: Mapping[str, RunningChild]) -> dict[str, Object]:
     """Roles of the set in its order, then others by their creation."""
-    known = [name for name in wanted.roles if name in first]
-    others = sorted(first.keys() - set(known), key=lambda name: (_created(first[name]), name))
-    return {name: part_shown(name, first[name].obj) for name in (*known, *others)}
+    kept = [name for name in desired.roles if name in by_role]
+    others = sorted(by_role.keys() - set(kept), key=lambda name: (_created(by_role[name]), name))
+    return {name: part_shown(name, by_role[name].obj) for name in (*kept, *others)}
 
 
 def _is_equal(shown: Object, live: Object) -> bool:
@@ -89,18 +89,18 @@ def _is_equal(shown: Object, live: Object) -> bool:
 def _proven(key: str, parts: Mapping[str, Object]) -> tuple[Object, ...] | None:
     """The roles in the order in which they hash to the key."""
     for order in islice(permutations(parts.values()), _ORDERS_TRIED):
-        if key_of({each["name"]: each["spec"] for each in order}) == key:
+        if key_of({part["name"]: part["spec"] for part in order}) == key:
             return order
     return None
 
 
-def _age(each: RunningChild) -> tuple[str, int]:
+def _age(child: RunningChild) -> tuple[str, int]:
     """The oldest shows best what was recorded: later ones may have been made from it by hand."""
-    return _created(each), each.slice_index
+    return _created(child), child.slice_index
 
 
-def _created(each: RunningChild) -> str:
-    return str(each.obj["metadata"].get("creationTimestamp") or "")
+def _created(child: RunningChild) -> str:
+    return str(child.obj["metadata"].get("creationTimestamp") or "")
 
 
 _LABELS = frozenset({NAME_LABEL, ROLE_LABEL, SLICE_LABEL, REVISION_LABEL, APP_LABEL})
@@ -197,5 +197,5 @@ def _expressions(term: Object) -> Iterable[Object]:
 
 
 def _without(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    gone = frozenset(keys)
-    return {key: value for key, value in values.items() if key not in gone}
+    omitted = frozenset(keys)
+    return {key: value for key, value in values.items() if key not in omitted}

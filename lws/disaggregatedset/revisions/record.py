@@ -108,7 +108,7 @@ def build_revision(
 
 
 def key_in(name: str) -> str:
-    """The key of the revision of this name, which nobody can edit; empty if it has another form."""
+    """The key in the name of a revision, which nobody can edit; empty if the name has another form."""
     return FORMAT.fingerprint_in(name)
 
 
@@ -195,7 +195,7 @@ def role_form(spec: Object) -> str:
 def describe(old: RolesRecord, new: RolesRecord) -> list[str]:
     """What changed, a line each: `role decode worker template container main image: a:1 → a:2`.
 
-    Role by role, in the order of the newer state; only what a pod depends on: the order of roles is none.
+    Role by role, in the order of the newer state; only what a pod depends on, not the order of roles.
     """
     lines = [f"role {name} removed" for name in old.roles if name not in new.roles]
     for name, spec in new.roles.items():

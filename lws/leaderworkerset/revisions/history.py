@@ -252,7 +252,7 @@ FORMAT = Format(NAME_LABEL, REVISION_LABEL, "[a-z0-9]+", _annotations, _fault)
 
 
 def identified(revisions: Iterable[Recorded], carried: Callable[[], Collection[str]]) -> tuple[Recorded, ...]:
-    """Determine the key of revision revision.
+    """Determine the key of each revision.
 
     carried: returns the keys that anything of the set carries or is recreated with; only called if a key is
     uncertain.

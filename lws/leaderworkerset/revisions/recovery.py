@@ -75,17 +75,17 @@ def reconstruct(lws: Object, running: Running) -> Reconstruction[Record] | None:
     """The record of what runs. What nothing shows is taken from the set as it is."""
     if running.leader is None and running.workers is None:
         return None
-    wanted = record(lws)
+    desired = record(lws)
     topology = _topology(lws, running)
     # The key is a hash of what was recorded: then the templates need not be asked.
-    is_hash = wanted.key == running.key
+    is_hash = desired.key == running.key
     shown, live = _shown(lws, running), _live(lws, running)
     is_equal = is_hash or equality_form(_comparable(shown)) == equality_form(_comparable(live))
-    made = Record(wanted.spec if is_equal else _recordable(lws, shown, live), topology)
-    is_wanted = is_equal and topology == wanted.topology
+    rebuilt = Record(desired.spec if is_equal else _recordable(lws, shown, live), topology)
+    is_wanted = is_equal and topology == desired.topology
     size = int(shown["leaderWorkerTemplate"]["size"])
     guessed = "" if is_hash or size == 1 or running.workers is not None else "the template of its workers"
-    return Reconstruction(running.key, wanted if is_wanted else made, is_wanted, guessed)
+    return Reconstruction(running.key, desired if is_wanted else rebuilt, is_wanted, guessed)
 
 
 def claim_templates_of(statefulset: Object) -> tuple[Object, ...]:
@@ -104,14 +104,14 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
     workers = running.workers
     worker_template = workers["spec"]["template"] if workers is not None else None
     leader_template = running.leader if running.leader is not None else SetSpec.of(lws).leader_template
-    told = _given(lws, running)
-    size = whole_number(told.get(SIZE_ANNOTATION), least=1)
-    subgroup_size = whole_number(told.get(SUBGROUP_SIZE_ANNOTATION), least=1)
+    annotations = _given(lws, running)
+    size = whole_number(annotations.get(SIZE_ANNOTATION), least=1)
+    subgroup_size = whole_number(annotations.get(SUBGROUP_SIZE_ANNOTATION), least=1)
     policy: dict[str, Any] = {}
     if subgroup_size is not None:
         policy["subGroupSize"] = subgroup_size
-    if told.get(SUBGROUP_POLICY_TYPE_ANNOTATION):
-        policy["subGroupPolicyType"] = told[SUBGROUP_POLICY_TYPE_ANNOTATION]
+    if annotations.get(SUBGROUP_POLICY_TYPE_ANNOTATION):
+        policy["subGroupPolicyType"] = annotations[SUBGROUP_POLICY_TYPE_ANNOTATION]
     if worker_template is None:
         worker_template = SetSpec.of(lws).worker_template
     claims = running.claims or (
@@ -164,18 +164,18 @@ def _shape(
 
 def _recordable(lws: Object, shown: Object, live: Object) -> dict[str, Any]:
     """What StatefulSets show, in the shape of a spec that a user would have written."""
-    asked, template = lws["spec"]["leaderWorkerTemplate"], dict(shown["leaderWorkerTemplate"])
+    desired, template = lws["spec"]["leaderWorkerTemplate"], dict(shown["leaderWorkerTemplate"])
     if _claims_form(shown) == _claims_form(live):
         # StatefulSets of earlier releases show a part of them only.
-        template["volumeClaimTemplates"] = asked.get("volumeClaimTemplates")
+        template["volumeClaimTemplates"] = desired.get("volumeClaimTemplates")
     template = {key: value for key, value in template.items() if value}
-    if asked.get("leaderTemplate") is None:
+    if desired.get("leaderTemplate") is None:
         # Groups of one pod have no workers to show a template.
         if template["size"] == 1:
             template["workerTemplate"] = template["leaderTemplate"]
         if _form(template["leaderTemplate"]) == _form(template["workerTemplate"]):
             del template["leaderTemplate"]
-    template |= {key: asked[key] for key in NOT_IN_PODS if asked.get(key) is not None}
+    template |= {key: desired[key] for key in NOT_IN_PODS if desired.get(key) is not None}
     return {"leaderWorkerTemplate": template, "networkConfig": shown["networkConfig"]}
 
 
@@ -223,7 +223,7 @@ def _comparable(shape: Object) -> dict[str, Any]:
     template = dict(shape["leaderWorkerTemplate"])
     common = (common_claim(claim, "") for claim in template["volumeClaimTemplates"])
     template["volumeClaimTemplates"] = [
-        {"metadata": {"name": each["metadata"]["name"]}, "spec": each["spec"]} for each in common
+        {"metadata": {"name": claim["metadata"]["name"]}, "spec": claim["spec"]} for claim in common
     ]
     return {**shape, "leaderWorkerTemplate": template}
 
@@ -241,23 +241,23 @@ def _template_in_use(lws: Object, running: Running) -> tuple[Object, Object]:
 
 
 def _given(lws: Object, running: Running) -> dict[str, str]:
-    """Annotations by which controllers told pods of their set; those that the user wrote are none of them."""
-    used, written = _template_in_use(lws, running)
-    spec, own = SetSpec.of(lws), annotations_of(written)
-    asked = spec.subgroup_annotations
+    """Annotations that controllers gave to pods, without those that the user wrote."""
+    used, template = _template_in_use(lws, running)
+    spec, by_user = SetSpec.of(lws), annotations_of(template)
+    desired = spec.subgroup_annotations
     if spec.subdomain_policy == SubdomainPolicy.UNIQUE_PER_REPLICA:
-        asked[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value
+        desired[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value
     return {
         key: value
         for key, value in annotations_of(used).items()
-        if key == SIZE_ANNOTATION or own.get(key) != value or asked.get(key) == value
+        if key == SIZE_ANNOTATION or by_user.get(key) != value or desired.get(key) == value
     }
 
 
 def _subdomain_policy(lws: Object, running: Running) -> SubdomainPolicy:
     if running.leader is not None:
-        told = _given(lws, running).get(SUBDOMAIN_POLICY_ANNOTATION)
-        is_shared = told != SubdomainPolicy.UNIQUE_PER_REPLICA
+        policy = _given(lws, running).get(SUBDOMAIN_POLICY_ANNOTATION)
+        is_shared = policy != SubdomainPolicy.UNIQUE_PER_REPLICA
     else:
         assert running.workers is not None
         is_shared = running.workers["spec"].get("serviceName") == name_of(lws)
