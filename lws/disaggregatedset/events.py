@@ -61,9 +61,9 @@ def failed_create(obj: Object, what: str) -> Announce:
 def broken_revisions(obj: Object, revisions: Iterable[RecordedRoles]) -> tuple[Announce, ...]:
     """Revisions that nothing can be made from, each once."""
     return tuple(
-        replace(_warning(obj, "BrokenRevision", "Read", each.broken, each.reference), once=True)
-        for each in revisions
-        if each.broken
+        replace(_warning(obj, "BrokenRevision", "Read", revision.broken, revision.reference), once=True)
+        for revision in revisions
+        if revision.broken
     )
 
 
@@ -71,9 +71,9 @@ def problems(obj: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
     """What keeps the set from getting its groups, once for each new message."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     known = "; ".join(
-        str(each.get("message", ""))
-        for each in conditions
-        if each["type"] == "ReplicaFailure" and each["status"] == "True"
+        str(condition.get("message", ""))
+        for condition in conditions
+        if condition["type"] == "ReplicaFailure" and condition["status"] == "True"
     )
     return tuple(
         _warning(obj, problem.reason, problem.action, problem.message)

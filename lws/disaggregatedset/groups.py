@@ -39,7 +39,7 @@ def child_facts(
         waits: tuple[NodeWait, ...] = ()
         starting = _starting(child, {}, range(ready, wanted), now)
     else:
-        known, size = {each.index: each for each in groups}, number_of(child, fields.SIZE)
+        known, size = {group.index: group for group in groups}, number_of(child, fields.SIZE)
         serving = {index for index, each in known.items() if _serves(each, size)}
         is_settled = has_acted and serving.issuperset(range(wanted))
         ready, existing = len(serving), max(left, len(known))
@@ -121,4 +121,4 @@ def _serves(group: GroupFacts, size: int) -> bool:
 
 def _on_top(wanted: int, indices: Iterable[int]) -> int:
     """How many of so many groups, from the top down, come before the first of these."""
-    return wanted - 1 - max((each for each in indices if each < wanted), default=-1)
+    return wanted - 1 - max((index for index in indices if index < wanted), default=-1)

@@ -68,7 +68,7 @@ def _may_follow(wanted: RoleTargets, target: TargetRevision) -> bool:
     it, which stops at its first failure. Slices wait for nothing that fails in another one.
     """
     snapshot = wanted.snapshot
-    slices = {*range(wanted.spec.slices), *(each.slice_index for each in snapshot.children)}
+    slices = {*range(wanted.spec.slices), *(child.slice_index for child in snapshot.children)}
     return is_all_that_is_recorded(target) and not snapshot.orphans and len(slices) == 1
 
 
@@ -80,14 +80,16 @@ def _plan_record(wanted: RoleTargets, target: TargetRevision) -> Plan:
     told = _status(wanted, target, courses(wanted), recording)
     if not snapshot.obstructions:
         # The pass that follows at once says it with what comes of it.
-        told = replace(told, statuses=tuple(replace(each, only_after_failure=True) for each in told.statuses))
+        told = replace(
+            told, statuses=tuple(replace(status, only_after_failure=True) for status in told.statuses)
+        )
     return together(recording, told)
 
 
 def _plan_adoption(wanted: RoleTargets, target: TargetRevision) -> Plan:
     """Orphans count in every step: nothing else is done before they are ours, but to say what is refused."""
     snapshot = wanted.snapshot
-    adoption = together(*(adopt(snapshot.owner, each) for each in snapshot.orphans))
+    adoption = together(*(adopt(snapshot.owner, orphan) for orphan in snapshot.orphans))
     if not snapshot.obstructions:
         return adoption
     return together(adoption, _status(wanted, target, courses(wanted), adoption))
@@ -99,7 +101,7 @@ def _plan_whole(wanted: RoleTargets, target: TargetRevision) -> Plan:
     roles = {key: tuple(revision.record.roles) for key, revision in target.records.items()}
     planned = together(
         plan_scalers(snapshot, spec, target.key),
-        *(each.plan for each in steps),
+        *(step.plan for step in steps),
         plan_removed_slices(snapshot, spec),
         plan_services(snapshot, spec, target.key, roles),
         *_upkeep(wanted, target),
@@ -117,8 +119,10 @@ def _history(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course
     if not target.actions:
         yield plan_history_upkeep(wanted.snapshot, target)
         name = wanted.snapshot.obj["metadata"]["name"]
-        began_with = chain.from_iterable(each.memory.initial for each in steps if each.memory is not None)
-        remembered = {found.key for each in began_with if (found := identity_of(name, each)) is not None}
+        began_with = chain.from_iterable(step.memory.initial for step in steps if step.memory is not None)
+        remembered = {
+            found.key for child_name in began_with if (found := identity_of(name, child_name)) is not None
+        }
         yield plan_pruning(wanted.snapshot, target, wanted.spec.history_limit, remembered)
 
 
@@ -141,7 +145,7 @@ def _status(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course]
     snapshot, spec = wanted.snapshot, wanted.spec
     obj = snapshot.obj
     problems = problems_of(snapshot, planned.problems)
-    rolling = frozenset(each.index for each in steps if each.is_rolling)
+    rolling = frozenset(step.index for step in steps if step.is_rolling)
     status = disaggregated_status(
         obj,
         ObservedRoles(
@@ -153,7 +157,7 @@ def _status(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course]
             current=_current(snapshot, target, bool(rolling)),
             collisions=_collisions(obj, target),
             moving=rolling,
-            rollouts={str(each.index): each.memory.stored for each in steps if each.memory is not None},
+            rollouts={str(step.index): step.memory.stored for step in steps if step.memory is not None},
             pending=_pending(wanted, target, steps),
             problems=problems,
             waiting_for=planned.waiting_for,

@@ -125,8 +125,8 @@ class DisaggregatedSnapshot:
     @cached_property
     def _by_slice(self) -> Mapping[int, tuple[ChildFacts, ...]]:
         found: dict[int, list[ChildFacts]] = {}
-        for each in self.children:
-            found.setdefault(each.slice_index, []).append(each)
+        for child in self.children:
+            found.setdefault(child.slice_index, []).append(child)
         return {index: tuple(children) for index, children in found.items()}
 
 

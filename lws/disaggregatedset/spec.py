@@ -95,7 +95,7 @@ class DisaggregatedSpec:
 
     def role(self, name: str) -> Role | None:
         """The role of this name; None where there is none."""
-        return next((each for each in self.roles if each.name == name), None)
+        return next((role for role in self.roles if role.name == name), None)
 
 
 def parse(obj: Object) -> DisaggregatedSpec:
@@ -103,7 +103,7 @@ def parse(obj: Object) -> DisaggregatedSpec:
     spec: Mapping[str, Any] = obj["spec"]
     strategy = spec.get("rolloutStrategy") or {}
     return DisaggregatedSpec(
-        roles=tuple(_role(each) for each in spec["roles"]),
+        roles=tuple(_role(role) for role in spec["roles"]),
         slices=_or(spec.get("slices"), 1),
         placement=placement_of(spec.get("placementPolicy")),
         paused=bool(strategy.get("paused")),

@@ -92,7 +92,7 @@ def disaggregated_status(obj: Object, observed: ObservedRoles) -> DisaggregatedS
     stored: Mapping[str, Any] = obj.get("status") or {}
     generation = obj["metadata"].get("generation", 0)
     counts = role_counts(observed.desired, observed.children, observed.key)
-    is_reached = all(_is_reached(each, observed.desired[each.name]) for each in counts)
+    is_reached = all(_is_reached(count, observed.desired[count.name]) for count in counts)
     # What is left of a former revision may have no groups any more.
     is_available = is_reached and not observed.moving
     pace = _pace(obj, observed, is_available)
@@ -109,7 +109,7 @@ def disaggregated_status(obj: Object, observed: ObservedRoles) -> DisaggregatedS
         conditions = without_condition(conditions, STALLED)
     made = {
         "observedGeneration": generation,
-        "roleStatuses": [each.stored for each in counts],
+        "roleStatuses": [count.stored for count in counts],
         "conditions": conditions,
         LAST_PROGRESS: last_progress,
         **_additions(obj, observed),
@@ -136,7 +136,7 @@ def _is_reached(counts: RoleCounts, desired: int | None) -> bool:
 
 def _additions(obj: Object, observed: ObservedRoles) -> dict[str, Any]:
     """What the original's status does not have."""
-    slices = {each.slice_index for each in observed.children if each.existing}
+    slices = {child.slice_index for child in observed.children if child.existing}
     return {
         "currentRevision": observed.current,
         "updateRevision": observed.update,
@@ -166,7 +166,7 @@ def _pace(obj: Object, observed: ObservedRoles, is_available: bool) -> Pace:
         has_moved=stored.get("observedGeneration") != obj["metadata"].get("generation", 0)
         or has_come_closer(stored, observed.children, observed.key),
         settled=0,
-        waits=tuple(wait for each in observed.children for wait in each.waits),
+        waits=tuple(wait for child in observed.children for wait in child.waits),
     )
 
 
@@ -218,8 +218,8 @@ def has_come_closer(stored: Mapping[str, Any], children: Sequence[ChildFacts], k
     hide that nothing starts on a new revision. key: the wanted one.
     """
     slices = stored.get("sliceStatuses") or ()
-    listed = {each.get("index", 0) for each in slices}
-    known = [each for each in children if each.slice_index in listed]
+    listed = {slice_.get("index", 0) for slice_ in slices}
+    known = [child for child in children if child.slice_index in listed]
     if _is_more_ready(slices, known, key) or _is_less_left(slices, known):
         return True
     # A new slice, or one that a long status leaves out: all that is remembered of it is in the sum.
@@ -228,32 +228,35 @@ def has_come_closer(stored: Mapping[str, Any], children: Sequence[ChildFacts], k
 
 def _is_more_ready(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts], key: str) -> bool:
     before, ready = _remembered(slices, "readyReplicas"), Counter[_Place]()
-    for each in children:
-        ready[_place(each)] += each.ready
+    for child in children:
+        ready[_place(child)] += child.ready
     return any(count > before[place] for place, count in ready.items() if place.revision == key)
 
 
 def _is_less_left(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts]) -> bool:
     """A group that is recreated is missing for a while and wanted all the time."""
     existing, wanted = Counter[_Place](), Counter[_Place]()
-    for each in children:
-        existing[_place(each)] += each.existing
-        wanted[_place(each)] += each.wanted
+    for child in children:
+        existing[_place(child)] += child.existing
+        wanted[_place(child)] += child.wanted
     before = _remembered(slices, "replicas")
     return any(count > max(existing[place], wanted[place]) for place, count in before.items())
 
 
 def _is_any_more_ready(stored: Mapping[str, Any], children: Sequence[ChildFacts]) -> bool:
-    roles = {each["name"]: int(each.get("readyReplicas") or 0) for each in stored.get("roleStatuses") or ()}
-    return sum(each.ready for each in children if each.role in roles) > sum(roles.values())
+    roles = {
+        role_status["name"]: int(role_status.get("readyReplicas") or 0)
+        for role_status in stored.get("roleStatuses") or ()
+    }
+    return sum(child.ready for child in children if child.role in roles) > sum(roles.values())
 
 
 def _remembered(slices: Sequence[Mapping[str, Any]], field: str) -> Counter[_Place]:
     counts = Counter[_Place]()
-    for each in slices:
-        for revision in each.get("revisions") or ():
+    for slice_ in slices:
+        for revision in slice_.get("revisions") or ():
             for role in revision.get("roles") or ():
-                place = _Place(each.get("index", 0), revision.get("revision", ""), role["name"])
+                place = _Place(slice_.get("index", 0), revision.get("revision", ""), role["name"])
                 counts[place] += int(role.get(field) or 0)
     return counts
 
@@ -292,15 +295,15 @@ class RoleCounts:
 
 def role_counts(roles: Iterable[str], children: Sequence[ChildFacts], key: str) -> tuple[RoleCounts, ...]:
     """Of each of these roles; key: the target revision."""
-    return tuple(_of_role(name, [each for each in children if each.role == name], key) for name in roles)
+    return tuple(_of_role(name, [child for child in children if child.role == name], key) for name in roles)
 
 
 def _of_role(name: str, children: Sequence[ChildFacts], key: str) -> RoleCounts:
     return RoleCounts(
         name,
-        existing=sum(each.existing for each in children),
-        ready=sum(each.ready for each in children),
-        updated=sum(each.existing for each in children if each.key == key),
+        existing=sum(child.existing for child in children),
+        ready=sum(child.ready for child in children),
+        updated=sum(child.existing for child in children if child.key == key),
     )
 
 
@@ -311,7 +314,7 @@ def slice_counts(children: Iterable[ChildFacts], key: str, moving: Collection[in
     slices = [(index, _revisions(of_slice)) for index, of_slice in by_slice]
     kept, room = [], _MOST_COUNTS
     for index, revisions in sorted(slices, key=lambda each: (each[0] not in moving, each[0])):
-        room -= sum(len(each["roles"]) for each in revisions)
+        room -= sum(len(revision["roles"]) for revision in revisions)
         if room < 0:
             break
         kept.append({"index": index, "revisions": revisions})
@@ -338,7 +341,8 @@ def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem])
     """encountered: what the pass itself ran into."""
     # Refusals come last: whatever else is wrong may be the reason for them.
     refused = (
-        Problem(each.reason, each.message, each.is_reported, each.action) for each in snapshot.obstructions
+        Problem(obstruction.reason, obstruction.message, obstruction.is_reported, obstruction.action)
+        for obstruction in snapshot.obstructions
     )
     return (*encountered, *_unreadable(snapshot), *_of_children(snapshot.children), *refused)
 
@@ -358,10 +362,10 @@ def _unreadable(snapshot: DisaggregatedSnapshot) -> Iterator[Problem]:
 
 def _of_children(children: Iterable[ChildFacts]) -> Iterator[Problem]:
     """In the words of each child, which has said them in an Event of its own."""
-    for each in children:
-        condition = find((each.obj.get("status") or {}).get("conditions"), REPLICA_FAILURE)
-        if condition is not None and condition.get("status") == "True" and not each.is_leaving:
-            where = f"role {each.role} of slice {each.slice_index} ({each.name})"
+    for child in children:
+        condition = find((child.obj.get("status") or {}).get("conditions"), REPLICA_FAILURE)
+        if condition is not None and condition.get("status") == "True" and not child.is_leaving:
+            where = f"role {child.role} of slice {child.slice_index} ({child.name})"
             message = f"{where}: {condition.get('message', '')}"
             yield Problem(str(condition.get("reason", "")), message, is_reported=True)
 
@@ -369,9 +373,9 @@ def _of_children(children: Iterable[ChildFacts]) -> Iterator[Problem]:
 def without_nodes(children: Iterable[ChildFacts], now: datetime) -> tuple[str, ...]:
     """By slice and role, those with a pod that has waited for long and still does, and what for."""
     found = {
-        (each.slice_index, each.role, _awaited(wait))
-        for each in children
-        for wait in each.waits
+        (child.slice_index, child.role, _awaited(wait))
+        for child in children
+        for wait in child.waits
         if wait.until is None and now - wait.since >= timing.NODE_WAIT_IS_LONG
     }
     return tuple(
@@ -381,7 +385,7 @@ def without_nodes(children: Iterable[ChildFacts], now: datetime) -> tuple[str, .
 
 def look_again(children: Iterable[ChildFacts]) -> float | None:
     """Seconds; None where every group serves."""
-    is_awaited = any(each.ready < each.wanted for each in children)
+    is_awaited = any(child.ready < child.wanted for child in children)
     return timing.NODE_WAIT_IS_LONG.total_seconds() if is_awaited else None
 
 

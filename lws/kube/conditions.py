@@ -25,9 +25,9 @@ class Condition:
 def find(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> Mapping[str, Any] | None:
     """The stored condition of this type, or None."""
     # No generator: this is asked for every pod in every pass.
-    for each in conditions or ():
-        if each.get("type") == type_:
-            return each
+    for condition in conditions or ():
+        if condition.get("type") == type_:
+            return condition
     return None
 
 
@@ -70,7 +70,7 @@ def with_condition(
 
 def without_condition(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> list[dict[str, Any]]:
     """All conditions but the one of this type."""
-    return [dict(each) for each in conditions or () if each.get("type") != type_]
+    return [dict(condition) for condition in conditions or () if condition.get("type") != type_]
 
 
 def timestamp(moment: datetime) -> str:

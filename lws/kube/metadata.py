@@ -165,8 +165,8 @@ def without_tools_own(child: Mapping[str, Any], patch: Mapping[str, Any]) -> dic
 def merged(*maps: Mapping[str, str] | None) -> dict[str, str]:
     """A new dict of all maps, later ones winning; None counts as empty."""
     result: dict[str, str] = {}
-    for each in maps:
-        result.update(each or {})
+    for mapping in maps:
+        result.update(mapping or {})
     return result
 
 

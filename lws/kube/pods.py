@@ -150,9 +150,9 @@ def restarted_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:
     if not (is_running(pod) or is_pending(pod)):
         return ()
     sidecars = {
-        each.get("name")
-        for each in (pod.get("spec") or {}).get("initContainers") or ()
-        if each.get("restartPolicy") == "Always"
+        container.get("name")
+        for container in (pod.get("spec") or {}).get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
     }
     return tuple(
         _end_of(entry, "lastState", is_sidecar=field.startswith("init") and entry.get("name") in sidecars)
@@ -176,7 +176,11 @@ def left_pending_at(pod: Mapping[str, Any], exempt: Collection[str] = ()) -> str
     a later one would have a failure of another container look like part of the start.
     """
     return max(
-        (_first_start(each, exempt) for each in _status(pod).get("containerStatuses") or ()), default=""
+        (
+            _first_start(container_status, exempt)
+            for container_status in _status(pod).get("containerStatuses") or ()
+        ),
+        default="",
     )
 
 
@@ -186,7 +190,7 @@ def first_start_of(pod: Mapping[str, Any], containers: Collection[str]) -> str:
     """
     entries = _status(pod).get("containerStatuses") or ()
     return max(
-        (_first_start(each, containers) for each in entries if each.get("name") in containers), default=""
+        (_first_start(entry, containers) for entry in entries if entry.get("name") in containers), default=""
     )
 
 

@@ -90,7 +90,7 @@ def left_behind(
         return ()
     name = lws["metadata"]["name"]
     gone = f"{name}-{replicas}" if replicas + 1 == existing else f"{name}-{replicas} to {name}-{existing - 1}"
-    shown = ", ".join(f"{name}-{each.index} ({each.why})" for each in leftovers[:_MOST_NAMED])
+    shown = ", ".join(f"{name}-{leftover.index} ({leftover.why})" for leftover in leftovers[:_MOST_NAMED])
     more = f" and {len(leftovers) - _MOST_NAMED} more" if len(leftovers) > _MOST_NAMED else ""
     note = (
         f"Scaling down removes {gone}, because StatefulSets remove the highest index first, ready or not; "
@@ -107,9 +107,9 @@ def claims_at_risk(lws: Object, statefulsets: Sequence[str]) -> Announce:
 def broken_revisions(lws: Object, revisions: Iterable[Recorded]) -> tuple[Announce, ...]:
     """Revisions that nothing can be made from, each once."""
     return tuple(
-        replace(_warning(lws, "BrokenRevision", "Read", each.broken, each.reference), once=True)
-        for each in revisions
-        if each.broken
+        replace(_warning(lws, "BrokenRevision", "Read", revision.broken, revision.reference), once=True)
+        for revision in revisions
+        if revision.broken
     )
 
 
@@ -117,9 +117,9 @@ def problems(lws: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
     """What keeps the set from getting its groups, once for each new message."""
     conditions = (lws.get("status") or {}).get("conditions") or ()
     told = "; ".join(
-        str(each.get("message", ""))
-        for each in conditions
-        if each["type"] == "ReplicaFailure" and each["status"] == "True"
+        str(condition.get("message", ""))
+        for condition in conditions
+        if condition["type"] == "ReplicaFailure" and condition["status"] == "True"
     )
     return tuple(
         _warning(lws, problem.reason, problem.action, problem.message)

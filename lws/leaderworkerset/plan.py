@@ -165,9 +165,9 @@ def _status(
             given_up=given_up(snapshot),
             waits=tuple(
                 wait
-                for each in snapshot.groups
-                if each.waits and each.index not in ready
-                for wait in each.waits
+                for group in snapshot.groups
+                if group.waits and group.index not in ready
+                for wait in group.waits
             ),
         ),
     )

@@ -202,9 +202,9 @@ def restarted_sidecars(
     stored = (pod.get("status") or {}).get("initContainerStatuses") or ()
     names = {entry["name"] for entry in stored if _is_eventful(entry)}
     return [
-        {"name": each["name"], "restartPolicy": "Always"}
-        for each in containers
-        if each["name"] in names and each.get("restartPolicy") == "Always"
+        {"name": container["name"], "restartPolicy": "Always"}
+        for container in containers
+        if container["name"] in names and container.get("restartPolicy") == "Always"
     ] or None
 
 
@@ -213,7 +213,7 @@ def restarted_sidecars(
 
 def our_applies(entries: Sequence[Any], statefulset: Mapping[str, Any]) -> list[Any]:
     """What a server-side apply of ours owns."""
-    return [each for each in entries if each.get("manager") == "lws" and each.get("operation") == "Apply"]
+    return [entry for entry in entries if entry.get("manager") == "lws" and entry.get("operation") == "Apply"]
 
 
 def claims_go_too(policy: Mapping[str, str], statefulset: Mapping[str, Any]) -> dict[str, str] | None:

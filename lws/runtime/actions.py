@@ -294,21 +294,21 @@ _NOTHING = Plan()
 def together(*parts: Plan) -> Plan:
     """One plan of all parts, in their order."""
     # Most parts of most passes want nothing.
-    parts = tuple(each for each in parts if each != _NOTHING)
+    parts = tuple(part for part in parts if part != _NOTHING)
     if not parts:
         return _NOTHING
     return Plan(
-        sequences=tuple(sequence for each in parts for sequence in each.sequences if sequence),
-        statuses=tuple(status for each in parts for status in each.statuses),
-        announce=tuple(announce for each in parts for announce in each.announce),
-        again_after=soonest(each.again_after for each in parts),
-        waiting_for="; ".join(each.waiting_for for each in parts if each.waiting_for),
-        stuck_pods=sum(each.stuck_pods for each in parts),
-        problems=tuple(problem for each in parts for problem in each.problems),
-        postponable=tuple(postponable for each in parts for postponable in each.postponable),
-        standing=frozenset().union(*(each.standing for each in parts)),
-        figures=next((each.figures for each in parts if each.figures is not None), None),
-        owner=next((each.owner for each in parts if each.owner is not None), None),
+        sequences=tuple(sequence for part in parts for sequence in part.sequences if sequence),
+        statuses=tuple(status for part in parts for status in part.statuses),
+        announce=tuple(announce for part in parts for announce in part.announce),
+        again_after=soonest(part.again_after for part in parts),
+        waiting_for="; ".join(part.waiting_for for part in parts if part.waiting_for),
+        stuck_pods=sum(part.stuck_pods for part in parts),
+        problems=tuple(problem for part in parts for problem in part.problems),
+        postponable=tuple(postponable for part in parts for postponable in part.postponable),
+        standing=frozenset().union(*(part.standing for part in parts)),
+        figures=next((part.figures for part in parts if part.figures is not None), None),
+        owner=next((part.owner for part in parts if part.owner is not None), None),
     )
 
 

@@ -78,7 +78,8 @@ class Engine:
         )
         self._triggers = Triggers(self._queue, self._terms.route_of, self._terms.forget)
         self._store = Store(
-            self._triggers.on_change, [table for each in within.registrations for table in each.reads]
+            self._triggers.on_change,
+            [table for registration in within.registrations for table in registration.reads],
         )
         source = Source(cluster, self._rollback)
         self._turns = OwnerLocks()

@@ -275,8 +275,8 @@ def folded(announces: Sequence[Announce]) -> Announce:
     """One Event for Events of one key, in any order, at least one of them."""
     last = announces[-1]
     folds = [each.fold for each in announces if each.fold is not None]
-    names = {each.member for each in folds}
-    changes = [(each.member, *each.change) for each in folds if each.change is not None]
+    names = {fold.member for fold in folds}
+    changes = [(fold.member, *fold.change) for fold in folds if fold.change is not None]
     if last.fold is None or (len(names) == 1 and len(changes) < 2):
         return last
     said = changed(changes) if changes else listed(names)

@@ -88,7 +88,7 @@ class StoredFields:
         copiers = [
             (section, _copier(rows, is_whole))
             for section, rows in sections
-            if not is_whole or any(each.excerpt is not None for each in rows)
+            if not is_whole or any(row.excerpt is not None for row in rows)
         ]
 
         def trim(obj: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class StoredFields:
     @cached_property
     def wakes(self) -> Rule:
         """The passes that a change of an object wakes."""
-        if all(each.wakes in (NOBODY, ALL) for each in self.fields):
+        if all(field_.wakes in (NOBODY, ALL) for field_ in self.fields):
             return lambda before, after: ALL
         changed, is_undisturbed = self._changed, self.is_undisturbed
 
@@ -156,14 +156,14 @@ class StoredFields:
     def _rules(self, section: str) -> dict[str, Wakes | Rule]:
         """By name of a field. A section speaks through its own fields."""
         sections: dict[str, Wakes | Rule] = {} if section else dict.fromkeys(self._sections, NOBODY)
-        return {each.name: each.wakes for each in self._rows(section)} | sections
+        return {row.name: row.wakes for row in self._rows(section)} | sections
 
     def _rows(self, section: str) -> list[StoredField]:
-        return [each for each in self.fields if each.section == section]
+        return [field_ for field_ in self.fields if field_.section == section]
 
     @property
     def _sections(self) -> list[str]:
-        return [section for section in dict.fromkeys(each.section for each in self.fields) if section]
+        return [section for section in dict.fromkeys(field_.section for field_ in self.fields) if section]
 
 
 def _copier(
@@ -171,12 +171,12 @@ def _copier(
 ) -> Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]:
     """What copies a part of an object: the rows, and all else too where the kind is kept whole."""
     parts = [
-        (each.name, each.excerpt, each.default)
-        for each in rows
-        if each.excerpt is not None or each.default is not None
+        (row.name, row.excerpt, row.default)
+        for row in rows
+        if row.excerpt is not None or row.default is not None
     ]
     cut = frozenset(name for name, *_ in parts)
-    names = tuple(each.name for each in rows if each.name not in cut)
+    names = tuple(row.name for row in rows if row.name not in cut)
 
     def copy_part(part: Mapping[str, Any], obj: Mapping[str, Any]) -> dict[str, Any]:
         if is_whole:

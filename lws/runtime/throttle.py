@@ -145,7 +145,7 @@ class Throttle:
     def _say(self, status: Status) -> tuple[Announce, ...]:
         """The Events of a status that waits: nobody waits for these."""
         said = self._announced.get(status.target.uid, frozenset())
-        news = tuple(each for each in status.announce if each.reason not in said)
+        news = tuple(announcement for announcement in status.announce if announcement.reason not in said)
         if news:
             self._announced[status.target.uid] = said | {each.reason for each in news}
         return news
@@ -154,7 +154,12 @@ class Throttle:
         said = self._announced.pop(status.target.uid, None)
         if said is None:
             return status
-        return replace(status, announce=tuple(each for each in status.announce if each.reason not in said))
+        return replace(
+            status,
+            announce=tuple(
+                announcement for announcement in status.announce if announcement.reason not in said
+            ),
+        )
 
     def _wait_of_step(self, step: Postponable) -> float | None:
         """Seconds until it is taken; None where that is now."""

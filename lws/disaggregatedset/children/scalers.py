@@ -73,16 +73,16 @@ def seed(seen: ObservedSet, slices: int, role: str, key: str) -> int:
     brought the role to 0: without one a role is at 0 only together with all others. No slice in which
     nothing ran begins without the role either: what it has of others would serve nobody.
     """
-    children = [each for each in seen.children if each.role == role and not each.is_leaving]
+    children = [child for child in seen.children if child.role == role and not child.is_leaving]
     total = 0
     for index in range(slices):
-        of_slice = [each for each in children if each.slice_index == index]
-        old = sum(_at_start(each) for each in of_slice if each.key != key)
-        total += max(old, sum(each.wanted for each in of_slice if each.key == key))
-    was_scaled = any(each.obj["metadata"].get("generation", 1) > 1 for each in children)
-    if not total and was_scaled and any(each.wanted for each in seen.children if each.role != role):
+        of_slice = [child for child in children if child.slice_index == index]
+        old = sum(_at_start(child) for child in of_slice if child.key != key)
+        total += max(old, sum(child.wanted for child in of_slice if child.key == key))
+    was_scaled = any(child.obj["metadata"].get("generation", 1) > 1 for child in children)
+    if not total and was_scaled and any(child.wanted for child in seen.children if child.role != role):
         return 0
-    is_any_new = not set(range(slices)) <= {each.slice_index for each in children}
+    is_any_new = not set(range(slices)) <= {child.slice_index for child in children}
     return max(total, slices) if is_any_new or not total else total
 
 
@@ -111,9 +111,9 @@ def _standing(seen: ObservedSet) -> dict[str, Object]:
     """The scalers that the set controls, by role; their names say it, because labels can be edited."""
     prefix = scaler_name(seen.owner.name, "")
     return {
-        each["metadata"]["name"].removeprefix(prefix): each
-        for each in seen.scalers
-        if not is_terminating(each)
+        scaler["metadata"]["name"].removeprefix(prefix): scaler
+        for scaler in seen.scalers
+        if not is_terminating(scaler)
     }
 
 
@@ -142,7 +142,7 @@ def _excess(role: str, scaler: Object, slices: int) -> Plan:
 def _make(seen: ObservedSet, role: str, replicas: int) -> Plan:
     intent = build_scaler(seen.obj, role, replicas)
     name = intent["metadata"]["name"]
-    leaving = next((each for each in seen.scalers if each["metadata"]["name"] == name), None)
+    leaving = next((scaler for scaler in seen.scalers if scaler["metadata"]["name"] == name), None)
     stored = leaving or seen.strangers.get((SCALER_KIND, name))
     uid = seen.obj["metadata"]["uid"]
     ownership = ownership_of(stored, uid, lambda obj: _is_like(obj, intent), seen.owners_alive)
@@ -177,7 +177,7 @@ def _status(seen: ObservedSet, scaler: Object, role: str) -> Plan:
     stored: Mapping[str, Any] = scaler.get("status") or {}
     conditions, generation = stored.get("conditions"), scaler["metadata"].get("generation", 0)
     wanted = {
-        "replicas": sum(each.existing for each in seen.children if each.role == role),
+        "replicas": sum(child.existing for child in seen.children if child.role == role),
         "selector": selector_of(seen.owner.name, role),
         "observedGeneration": generation,
         "conditions": with_condition(conditions, _BOUND, generation, seen.now),

@@ -53,13 +53,13 @@ def plan_services(
     """
     totals, owned = scaler_counts(seen), _identified(seen)
     services: dict[int, list[_Owned]] = {}
-    for each in owned:
-        services.setdefault(each[1].slice_index, []).append(each)
+    for revision in owned:
+        services.setdefault(revision[1].slice_index, []).append(revision)
     children: dict[int, list[scalers.ObservedChild]] = {}
     for child in seen.children:
         if not child.is_leaving:
             children.setdefault(child.slice_index, []).append(child)
-    stored = {each["metadata"]["name"]: each for each in seen.services}
+    stored = {service["metadata"]["name"]: service for service in seen.services}
     plans = []
     for index in range(spec.slices):
         wanted = {
@@ -93,7 +93,7 @@ def _spare(seen: scalers.ObservedSet, owned: Iterable[_Owned], slices: int) -> I
     """Services of slices that are not wanted, and those of earlier releases whose LeaderWorkerSet is gone:
     they know no slice, and would lead to all of them.
     """
-    children = {each.obj["metadata"]["name"] for each in seen.children}
+    children = {child.obj["metadata"]["name"] for child in seen.children}
     for service, identity in owned:
         if identity.slice_index >= slices:
             yield _delete(service, f"slice {identity.slice_index} is not wanted")

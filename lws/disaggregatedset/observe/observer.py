@@ -73,7 +73,7 @@ class DisaggregatedObserver:
         scalers = tuple(self._store.controlled_by(uid, SCALER_KIND))
         wanted = _Wanted(obj, children, revisions)
         # What is made or adopted now would be made in vain for a set whose end the stream has missed.
-        has_orphans = bool(orphans) or any(each.is_orphan for each in revisions)
+        has_orphans = bool(orphans) or any(revision.is_orphan for revision in revisions)
         in_doubt = has_orphans or wanted.lacks_any([identity for _, identity, _ in own.values()], scalers)
         reread = await self._lookup.reread(obj) if in_doubt else None
         if in_doubt and (reread is None or is_terminating(reread)):
@@ -158,10 +158,10 @@ class _Wanted:
     ) -> None:
         self._obj, self._name = obj, obj["metadata"]["name"]
         self._spec = spec.parse(obj)
-        self._recorded = {each.name for each in revisions}
+        self._recorded = {revision.name for revision in revisions}
         newest = max(revisions, key=lambda each: each.number, default=None)
         self._target = newest.key if newest is not None else ""
-        self._keys = {each.key for each in children} | ({self._target} - {""})
+        self._keys = {child.key for child in children} | ({self._target} - {""})
 
     def lacks_any(self, children: Collection[Identity], scalers: Iterable[Object]) -> bool:
         """Something is yet to be made, or may be: whether an edit needs a new revision is decided later."""
@@ -171,14 +171,14 @@ class _Wanted:
         if status.get("updateRevision") not in (None, *self._recorded):
             # The pass that said so could not record it.
             return True
-        there = {(each.slice_index, each.role) for each in children if each.key == self._target}
+        there = {(child.slice_index, child.role) for child in children if child.key == self._target}
         slices, roles = range(self._spec.slices), self._spec.roles
         if any((index, role.name) not in there for index in slices for role in roles):
             return True
-        names = {child_name(self._name, each) for each in children}
+        names = {child_name(self._name, child) for child in children}
         if any(name not in names for index in slices for name in self._began_with(index)):
             return True
-        names = {each["metadata"]["name"] for each in scalers}
+        names = {scaler["metadata"]["name"] for scaler in scalers}
         return any(role.is_external and scaler_name(self._name, role.name) not in names for role in roles)
 
     def _began_with(self, index: int) -> Iterator[str]:

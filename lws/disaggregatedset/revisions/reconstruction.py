@@ -177,7 +177,7 @@ def _stripped_terms(kind: Object) -> dict[str, Any]:
 def _own_terms(kind: Object) -> Iterator[tuple[str, Object]]:
     for field in (REQUIRED, PREFERRED):
         terms = (_term(field, each) for each in kind.get(field) or ())
-        yield from ((field, each) for each in terms if _is_own(each))
+        yield from ((field, term) for term in terms if _is_own(term))
 
 
 def _term(field: str, given: Object) -> Object:

@@ -22,7 +22,7 @@ def operations(obj: Object, wanted: RolesRecord, counts: Mapping[str, int]) -> l
     version = obj["metadata"]["resourceVersion"]
     test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
     roles = obj["spec"]["roles"]
-    if [each["name"] for each in roles] == list(wanted.roles):
+    if [role["name"] for role in roles] == list(wanted.roles):
         return [test, *_templates(obj, wanted)]
     return [test, {"op": "replace", "path": "/spec/roles", "value": list(_roles(roles, wanted, counts))}]
 
@@ -49,7 +49,7 @@ def _roles(
         else:
             role = _returned(part, live.values(), counts)
         if role.get("startAfter"):
-            role["startAfter"] = [each for each in role["startAfter"] if each in wanted.roles]
+            role["startAfter"] = [role_name for role_name in role["startAfter"] if role_name in wanted.roles]
         yield role
 
 

@@ -37,7 +37,9 @@ class Drain:
             floor = self.state.floor(role)
             self.spare[role.name] = max(0, self.state.serving(role.name) - floor)
             self.hope[role.name] = max(0, self.state.hoped(role.name) - floor)
-        self.left = {each.key: {r: c.wanted for r, c in each.counts.items()} for each in self.state.old}
+        self.left = {
+            revision.key: {r: c.wanted for r, c in revision.counts.items()} for revision in self.state.old
+        }
 
     def to(self, planned: Mapping[str, int]) -> Drain:
         """Lower each role to what is planned of it, as far as the floor lets it."""
@@ -70,8 +72,8 @@ class Drain:
     def lowered(self) -> Lowered:
         """What changes."""
         changes = {
-            each.key: {r: n for r, n in self.left[each.key].items() if n < each.of(r).wanted}
-            for each in self.state.old
+            revision.key: {r: n for r, n in self.left[revision.key].items() if n < revision.of(r).wanted}
+            for revision in self.state.old
         }
         return {key: roles for key, roles in changes.items() if roles}
 
@@ -200,9 +202,11 @@ def _restored(state: SliceState, revision: RevisionCounts, lost: Mapping[str, Lo
 def _count(state: SliceState, role: RoleTarget, known: Lost, revision: RevisionCounts) -> int:
     room = role.ceiling - state.present(role.name)
     if known.initial is None:
-        return min(known.most, room) if any(each.wanted for each in revision.counts.values()) else 0
+        return min(known.most, room) if any(count.wanted for count in revision.counts.values()) else 0
     left = [
-        -(-known.initial * each.wanted // each.initial) for each in revision.counts.values() if each.initial
+        -(-known.initial * count.wanted // count.initial)
+        for count in revision.counts.values()
+        if count.initial
     ]
     return min((known.initial, known.most, room, most_groups(role), *left)) if left else 0
 

@@ -32,7 +32,7 @@ def next_step(state: SliceState, paused: bool = False) -> SliceStep:
         rest = next_step(_without(state, given_up), paused)
         keys = given_up.keys() | rest.old.keys()
         return replace(rest, old={key: {**given_up.get(key, {}), **rest.old.get(key, {})} for key in keys})
-    drained = tuple(each.key for each in state.old if not any(_is_there(each)))
+    drained = tuple(revision.key for revision in state.old if not any(_is_there(revision)))
     if step.is_empty and not step.waiting_for and not step.is_done:
         step = replace(step, waiting_for=still_waiting_for(state))
     return replace(step, drained=drained, is_done=step.is_done and not drained)
@@ -41,12 +41,12 @@ def next_step(state: SliceState, paused: bool = False) -> SliceStep:
 def _given_up(state: SliceState, step: SliceStep) -> dict[str, dict[str, int]]:
     """Lost children of which the step leaves nothing, so that they do not come back."""
     found = {
-        each.key: {
+        revision.key: {
             role: 0
-            for role, count in each.counts.items()
-            if count.is_lost and step.old.get(each.key, {}).get(role) == 0
+            for role, count in revision.counts.items()
+            if count.is_lost and step.old.get(revision.key, {}).get(role) == 0
         }
-        for each in state.old
+        for revision in state.old
     }
     return {key: roles for key, roles in found.items() if roles}
 
@@ -54,13 +54,13 @@ def _given_up(state: SliceState, step: SliceStep) -> dict[str, dict[str, int]]:
 def _without(state: SliceState, given_up: Lowered) -> SliceState:
     old = tuple(
         replace(
-            each,
+            revision,
             counts={
-                role: count.given_up if role in given_up.get(each.key, {}) else count
-                for role, count in each.counts.items()
+                role: count.given_up if role in given_up.get(revision.key, {}) else count
+                for role, count in revision.counts.items()
             },
         )
-        for each in state.old
+        for revision in state.old
     )
     return replace(state, old=old)
 
@@ -86,7 +86,7 @@ def _settle(state: SliceState) -> SliceStep:
     new = {role.name: size if is_whole else 0 for role, size in created.items()}
     raises = raised(state, tuple(role.target for role in state.roles), {})
     new |= raises.new | _shrunk(state)
-    gone = not any(any(_is_there(each)) for each in state.old)
+    gone = not any(any(_is_there(revision)) for revision in state.old)
     is_done = gone and not new and not raises.waiting and is_settled(state)
     return SliceStep(new=new, goes_on=bool(raises.waiting), is_done=is_done)
 

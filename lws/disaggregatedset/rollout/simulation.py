@@ -57,12 +57,16 @@ def apply(state: SliceState, step: SliceStep) -> SliceState:
     for role, wanted in step.new.items():
         new[role] = _ready(wanted, state.new.of(role).initial)
     old = []
-    for each in state.old:
-        if each.key in step.drained:
+    for revision in state.old:
+        if revision.key in step.drained:
             continue
-        left = {role: count.wanted for role, count in each.counts.items()} | dict(step.old.get(each.key, {}))
-        counts = {role: _ready(n, n if step.starts else each.of(role).initial) for role, n in left.items()}
-        old.append(RevisionCounts(each.key, counts))
+        left = {role: count.wanted for role, count in revision.counts.items()} | dict(
+            step.old.get(revision.key, {})
+        )
+        counts = {
+            role: _ready(n, n if step.starts else revision.of(role).initial) for role, n in left.items()
+        }
+        old.append(RevisionCounts(revision.key, counts))
     if step.starts:
         new = {role: replace(count, initial=state.new.of(role).wanted) for role, count in new.items()}
     return SliceState(
@@ -79,7 +83,10 @@ def _ready(wanted: int, initial: int | None) -> Count:
 
 
 def _row_of(state: SliceState) -> Row:
-    old = {each.key: {role: count.wanted for role, count in each.counts.items()} for each in state.old}
+    old = {
+        revision.key: {role: count.wanted for role, count in revision.counts.items()}
+        for revision in state.old
+    }
     return Row(
         {key: counts for key, counts in old.items() if any(counts.values())},
         {role: count.wanted for role, count in state.new.counts.items() if count.wanted},

@@ -118,12 +118,12 @@ class SliceState:
 
     def old_wanted(self, role: str) -> int:
         """What is wanted of the role, over all old revisions."""
-        return sum(each.of(role).wanted for each in self.old)
+        return sum(revision.of(role).wanted for revision in self.old)
 
     def old_initial(self, role: str) -> int:
         """What was wanted of it when the rollout began; unknown baselines are what is wanted now."""
-        counts = (each.of(role) for each in self.old)
-        return sum(each.wanted if each.initial is None else each.initial for each in counts)
+        counts = (revision.of(role) for revision in self.old)
+        return sum(count.wanted if count.initial is None else count.initial for count in counts)
 
     def present(self, role: str) -> int:
         """Its groups over all revisions, those that terminate included."""
@@ -131,7 +131,7 @@ class SliceState:
 
     def old_present(self, role: str) -> int:
         """The same without the target revision; what deleted children have left is among them."""
-        return sum(each.of(role).present for each in self.old) + self.leftover.get(role, 0)
+        return sum(revision.of(role).present for revision in self.old) + self.leftover.get(role, 0)
 
     def serving(self, role: str) -> int:
         """Its ready groups over all revisions."""
@@ -139,16 +139,16 @@ class SliceState:
 
     def old_starting(self, role: str) -> int:
         """Its groups of old revisions that may be ready any moment."""
-        return sum(each.of(role).starting for each in self.old)
+        return sum(revision.of(role).starting for revision in self.old)
 
     def hoped(self, role: str) -> int:
         """Its ready groups once those of old revisions that are starting are ready too."""
-        return sum(each.of(role).hoped.serving for each in self.old) + self.new.of(role).serving
+        return sum(revision.of(role).hoped.serving for revision in self.old) + self.new.of(role).serving
 
     @property
     def is_known(self) -> bool:
         """Whether every old child has a baseline."""
-        return all(count.initial is not None for each in self.old for count in each.counts.values())
+        return all(count.initial is not None for revision in self.old for count in revision.counts.values())
 
     def floor(self, role: RoleTarget) -> int:
         """Ready groups that a rollout leaves: those at its start, at most the target, minus the budget.
@@ -216,7 +216,9 @@ def unready(state: SliceState) -> str:
 
 def _terminating(state: SliceState) -> str:
     for role in state.roles:
-        surplus = sum(max(0, each.of(role.name).present - each.of(role.name).wanted) for each in state.old)
+        surplus = sum(
+            max(0, revision.of(role.name).present - revision.of(role.name).wanted) for revision in state.old
+        )
         surplus += state.leftover.get(role.name, 0)
         if surplus:
             return f"role {role.name}: {surplus} old groups are still terminating"

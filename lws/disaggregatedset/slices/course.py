@@ -86,24 +86,24 @@ def courses(wanted: RoleTargets) -> tuple[Course, ...]:
     former = _former(wanted) if spec.paused else None
     asked = [_asked_for(wanted, index, former) for index in range(spec.slices)]
     standings = [_standing(each, index) for index, each in enumerate(asked)]
-    summaries = [each.summary for each in standings]
+    summaries = [standing.summary for standing in standings]
     may_step = slices_that_may_step(summaries, spec.slices, spec.max_updating_slices)
     waiting = dict.fromkeys(may_step - slices_remembered(summaries, may_step), _NO_ROOM)
     waiting |= dict.fromkeys(frozenset(range(spec.slices)) - may_step, _OTHERS_FIRST)
     return tuple(
-        Course(0, plan_legacy(snapshot, legacy), each.slice.memory, each.slice.is_rolling)
-        if legacy and each.slice.index == 0
-        else _course(each, waiting.get(each.slice.index, ""))
-        for each in standings
+        Course(0, plan_legacy(snapshot, legacy), standing.slice.memory, standing.slice.is_rolling)
+        if legacy and standing.slice.index == 0
+        else _course(standing, waiting.get(standing.slice.index, ""))
+        for standing in standings
     )
 
 
 def waiting_slices(steps: Iterable[Course]) -> tuple[str, ...]:
     """Which slices wait for the user or for others, and which roles of them, for the status."""
     found: dict[str, list[str]] = {}
-    for each in steps:
-        if each.why_waiting:
-            found.setdefault(each.why_waiting, []).append(str(each.index))
+    for step in steps:
+        if step.why_waiting:
+            found.setdefault(step.why_waiting, []).append(str(step.index))
     return tuple(
         f"slice{'s' if len(indices) > 1 else ''} {', '.join(indices)}: {why}"
         for why, indices in found.items()
@@ -116,18 +116,18 @@ def _former(wanted: RoleTargets) -> RoleTargets | None:
     """
     snapshot, spec = wanted.snapshot, wanted.spec
     old = [
-        each
-        for each in snapshot.children
-        if each.slice_index < spec.slices and each.key != wanted.key and not each.is_leaving
+        child
+        for child in snapshot.children
+        if child.slice_index < spec.slices and child.key != wanted.key and not child.is_leaving
     ]
     current = (snapshot.obj.get("status") or {}).get("currentRevision")
-    keys = [each.key for each in snapshot.revisions if each.name == current]
+    keys = [revision.key for revision in snapshot.revisions if revision.name == current]
     keys += newest_first(old, snapshot.revisions)
     key = next((each for each in keys if each != wanted.key and wanted.recorded(each)), None)
     recorded = wanted.recorded(key) if old and key is not None else None
     if recorded is None or key is None:
         return None
-    roles = tuple(_with_live_numbers(wanted, each, key) for each in recorded.roles)
+    roles = tuple(_with_live_numbers(wanted, role, key) for role in recorded.roles)
     return replace(wanted, key=key, spec=replace(spec, roles=roles, placement=recorded.placement))
 
 
@@ -138,7 +138,7 @@ def _with_live_numbers(wanted: RoleTargets, role: Role, key: str) -> Role:
         numbers = replace(role, replicas=live.replicas, is_external=live.is_external)
         return replace(numbers, rolling=live.rolling, start_after=live.start_after)
     children = wanted.snapshot.children
-    kept = (each.wanted for each in children if (each.role, each.key) == (role.name, key))
+    kept = (child.wanted for child in children if (child.role, child.key) == (role.name, key))
     return replace(role, replicas=max(kept, default=0))
 
 
@@ -147,10 +147,10 @@ def _asked_for(wanted: RoleTargets, index: int, former: RoleTargets | None) -> R
     all roles because some start after others, gets what the others are on.
     """
     children = wanted.snapshot.of_slice(index)
-    if former is None or _was_on(wanted, index) or {each.key for each in children} - {former.key}:
+    if former is None or _was_on(wanted, index) or {child.key for child in children} - {former.key}:
         return wanted
-    there = {each.role for each in children if not each.is_leaving}
-    late = {each.name for each in former.spec.roles if each.start_after and each.name not in there}
+    there = {child.role for child in children if not child.is_leaving}
+    late = {role.name for role in former.spec.roles if role.start_after and role.name not in there}
     return former if not children or late else wanted
 
 
@@ -167,10 +167,10 @@ def _standing(wanted: RoleTargets, index: int) -> _Standing:
     memory = remembered(snapshot.obj, index)
     roles = wanted.in_slice(index, memory)
     children = snapshot.of_slice(index)
-    old = [each for each in newest_first(children, snapshot.revisions) if each != key]
+    old = [child for child in newest_first(children, snapshot.revisions) if child != key]
     state = slice_state(children, roles, [key, *old], memory)
     if memory is None:
-        state = replace(state, gone=gone_unseen(state, (each for each in children if each.key == key)))
+        state = replace(state, gone=gone_unseen(state, (child for child in children if child.key == key)))
     elif memory.key == key:
         state = replace(state, gone=gone_since(snapshot.obj["metadata"]["name"], children, memory))
     within = SliceFacts(snapshot, wanted.spec, index, key, memory)
@@ -212,7 +212,7 @@ def _why_waiting(standing: _Standing, why: str) -> str:
     within = standing.slice
     if not within.is_rolling or not (why or within.spec.paused):
         return ""
-    roles = ", ".join(each.name for each in standing.state.roles)
+    roles = ", ".join(role.name for role in standing.state.roles)
     return f"roles {roles}: {PAUSED if within.spec.paused else why}"
 
 
@@ -222,7 +222,7 @@ def _judgements(within: SliceFacts) -> Iterator[float | None]:
     """
     if within.snapshot.lingering:
         yield timing.LINGERING_SECONDS
-    yield from (each.judged_in for each in within.children if each.key != within.key)
+    yield from (child.judged_in for child in within.children if child.key != within.key)
 
 
 # --- Choose which slices may start or continue a rollout now. Scaling, repair and removal of slices are
@@ -263,7 +263,9 @@ def slices_that_may_step(
     slices: how many there are to be. most: `maxUpdatingSlices`; None for no bound, less than 1 counts as 1.
     A rollout that has begun goes on, whatever the bound became since; others begin from the lowest index.
     """
-    there = sorted((each for each in standings if each.index < slices), key=lambda each: each.index)
+    there = sorted(
+        (standing for standing in standings if standing.index < slices), key=lambda each: each.index
+    )
     updating = [each.index for each in there if each.is_updating]
     waiting = [each.index for each in there if each.has_old and not each.has_begun]
     if most is None:
@@ -277,7 +279,7 @@ def slices_remembered(
     """Those of `may_step` for whose memory the status has room: what has begun goes on, others begin from the
     lowest index, and one may always.
     """
-    rolling = [each for each in standings if each.has_old and each.index in may_step]
+    rolling = [standing for standing in standings if standing.has_old and standing.index in may_step]
     taken, waiting = 0, set[int]()
     for number, each in enumerate(sorted(rolling, key=lambda each: (not each.has_begun, each.index))):
         taken += each.remembers
@@ -292,7 +294,7 @@ def slices_remembered(
 
 def plan_removed_slices(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec) -> Plan:
     """The slices above those that are wanted."""
-    removed = sorted({each.slice_index for each in snapshot.children if each.slice_index >= spec.slices})
+    removed = sorted({child.slice_index for child in snapshot.children if child.slice_index >= spec.slices})
     return Plan(tuple(sequence for index in removed if (sequence := _removed(snapshot, index))))
 
 
@@ -304,9 +306,9 @@ def legacy_children(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, ke
         return []
     wanted = {role.name for role in spec.roles}
     return [
-        each
-        for each in snapshot.children
-        if each.is_legacy and each.key == key and each.role in wanted and not each.is_leaving
+        child
+        for child in snapshot.children
+        if child.is_legacy and child.key == key and child.role in wanted and not child.is_leaving
     ]
 
 
@@ -314,8 +316,8 @@ def plan_legacy(snapshot: DisaggregatedSnapshot, children: Iterable[ChildFacts])
     """They go; the next pass makes them anew."""
     why = "its name and labels know no slices"
     actions = tuple(
-        Delete(Reference.to(each.obj), "Background", why, (events.deleted_legacy(snapshot.obj, each),))
-        for each in children
+        Delete(Reference.to(child.obj), "Background", why, (events.deleted_legacy(snapshot.obj, child),))
+        for child in children
     )
     return Plan((actions,) if actions else ())
 

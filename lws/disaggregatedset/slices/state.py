@@ -60,7 +60,9 @@ def remembered(obj: Object, index: int) -> RolloutMemory | None:
 def remembered_children(obj: Object) -> dict[str, int]:
     """Children with which a rollout that goes on began, by name, with the groups that they had."""
     memories = map(_memory, _rollouts(obj).values())
-    return {name: count for each in memories if each is not None for name, count in each.initial.items()}
+    return {
+        name: count for memory in memories if memory is not None for name, count in memory.initial.items()
+    }
 
 
 def _rollouts(obj: Object) -> Mapping[str, Any]:
@@ -91,11 +93,11 @@ def initial_of(child: ChildFacts, key: str, memory: RolloutMemory | None) -> int
 
 def newest_first(children: Iterable[ChildFacts], revisions: Iterable[RecordedRoles]) -> list[str]:
     """Keys of children, that of the newest revision first; unrecorded ones by the age of their children."""
-    number = {each.key: each.number for each in revisions}
+    number = {revision.key: revision.number for revision in revisions}
     made: dict[str, str] = {}
-    for each in children:
-        created = str(each.obj["metadata"].get("creationTimestamp") or "")
-        made[each.key] = max(made.get(each.key, ""), created)
+    for child in children:
+        created = str(child.obj["metadata"].get("creationTimestamp") or "")
+        made[child.key] = max(made.get(child.key, ""), created)
     return sorted(made, key=lambda key: (number.get(key, -1), made[key], key), reverse=True)
 
 
@@ -119,7 +121,7 @@ def counts_of(children: Iterable[ChildFacts], key: str, memory: RolloutMemory | 
 
 def gone_since(set_name: str, children: Iterable[ChildFacts], memory: RolloutMemory) -> dict[str, int]:
     """Role → groups that children wanted when the rollout began which there are no more."""
-    there, gone = {each.name for each in children}, Counter[str]()
+    there, gone = {child.name for child in children}, Counter[str]()
     for name, count in memory.initial.items():
         identity = identity_of(set_name, name) if name not in there else None
         if identity is not None:
@@ -131,7 +133,7 @@ def gone_unseen(state: SliceState, children: Iterable[ChildFacts]) -> dict[str, 
     """The same where the status has lost its memory: what children of the target revision know of, and
     nobody else has any more. children: those of the target revision.
     """
-    known = {each.role: others_initial_of(each.obj) for each in children if not each.is_leaving}
+    known = {child.role: others_initial_of(child.obj) for child in children if not child.is_leaving}
     gone = {role: count - state.old_initial(role) for role, count in known.items()}
     return {role: count for role, count in gone.items() if count > 0}
 
@@ -153,7 +155,7 @@ def slice_state(
 ) -> SliceState:
     """keys: the target revision, then old ones, the newest first."""
     wanted, *old = keys
-    by_key = {key: [each for each in children if each.key == key] for key in keys}
+    by_key = {key: [child for child in children if child.key == key] for key in keys}
     standing = [each for each in by_key[wanted] if not each.is_leaving]
     if memory is None and not standing:
         # What is written on children is of a former rollout.

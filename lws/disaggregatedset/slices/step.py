@@ -43,11 +43,13 @@ class SliceFacts:
     @property
     def is_rolling(self) -> bool:
         """Something of another revision is left, and not merely on its way out without any groups."""
-        return any(each.key != self.key and (each.existing or not each.is_leaving) for each in self.children)
+        return any(
+            child.key != self.key and (child.existing or not child.is_leaving) for child in self.children
+        )
 
     def child(self, role: str, key: str) -> ChildFacts | None:
         """The child of a role at a revision; the one with a slice in its name, where there are two."""
-        of_role = [each for each in self.children if (each.role, each.key) == (role, key)]
+        of_role = [child for child in self.children if (child.role, child.key) == (role, key)]
         return min(of_role, key=lambda each: each.is_legacy, default=None)
 
 
@@ -65,8 +67,8 @@ def plan_step(within: SliceFacts, state: SliceState, step: SliceStep) -> Plan:
 
 def baseline(within: SliceFacts, roles: Roles, lost: Mapping[str, int]) -> RolloutMemory:
     """What is remembered when the rollout of a slice begins. lost: groups of children that are gone."""
-    initial = {**lost, **{each.name: each.wanted for each in within.children if not each.is_leaving}}
-    return RolloutMemory(within.key, initial, {each.name: each.target for each in roles.targets})
+    initial = {**lost, **{child.name: child.wanted for child in within.children if not child.is_leaving}}
+    return RolloutMemory(within.key, initial, {target.name: target.target for target in roles.targets})
 
 
 def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
@@ -75,21 +77,21 @@ def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
     """
     memory = within.memory
     initial = memory.initial if memory is not None and memory.key == within.key else {}
-    for each in within.children:
-        is_owed = starts or (within.is_rolling and each.name in initial)
-        if each.is_leaving or not is_owed:
+    for child in within.children:
+        is_owed = starts or (within.is_rolling and child.name in initial)
+        if child.is_leaving or not is_owed:
             continue
-        others = _others(within, each.role) if each.key == within.key else None
+        others = _others(within, child.role) if child.key == within.key else None
         wanted = {
-            INITIAL_REPLICAS_ANNOTATION: str(initial.get(each.name, each.wanted)),
+            INITIAL_REPLICAS_ANNOTATION: str(initial.get(child.name, child.wanted)),
             OTHERS_INITIAL_REPLICAS_ANNOTATION: others,
         }
-        known = annotations_of(each.obj)
+        known = annotations_of(child.obj)
         changed = {key: value for key, value in wanted.items() if known.get(key) != value}
         if changed:
             patch = {"metadata": {"annotations": changed}}
             why = "a rollout begins with so many groups"
-            yield Merge(Reference.to(each.obj), without_tools_own(each.obj, patch), why)
+            yield Merge(Reference.to(child.obj), without_tools_own(child.obj, patch), why)
 
 
 def _others(within: SliceFacts, role: str) -> str | None:
@@ -142,7 +144,7 @@ def _obstacle(within: SliceFacts, role: Role) -> Plan | None:
     name = child_name(snapshot.obj["metadata"]["name"], Identity(within.index, within.key, role.name))
     if name in snapshot.unreadable:
         return Plan(waiting_for=f"LeaderWorkerSet {name} to be readable")
-    leaving = next((each.obj for each in within.children if each.name == name), None)
+    leaving = next((child.obj for child in within.children if child.name == name), None)
     stored = leaving if leaving is not None else snapshot.strangers.get((CHILD_KIND, name))
     uid = snapshot.obj["metadata"]["uid"]
     ownership = ownership_of(stored, uid, lambda obj: False, snapshot.owners_alive)
@@ -204,7 +206,7 @@ def lost_children(wanted: RoleTargets, within: SliceFacts, roles: Roles) -> dict
     for identity, known in (*_of_rollout(within), *_of_waiting_slice(wanted, within, roles)):
         recorded = wanted.recorded(identity.key)
         is_known = recorded is not None and recorded.role(identity.role) is not None
-        is_there = any((each.role, each.key) == (identity.role, identity.key) for each in within.children)
+        is_there = any((child.role, child.key) == (identity.role, identity.key) for child in within.children)
         if is_known and not is_there and not _is_refused(within.snapshot, identity):
             name = _name_of(within.snapshot, identity)
             lingering, orphaned = (
@@ -220,9 +222,9 @@ def leftovers(within: SliceFacts, state: SliceState) -> dict[str, int]:
     """Role → groups that are left of deleted children of old revisions which do not come back."""
     set_name, found = within.snapshot.obj["metadata"]["name"], dict[str, int]()
     counted = {
-        child_name(set_name, Identity(within.index, each.key, role))
-        for each in state.old
-        for role, count in each.counts.items()
+        child_name(set_name, Identity(within.index, revision.key, role))
+        for revision in state.old
+        for role, count in revision.counts.items()
         if count.is_lost
     }
     for name, count in within.snapshot.lingering.items():
@@ -239,9 +241,9 @@ def lost_before(within: SliceFacts, roles: Roles) -> dict[str, int]:
     they belong to what it begins with, but for groups that are not wanted any more. Of a revision that is
     gone as a whole nothing is lost.
     """
-    most = {each.name: most_groups(each) for each in roles.targets}
+    most = {target.name: most_groups(target) for target in roles.targets}
     set_name = within.snapshot.obj["metadata"]["name"]
-    there = {(each.key, each.role) for each in within.children}
+    there = {(child.key, child.role) for child in within.children}
     found = {}
     for key in {key for key, _ in there} - {within.key}:
         for role, count in last_seen(within.snapshot.obj, within.index, key).items():
@@ -288,7 +290,7 @@ def _of_waiting_slice(
     wanted: RoleTargets, within: SliceFacts, roles: Roles
 ) -> Iterator[tuple[Identity, Lost]]:
     """Those of the one revision on which a slice stays until its rollout may begin."""
-    keys = {each.key for each in within.children}
+    keys = {child.key for child in within.children}
     waits = within.spec.paused or within.spec.max_updating_slices is not None
     if not waits or len(keys) != 1 or within.key in keys:
         return
@@ -308,7 +310,7 @@ def _is_refused(snapshot: DisaggregatedSnapshot, identity: Identity) -> bool:
     name = _name_of(snapshot, identity)
     subject = f"cannot create {CHILD_KIND} {name}"
     is_there = (CHILD_KIND, name) in snapshot.strangers or name in snapshot.unreadable
-    return is_there or any(each.subject == subject for each in snapshot.obstructions)
+    return is_there or any(obstruction.subject == subject for obstruction in snapshot.obstructions)
 
 
 def _name_of(snapshot: DisaggregatedSnapshot, identity: Identity) -> str:

@@ -175,7 +175,7 @@ def _plan_child(
     planned = plan_child(owner, child, create, keep_up)
     if not planned.problems:
         return planned
-    return replace(planned, announce=tuple(_failed(group, each.message) for each in planned.problems))
+    return replace(planned, announce=tuple(_failed(group, problem.message) for problem in planned.problems))
 
 
 def _mistaken_leader(group: GroupSnapshot) -> Plan:
@@ -311,8 +311,8 @@ def plan_node_loss(group: GroupSnapshot) -> Plan:
     """
     pods, nodes, policy = group.leaving, group.nodes, group.node_loss
     stuck = stuck_pods(pods, nodes, group.now, policy)
-    forced = [each for each in stuck if policy.force_delete and not each.loss.is_collected]
-    lost = sorted({f"node {each.loss.node}, which {each.loss.why}" for each in stuck})
+    forced = [stuck_pod for stuck_pod in stuck if policy.force_delete and not stuck_pod.loss.is_collected]
+    lost = sorted({f"node {stuck_pod.loss.node}, which {stuck_pod.loss.why}" for stuck_pod in stuck})
     return Plan(
         sequences=tuple((_delete(group, each),) for each in forced),
         again_after=look_again_after(pods, nodes, group.now, policy),

@@ -150,7 +150,7 @@ def _at_the_latest(group: GroupSnapshot, incident: Incident, states: Sequence[Gr
     """
     longest, replicas = timedelta(seconds=timing.RESTART_DELAY.longest), group.spec.replicas
     ready = {state.index for state in states if state.ready}
-    down = (each for each in group.siblings if each.index < replicas and each.index not in ready)
+    down = (sibling for sibling in group.siblings if sibling.index < replicas and sibling.index not in ready)
     away = [_went_at(group, each) for each in down]
     return min(max((incident.since, *away)) + longest, incident.since + longest * max(1, replicas))
 

@@ -50,9 +50,9 @@ def tpu_containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Init containers that end before the others start take part only where nothing else uses TPUs.
     """
-    starting = [each for each in _objects(pod.get("initContainers")) if _requests_tpus(each)]
+    starting = [container for container in _objects(pod.get("initContainers")) if _requests_tpus(container)]
     lasting = [each for each in starting if each.get("restartPolicy") == "Always"]
-    running = [each for each in _objects(pod.get("containers")) if _requests_tpus(each)]
+    running = [obj for obj in _objects(pod.get("containers")) if _requests_tpus(obj)]
     return [*running, *lasting] or starting
 
 

@@ -194,7 +194,11 @@ class Shortages:
 
     def of_set(self, namespace: str, name: str, statefulsets: Iterable[Object], now: datetime) -> Shortage:
         """statefulsets: of the set's leaders and workers, the leaders' first."""
-        short = {each["metadata"]["uid"]: each for each in statefulsets if is_short(each)}
+        short = {
+            statefulset["metadata"]["uid"]: statefulset
+            for statefulset in statefulsets
+            if is_short(statefulset)
+        }
         if not short:
             self._sets.pop((namespace, name), None)
             return Shortage()

@@ -45,7 +45,7 @@ class RevisionReader:
         owned = self._store.controlled_by(uid_of(lws), "ControllerRevision")
         labelled = self._labelled(lws, "ControllerRevision")
         parsed = (self._memory.parsed(revision) for revision in owned)
-        orphans = ((each, self._memory.parsed(each)) for each in labelled if controller_of(each) is None)
+        orphans = ((obj, self._memory.parsed(obj)) for obj in labelled if controller_of(obj) is None)
         # What is broken was looked at once; that is enough.
         may_be_adopted = (found for each, found in orphans if not found.broken and is_ours(each, lws))
         # Of all groups, whichever is asked about: passes over a set and over its groups see the same history.
@@ -69,7 +69,7 @@ class RevisionReader:
     def left_keys(self, lws: Object) -> frozenset[str]:
         """Keys of worker StatefulSets, whose leaders a StatefulSet that is lost may have left behind."""
         siblings = self._labelled(lws, "StatefulSet")
-        return frozenset(key for each in siblings if (key := labels_of(each).get(REVISION_LABEL)))
+        return frozenset(key for sibling in siblings if (key := labels_of(sibling).get(REVISION_LABEL)))
 
     def knows_reported(self, leader: Object) -> bool:
         """Whether the store has every revision of its own that the leader StatefulSet reports."""

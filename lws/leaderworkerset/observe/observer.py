@@ -178,7 +178,9 @@ class Observer:
 
     async def _groups_of(self, leader: Object) -> tuple[GroupFacts, ...]:
         groups = self.members.groups_of(leader)
-        hidden = [each for each in groups if each.workers is None and self.members.hides_workers(each.leader)]
+        hidden = [
+            group for group in groups if group.workers is None and self.members.hides_workers(group.leader)
+        ]
         for each in hidden:
             place = each.leader["metadata"]
             await self._lookup.named(
@@ -219,7 +221,7 @@ class Observer:
         is_ours = leader is not None and is_controlled_by(leader, uid_of(lws))
         workers = (group.workers for group in children.groups if group.workers_short)
         candidates = (leader if is_ours else None, *workers)
-        statefulsets = [each for each in candidates if each is not None]
+        statefulsets = [candidate for candidate in candidates if candidate is not None]
         short = self._shortages.of_set(namespace, name, statefulsets, now)
         refused = self._memory.refusals.of_set(namespace, name)
         if not refused:

@@ -93,7 +93,7 @@ class WebhookCoverage:
         except NotFound:
             return ""
         entries = configuration.get("webhooks") or ()
-        selectors = (each.get("namespaceSelector") for each in entries if each.get("name") == POD_WEBHOOK)
+        selectors = (entry.get("namespaceSelector") for entry in entries if entry.get("name") == POD_WEBHOOK)
         return as_query(next(selectors, {}) or {})
 
     async def _list(self, selector: str) -> frozenset[str]:

@@ -152,7 +152,7 @@ class _Model:
         has_news, self._is_observed = not self._is_observed, True
         acted = self._create_missing(stored) | self._scale_down(stored) | self._update(stored)
         groups = self._groups.values()
-        if len(groups) == stored.replicas and all(each.is_new and each.is_available for each in groups):
+        if len(groups) == stored.replicas and all(group.is_new and group.is_available for group in groups):
             self._is_rolling = False
         return acted or has_news
 

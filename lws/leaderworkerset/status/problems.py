@@ -30,7 +30,7 @@ _DROPS_START_ORDINAL = Problem(
 def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:
     """encountered: what the pass itself ran into."""
     found = list(encountered)
-    drops_start = snapshot.drops_start_ordinal or any(each.lacks_start_ordinal for each in snapshot.groups)
+    drops_start = snapshot.drops_start_ordinal or any(group.lacks_start_ordinal for group in snapshot.groups)
     if drops_start and snapshot.spec.size > 1:
         found.append(_DROPS_START_ORDINAL)
     owner = name_of(snapshot.lws)
@@ -41,7 +41,8 @@ def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[
         found.append(too_long)
     # Refusals come last: whatever else is wrong may be the reason for them.
     refused = (
-        Problem(each.reason, each.message, each.is_reported, each.action) for each in snapshot.obstructions
+        Problem(obstruction.reason, obstruction.message, obstruction.is_reported, obstruction.action)
+        for obstruction in snapshot.obstructions
     )
     return (*found, *refused)
 
@@ -69,8 +70,8 @@ _MOST_NAMED = 10
 def lost_nodes(snapshot: SetSnapshot) -> tuple[Problem, ...]:
     """One for each lost node that holds pods of the set."""
     by_node: dict[str, list[StuckPod]] = {}
-    for each in stuck_pods(snapshot.leaving, snapshot.nodes, snapshot.now, snapshot.node_loss):
-        by_node.setdefault(each.loss.node, []).append(each)
+    for pod in stuck_pods(snapshot.leaving, snapshot.nodes, snapshot.now, snapshot.node_loss):
+        by_node.setdefault(pod.loss.node, []).append(pod)
     return tuple(_node_lost(stuck, snapshot.node_loss) for _node, stuck in sorted(by_node.items()))
 
 
@@ -81,7 +82,7 @@ def look_again(snapshot: SetSnapshot) -> float | None:
 
 def _node_lost(stuck: list[StuckPod], policy: NodeLossPolicy) -> Problem:
     loss = stuck[0].loss
-    names = [str(each.pod["metadata"]["name"]) for each in stuck]
+    names = [str(stuck_pod.pod["metadata"]["name"]) for stuck_pod in stuck]
     more = len(names) - _MOST_NAMED
     shown = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     return Problem(

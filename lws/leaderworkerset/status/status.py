@@ -124,7 +124,7 @@ def set_status(spec: SetSpec, observed: Observed) -> SetStatus:
     stored: Mapping[str, Any] = lws.get("status") or {}
     generation = lws["metadata"].get("generation", 0)
     scope = _scope(observed)
-    held_up = what_holds_up(name_of(lws), "; ".join(each.message for each in observed.problems))
+    held_up = what_holds_up(name_of(lws), "; ".join(problem.message for problem in observed.problems))
     summary = summarise(observed.groups, observed.replicas, observed.floor, spec.paused, held_up)
     pace = _pace(spec, observed, scope, summary)
     last_progress = pace.last_progress(stored)
@@ -362,7 +362,10 @@ def _count(status: Mapping[str, Any], field: str) -> int:
 
 def _significant(conditions: Any) -> list[tuple[str, ...]]:
     """What holds and why, and what does not: without the numbers in messages, and why not."""
-    found = [(each["type"], each["status"], each.get("reason", "")) for each in conditions or ()]
+    found = [
+        (condition["type"], condition["status"], condition.get("reason", ""))
+        for condition in conditions or ()
+    ]
     return [(type_, status, reason if status == "True" else "") for type_, status, reason in found]
 
 
