@@ -24,7 +24,7 @@ from lws.runtime.client.connection import Cluster, MayWrite, renewal_rate
 from lws.runtime.endpoints.health import Check, Silence
 from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.events import EventRecorder
-from lws.runtime.informer import Informer, Rollback, Source
+from lws.runtime.informer import Informer, KopfStream, Rollback, Source, informers_of
 from lws.runtime.leadership.election import Election, LeaseElection, Scope, Takeover, Unelected, everywhere
 from lws.runtime.leadership.lease import Candidate, Lease, LeaseTimes
 from lws.runtime.leadership.shard_election import ShardElection
@@ -34,7 +34,6 @@ from lws.runtime.operator import build_registry, build_settings, run_operator
 from lws.runtime.queue import Queue
 from lws.runtime.registration import Parts, Registration, together
 from lws.runtime.store import Store
-from lws.runtime.watch import KopfStream, informers_of
 from lws.runtime.webhooks.server import dispatching
 from lws.runtime.webhooks.serving import Serving
 

@@ -1,5 +1,6 @@
-"""Run kopf with our handlers, settings and credentials. Everything that makes kopf write to the cluster is
-off.
+"""The bridge to kopf: it streams workloads, calls the handlers of reviews, and runs until `stop` is set.
+
+Everything that makes kopf write to the cluster is off. Children come from `informer`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import kopf
 
 from lws import timing
 from lws.config import Settings
-from lws.runtime import watch
 from lws.runtime.client.connection import Cluster
+from lws.runtime.client.resources import Resource
 from lws.runtime.lifecycle import cancel
 from lws.runtime.registration import Registration
 from lws.runtime.store import Store
@@ -84,10 +85,24 @@ def build_registry(
         return kopf.AiohttpSession(server=server, aiohttp_session=cluster.session_of_another_client())
 
     for registration in registrations:
-        watch.register(registry, store, registration.workload.resource)
+        register_stream(registry, store, registration.workload.resource)
         if reviewing is not None:
             handlers.register(registry, registration.endpoints, registration.handlers(reviewing, store))
     return registry
+
+
+def register_stream(registry: kopf.OperatorRegistry, store: Store, resource: Resource) -> None:
+    """Let kopf put a kind of workload into the store.
+
+    Only `on.event`: kopf's other handlers write annotations and finalizers to users' objects.
+    """
+
+    @kopf.on.event(resource.group, resource.version, resource.plural, registry=registry)
+    async def take(event: kopf.RawEvent, **_: Any) -> None:
+        if event["type"] == "DELETED":
+            store.drop(event["object"])
+        else:
+            store.put(event["object"])
 
 
 async def run_operator(

@@ -16,9 +16,9 @@ from lws.leaderworkerset.tables import LEADER_WORKER_SET, TABLES
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS, SERVICES, Resource, Workload
 from lws.runtime.errors import Unreachable
-from lws.runtime.informer import Rollback, Source
+from lws.runtime.informer import KopfStream, Rollback, Source, informers_of
+from lws.runtime.operator import register_stream
 from lws.runtime.store import Store
-from lws.runtime.watch import KopfStream, informers_of, register
 from test.unit.builders import make_set
 from test.unit.fake_time import in_fake_time, now
 
@@ -265,7 +265,7 @@ async def test_a_set_that_goes_before_its_stream_told_of_it_is_awaited_no_more()
 
 def handler_of(store: Store) -> Callable[..., Any]:
     registry = kopf.OperatorRegistry()
-    register(registry, store, LEADERWORKERSETS)
+    register_stream(registry, store, LEADERWORKERSETS)
     (handler,) = registry._watching.get_all_handlers()
     return cast("Callable[..., Any]", handler.fn)
 
@@ -288,7 +288,7 @@ async def test_sets_are_put_and_dropped_as_kopf_tells() -> None:
 
 async def test_kopf_watches_nothing_but_sets_and_has_no_reason_to_write() -> None:
     registry = kopf.OperatorRegistry()
-    register(registry, Store(lambda before, after: None, TABLES), LEADERWORKERSETS)
+    register_stream(registry, Store(lambda before, after: None, TABLES), LEADERWORKERSETS)
     (handler,) = registry._watching.get_all_handlers()
     selector = handler.selector
     assert selector is not None
