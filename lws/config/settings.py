@@ -69,7 +69,7 @@ class Settings:
     metrics_per_set: metrics show each set by itself, else sums over all sets.
     readiness_endpoint, liveness_endpoint: URL paths that start with a slash and differ. client_qps,
     client_burst: limits of requests to the API server, per second and at once, both above 0. gang_provider:
-    who schedules groups as a whole; None: nobody. node_loss: when a lost node counts as
+    who schedules groups as a whole; None: no gang scheduler. node_loss: when a lost node counts as
     holding its pods, and what follows. effective: the whole configuration as YAML, for the log.
     """
 

@@ -82,7 +82,7 @@ def _starting(
 
 
 def _unready_since(child: Object, now: datetime) -> datetime | None:
-    """When some group of the child has ceased to be ready, by its status; None where nobody knows."""
+    """When a group of the child stopped being ready, by its status; None if unknown."""
     available = find((child.get("status") or {}).get("conditions"), AVAILABLE)
     if available is None:
         return moment_of(child["metadata"].get("creationTimestamp"))

@@ -169,7 +169,7 @@ def _status(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course]
     completed = (events.rollout_completed(obj, target.key),) if _has_ended(stored, target, rolling) else ()
     announce = (*status.announce, *completed)
     patch = status.patch
-    # No success ends that of a write which nobody wants any more.
+    # No success ends the failure of a write that is not planned any more.
     refusals_end = timing.LOOK_AGAIN_SECONDS if snapshot.obstructions else None
     standing = ((IN_ROLLOUT, bool(rolling)), (STALLED, status.is_stalled))
     return Plan(

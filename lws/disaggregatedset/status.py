@@ -48,7 +48,7 @@ _PROGRESS = frozenset({"roleStatuses", "sliceStatuses", "slices", LAST_PROGRESS,
 class ObservedRoles:
     """What a status is made from.
 
-    desired: role → groups over all slices, in the order of the spec; None where nobody says how many.
+    desired: role → groups over all slices, in the order of the spec; None if no count is specified.
     key, update, current: the target revision, its name, and the name of that before it. moving: slices that
     are in a rollout; rollouts: what is to be remembered of them. pending: what waits for the next revision,
     and rollouts that are held back.

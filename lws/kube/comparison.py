@@ -103,7 +103,7 @@ def explain(old: Any, new: Any, words: Mapping[str, str] = MappingProxyType({}))
 
 
 def _differences(path: list[Any], old: Any, new: Any) -> Iterator[_Difference]:
-    """Path, old and new value of each difference; `_ABSENT` in the place of what there is not."""
+    """Path, old and new value of each difference; `_ABSENT` stands for a missing value."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in old.keys() | new.keys():
             yield from _differences([*path, key], old.get(key, _ABSENT), new.get(key, _ABSENT))
@@ -238,7 +238,7 @@ def _lines(path: list[Any], old: Any, new: Any, words: Mapping[str, str]) -> Ite
 
 
 def _leaves(path: list[Any], value: Any, words: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    """What to say of a value that came or went as a whole: its named parts one by one, or itself."""
+    """Describe a value that was added or removed: its named parts one by one, or the value itself."""
     is_silent = not path or words.get(path[-1]) == ""
     if isinstance(value, dict) and value and (is_silent or any(key.startswith(_NAME) for key in value)):
         for key, item in value.items():
@@ -258,7 +258,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _is_scalar(value: Any) -> bool:
-    """True for a value that is worth showing: a structure would bury the fact that it is new or gone."""
+    """Report whether a value is worth showing: a structure would hide that it was added or removed."""
     return not isinstance(value, dict | list)
 
 

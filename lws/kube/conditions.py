@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a condition should say; the moment of its last transition is not for the caller to choose."""
+    """A condition without its transition time, which callers do not choose."""
 
     type: str
     is_true: bool
@@ -46,7 +46,7 @@ def is_false(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool
 def with_condition(
     conditions: Iterable[Mapping[str, Any]] | None, wanted: Condition, generation: int, now: datetime
 ) -> list[dict[str, Any]]:
-    """All conditions, with `wanted` in the place of the stored one of its type, or at the end.
+    """All conditions, with `wanted` replacing the stored one of its type, or appended.
 
     generation: of the object that `wanted` speaks of. `lastTransitionTime` becomes `now` only if the status
     changes (rule of metav1.Condition); a new reason, message or generation alone does not move it.
@@ -79,7 +79,7 @@ def timestamp(moment: datetime) -> str:
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """The other way, in UTC; None for what is missing or cannot be read."""
+    """Parse a timestamp, in UTC; None if it is missing or invalid."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC) if text else None
     except (ValueError, OverflowError):
@@ -104,13 +104,14 @@ ADMISSION_WORDS = ("denied the request", "denied request", "failed calling webho
 
 
 def reason_of(words: str, otherwise: str) -> str:
-    """One word for what the API server says; `otherwise` where nothing tells more."""
+    """The API server's reason in one word; `otherwise` if it gives none."""
     return next((reason for part, reason in KNOWN if part in words), otherwise)
 
 
 @dataclass(frozen=True, slots=True)
 class Obstruction:
-    """A refusal. subject: who or what met it, the beginning of a sentence. words: those of the API server.
+    """A rejection. subject: the affected object, as the start of a sentence. words: the API server's
+    message.
 
     is_reported: an Event about the set has said so already. action: what was tried, as Events name it.
     """
@@ -123,7 +124,7 @@ class Obstruction:
 
     @property
     def reason(self) -> str:
-        """One word; `otherwise` where nothing tells more."""
+        """One word; `otherwise` if the API server gives none."""
         return reason_of(self.words, self.otherwise)
 
     @property

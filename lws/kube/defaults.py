@@ -151,7 +151,7 @@ def _pull_policy(image: Any) -> str:
 
 @lru_cache(maxsize=1024)
 def _tag(image: str) -> str:
-    """The tag of an image, `latest` for one without tag and digest; empty for what names no image."""
+    """The tag of an image, `latest` without tag and digest; empty if it is no image name."""
     match = _IMAGE.fullmatch(image)
     if match is None or re.fullmatch(r"[a-f0-9]{64}", image) or len(match["path"]) > 255:
         return ""

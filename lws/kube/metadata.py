@@ -129,14 +129,14 @@ def owner_reference(owner: Mapping[str, Any], blocks_deletion: bool = True) -> d
 
 
 def missing_labels(obj: Mapping[str, Any], wanted: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
-    """Those of `keys` whose label on the object is not the wanted one, with the wanted value."""
+    """Labels of `keys` that the object lacks or has with another value, with the desired value."""
     carried = labels_of(obj)
     return {key: wanted[key] for key in keys if carried.get(key) != wanted[key]}
 
 
 @lru_cache(maxsize=4096)
 def is_tools_own(key: str) -> bool:
-    """Whether by this label or annotation a deployment tool claims, tracks or prunes what it has applied."""
+    """Report whether a deployment tool tracks or prunes objects by this label or annotation."""
     domain, slash, _ = key.partition("/")
     while slash and domain:
         if domain in _TOOLS:
@@ -146,12 +146,12 @@ def is_tools_own(key: str) -> bool:
 
 
 def inherited(values: Mapping[str, str] | None) -> dict[str, str]:
-    """What children inherit of labels or annotations that users gave their owner."""
+    """The labels or annotations of an owner that its children inherit."""
     return {key: value for key, value in (values or {}).items() if not is_tools_own(key)}
 
 
 def without_tools_own(child: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """A merge patch of a child that also takes from it what it should not have inherited.
+    """A merge patch that also removes from a child what it must not inherit.
 
     Earlier releases, and the original, copied that. By itself it is worth no write.
     """

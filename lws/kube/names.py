@@ -53,36 +53,34 @@ _PARENT_AND_ORDINAL = re.compile(r"(.*)-([0-9]+)", re.DOTALL)
 
 
 def dns1035_label_errors(name: str) -> list[str]:
-    """What is wrong with `name` as a DNS-1035 label, such as the name of a Service; empty when nothing."""
+    """Errors of `name` as a DNS-1035 label, such as the name of a Service."""
     return _name_errors(name, _DNS1035_LABEL, LABEL_LENGTH, _DNS1035_LABEL_MESSAGE)
 
 
 def dns1123_subdomain_errors(name: str) -> list[str]:
-    """What is wrong with `name` as a DNS-1123 subdomain, such as the name of a Secret; empty when nothing."""
+    """Errors of `name` as a DNS-1123 subdomain, such as the name of a Secret."""
     return _name_errors(name, _DNS1123_SUBDOMAIN, SUBDOMAIN_LENGTH, _DNS1123_SUBDOMAIN_MESSAGE)
 
 
 def dns1123_label_errors(name: str) -> list[str]:
-    """What is wrong with `name` as a DNS-1123 label, such as the name of a volume; empty when nothing."""
+    """Errors of `name` as a DNS-1123 label, such as the name of a volume."""
     return _name_errors(name, re.compile(_DNS1123_LABEL), LABEL_LENGTH, _DNS1123_LABEL_MESSAGE)
 
 
 def label_key_errors(key: str) -> list[str]:
-    """What is wrong with `key` as the key of a label, such as `zone` or `example.com/zone`; empty when
-    nothing.
-    """
+    """Errors of `key` as the key of a label, such as `zone` or `example.com/zone`."""
     prefix, slash, name = key.rpartition("/")
     wrong = [f"prefix part {why}" for why in dns1123_subdomain_errors(prefix)] if slash else []
     return wrong + _name_errors(name, _LABEL_NAME, LABEL_LENGTH, _LABEL_NAME_MESSAGE)
 
 
 def label_value_errors(value: str) -> list[str]:
-    """What is wrong with `value` as that of a label or taint; empty when nothing."""
+    """Errors of `value` as the value of a label or taint."""
     return _name_errors(value, _LABEL_VALUE, LABEL_LENGTH, _LABEL_VALUE_MESSAGE)
 
 
 def generate_name_errors(prefix: str) -> list[str]:
-    """What is wrong with `prefix` as the generateName of an object whose name must be a DNS-1035 label.
+    """Errors of `prefix` as the generateName of an object whose name must be a DNS-1035 label.
 
     A dash at its end is fine: the API server puts letters behind it.
     """
@@ -108,7 +106,7 @@ def parent_and_ordinal(name: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class DerivedName:
-    """A name made from that of a set.
+    """A name derived from the name of a set.
 
     purpose: where Kubernetes uses it. pattern: how it is made, for people.
     added: bytes it has more than the name of the set.

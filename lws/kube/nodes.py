@@ -50,7 +50,7 @@ class StuckPod:
 
 
 def loss_of(name: str, node: Mapping[str, Any] | None) -> Loss | None:
-    """What is wrong with the node of this name, None while it reports Ready; `node` is None if it is gone."""
+    """Why the node of this name counts as lost; None while it reports Ready. node: None if it is gone."""
     if node is None:
         return Loss(name, "does not exist any more", is_collected=True)
     conditions = (node.get("status") or {}).get("conditions")
@@ -91,7 +91,7 @@ def stuck_pods(
     now: datetime,
     policy: NodeLossPolicy,
 ) -> tuple[StuckPod, ...]:
-    """The pods that a lost node holds, by name. nodes: those of overdue pods, None for one that is gone.
+    """Pods that a lost node holds, by name. nodes: the nodes of overdue pods; None for one that is gone.
 
     A node that fell silent counts from that moment. Of one that Kubernetes cleans up itself nobody knows
     since when: its pods count from the end of their grace period, so that only what is left over is told.

@@ -14,7 +14,7 @@ from lws.kube.metadata import controller_of, is_terminating, metadata_of
 
 
 class Ownership(Enum):
-    """What an object is to the owner that would like to have one of its name."""
+    """Relation of an object to the owner that needs its name."""
 
     ABSENT = auto()
     OURS = auto()
@@ -34,7 +34,7 @@ def ownership_of(
     is_like_ours: Callable[[Mapping[str, Any]], bool],
     owners_alive: Collection[str],
 ) -> Ownership:
-    """What `obj` is to the owner with `owner_uid`.
+    """The relation of `obj` to the owner with `owner_uid`.
 
     is_like_ours: whether we could have made an object that nobody controls. owners_alive: UIDs of other
     controllers known to live.
@@ -74,7 +74,7 @@ def owners_without(obj: Mapping[str, Any], reference: Mapping[str, Any]) -> list
 
 
 def existing_note(obj: Mapping[str, Any]) -> str:
-    """The beginning of a sentence: what is there, and whose it is."""
+    """The start of a sentence: the existing object and its owner."""
     controller = controller_of(obj)
     owner = "not controlled by anything"
     if controller is not None:

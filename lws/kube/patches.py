@@ -21,7 +21,7 @@ Operation = dict[str, Any]
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What to merge into `before` to get `after`: objects field by field, everything else as a whole.
+    """The merge patch from `before` to `after`: objects field by field, everything else as a whole.
 
     None stands for a field that goes; `after` itself holds none, which such a patch could not express.
     """
@@ -41,7 +41,7 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 
 
 def with_merged(document: Any, patch: Any) -> Any:
-    """What a server that merges the patch (RFC 7386) into a document stores; neither is changed."""
+    """The document after a server merged the patch (RFC 7386); neither argument is changed."""
     if not isinstance(patch, Mapping):
         return patch
     known = document if isinstance(document, Mapping) else {}
@@ -99,7 +99,7 @@ def _of_mappings(before: Mapping[str, Any], after: Mapping[str, Any], path: str)
 
 
 def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Operation]:
-    """What both begin and end with stays; between that all is added or removed, or one stands for one."""
+    """Keep the common start and end of both lists; between them, add, remove or replace elements."""
     if len(before) == len(after):
         for index, (one, two) in enumerate(zip(before, after, strict=True)):
             yield from json_patch(one, two, f"{path}/{index}")
@@ -201,7 +201,7 @@ def digest(intent: Mapping[str, Any]) -> str:
 
 
 def _as_stored(intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The intent without what the API server leaves out of a pod template: zero values that mean nothing.
+    """The intent without zero values that the API server drops from a pod template.
 
     A zero that it keeps (`runAsUser: 0`) stays: where that is missing, something is missing.
     """
@@ -336,7 +336,7 @@ def _thousandths(value: Any) -> quantities.Quantity:
 
 
 def _is_nothing(value: Any) -> bool:
-    """What no object says by having it: null, or a structure of nothing but such."""
+    """Report whether a value is null, or a structure that contains nothing else."""
     if is_mapping(value):
         return all(_is_nothing(each) for each in value.values())
     return value is None or (isinstance(value, list | tuple) and not value)

@@ -242,7 +242,7 @@ def term(expressions: list[dict[str, Any]], topology: str) -> dict[str, Any]:
 
 
 def terms_of(kind: Any) -> list[Mapping[str, Any]]:
-    """The required terms of a `podAffinity` or `podAntiAffinity`; none of what is no term."""
+    """The required terms of a `podAffinity` or `podAntiAffinity`; invalid ones are left out."""
     terms = kind.get(REQUIRED) if isinstance(kind, Mapping) else None
     return [each for each in terms if isinstance(each, Mapping)] if isinstance(terms, list) else []
 

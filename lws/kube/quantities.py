@@ -94,7 +94,7 @@ class Quantity:
 
 
 def parse(value: str | int | float) -> Quantity:
-    """The quantity that a manifest value stands for; JSON numbers are read as their digits.
+    """Parse the quantity of a manifest value; JSON numbers are read as their digits.
 
     Raises ValueError if it is not one (resource.Quantity of the Kubernetes API defines the syntax).
     """
@@ -131,7 +131,7 @@ def canonical(value: str | int | float, smallest: int = NANO) -> str:
 
 
 def scaled(value: int | str, total: int, round_up: bool) -> int:
-    """The number that an int-or-percent value means out of `total`; integers stand for themselves.
+    """Resolve an int-or-percent value against `total`; integers are returned as they are.
 
     A surge is rounded up, what may be unavailable down. Raises ValueError for any other string.
     """
@@ -227,7 +227,7 @@ _HUGE_PAGES = "hugepages-"
 
 
 def of_pod(pod: Mapping[str, Any]) -> Requests:
-    """What a pod with this spec needs at its neediest moment, overhead included (Kubernetes scheduler).
+    """The effective request of a pod with this spec, overhead included, as the scheduler computes it.
 
     Limits stand in for requests that are missing, as the API server would have it. Sidecars run beside
     everything that starts after them; other init containers run before the containers.
@@ -258,7 +258,7 @@ def total(each: Iterable[Requests]) -> Requests:
 
 
 def of_many(each: Requests, count: int) -> Requests:
-    """What `count` pods need that each need the same. A set may ask for two billion of them."""
+    """The request of `count` equal pods. A set may have two billion of them."""
     return {name: amount.times(count) for name, amount in each.items()} if count > 0 else {}
 
 

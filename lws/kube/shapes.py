@@ -22,7 +22,7 @@ _LONGEST_VALUE = 40
 
 
 class _Fault(Exception):
-    """A path, and what is wrong there."""
+    """A path and its error."""
 
 
 class Shapes:
@@ -33,7 +33,7 @@ class Shapes:
         self._required = required
 
     def fault(self, code: str, value: Any, path: str) -> str:
-        """What is wrong with a value of this type (a code of the table); path: what to call it."""
+        """The error of a value of this type, if any. code: from the table. path: how to call it."""
         try:
             self._check(code, value, path)
         except _Fault as fault:
@@ -92,7 +92,7 @@ class Numbers:
             is_more, self._with_numbers = found != self._with_numbers, found
 
     def faults(self, code: str, value: Any, path: str) -> Iterator[tuple[str, Any, str]]:
-        """Path, value, and what such a client says of it. code: of the table, of the type of the value."""
+        """Path, value and error, as a typed client reports them. code: from the table."""
         code = code.lstrip("*=?")
         if code in _NUMBERS:
             if fault := _NUMBERS[code](value):

@@ -61,13 +61,13 @@ def observed_generation_of(statefulset: Mapping[str, Any]) -> int:
 
 
 def has_seen_template(statefulset: Mapping[str, Any]) -> bool:
-    """True once its controller has said so of the spec as it stands."""
+    """Report whether the controller has observed the current spec."""
     seen = observed_generation_of(statefulset)
     return seen > 0 and seen >= int(metadata_of(statefulset).get("generation") or 0)
 
 
 def is_observed(statefulset: Mapping[str, Any]) -> bool:
-    """True once its controller has seen the spec as it stands.
+    """Report whether the controller has observed the current generation.
 
     `status.observedGeneration` is optional, and simulators leave it out: then it has if it counts as many
     pods as are wanted.
@@ -78,9 +78,7 @@ def is_observed(statefulset: Mapping[str, Any]) -> bool:
 
 
 def is_settled(statefulset: Mapping[str, Any]) -> bool:
-    """True if all its pods are available on one revision, and its controller said so about the spec as it
-    stands.
-    """
+    """Report whether all pods are available on one revision, by a status for the current generation."""
     status = _status(statefulset)
     return (
         is_observed(statefulset)
@@ -90,7 +88,7 @@ def is_settled(statefulset: Mapping[str, Any]) -> bool:
 
 
 def is_short(statefulset: Mapping[str, Any]) -> bool:
-    """True if its controller has seen the spec as it stands and has not made all pods of it."""
+    """Report whether the controller has observed the current spec but not created all of its pods."""
     has_counted = _leaves_generation_out(statefulset) or is_observed(statefulset)
     return has_counted and existing_replicas(statefulset) < wanted_replicas(statefulset)
 

@@ -24,7 +24,7 @@ class Structs:
         self._table = table
 
     def write(self, code: str, value: Any) -> Any:
-        """A value of this type (a code of the table); null stands for its zero value."""
+        """Encode a value of this type (a code of the table); null stands for its zero value."""
         if code[0] == "[":
             return None if value is None else [self.write(code[1:-1], item) for item in value]
         if code[0] == "{":

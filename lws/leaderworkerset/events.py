@@ -24,7 +24,7 @@ def creating_revision(lws: Object, revision: Reference, key: str, occasion: str)
 
 
 def guessed_revision(lws: Object, revision: Reference, key: str, guessed: str) -> Announce:
-    """A revision was rebuilt from what runs, and not everything was there to be read."""
+    """A revision was rebuilt from running pods, some of whose fields could not be read."""
     note = (
         f"No StatefulSet is left that shows {guessed} under key {key}: it was taken from the set as it is; "
         f"groups of this key that are rebuilt get it"
@@ -85,7 +85,7 @@ def failed_create(lws: Object, child: str) -> Announce:
 def left_behind(
     lws: Object, replicas: int, existing: int, leftovers: Sequence[Leftover]
 ) -> tuple[Announce, ...]:
-    """Scaling down takes ready groups, and leaves some that would better have gone."""
+    """Scaling down deletes ready groups and keeps groups that are not ready."""
     if not leftovers:
         return ()
     name = lws["metadata"]["name"]
@@ -100,7 +100,7 @@ def left_behind(
 
 
 def claims_at_risk(lws: Object, statefulsets: Sequence[str]) -> Announce:
-    """A set was taken over whose workers lose their claims with each rebuild of their group."""
+    """Workers of an adopted set lose their PVCs whenever their group is recreated."""
     return _warning(lws, "ClaimsGoWithGroups", "Update", risk_of_claims(statefulsets))
 
 
@@ -114,7 +114,7 @@ def broken_revisions(lws: Object, revisions: Iterable[Recorded]) -> tuple[Announ
 
 
 def problems(lws: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
-    """What keeps the set from getting its groups, once for each new message."""
+    """What keeps the set from creating its groups; one Event for each new message."""
     conditions = (lws.get("status") or {}).get("conditions") or ()
     told = "; ".join(
         str(condition.get("message", ""))

@@ -55,7 +55,7 @@ class Field:
         return self.default.value if isinstance(self.default, StrEnum) else self.default
 
     def of(self, raw: Mapping[str, Any]) -> Any:
-        """What a set says there; None where it says nothing."""
+        """The value of the field in a set; None if it is not set."""
         return value_at(raw, self.path)
 
 

@@ -75,7 +75,7 @@ def reported(obj: Object, problem: Problem, now: datetime) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """One field of the spec. why: what is done here instead. remedy: what to write."""
+    """An unsupported field. why: what happens instead. remedy: what to write."""
 
     field: str
     value: Any
@@ -84,7 +84,7 @@ class Unsupported:
 
     @property
     def path(self) -> str:
-        """Where it stands in the set."""
+        """The field's path in the set."""
         return f"spec.{self.field}"
 
 

@@ -74,7 +74,7 @@ def _parsed(text: str) -> Members | None:
 
 
 def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, Members]:
-    """What is to be remembered now, by index.
+    """The members to record, by index.
 
     ready: indices of groups that are ready; only those are complete for certain. A group is remembered as it
     was first complete under its leader: other workers under the same leader are for the restart policy to
@@ -139,7 +139,7 @@ class Restarts:
 
 
 def restarts_of(lws: Object, index: int, key: str, now: datetime) -> Restarts:
-    """What counts at this moment for the group of that index, on the revision with this key."""
+    """The restarts that count for the group of this index on the revision with this key."""
     stored = (lws.get("status") or {}).get("restarts")
     text = stored.get(str(index)) if isinstance(stored, Mapping) else None
     match = _RECORD.fullmatch(text) if isinstance(text, str) else None

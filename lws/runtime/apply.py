@@ -352,7 +352,7 @@ class Applier:
 
     async def _merge_status(self, status: Status, outcome: Outcome) -> Mapping[str, Any]:
         stored = await self._write_to_status(status.target, {"status": status.patch}, status.before)
-        # What somebody cleared meanwhile the stream tells too late: the answer is newer.
+        # The stream reports too late what another client cleared meanwhile: the response is newer.
         if status.before is not None:
             now = stored.get("status") or {}
             outcome.overtaken |= not is_merged_into(status.before, status.patch, now)

@@ -64,7 +64,7 @@ def plan_child(
 
 
 def plan_unwanted(owner: Owner, stored: Object | None, why: str) -> Plan:
-    """A child that is not wanted: ours goes, anything else of its name is in nobody's way."""
+    """Delete a child that is not wanted; objects of other owners are left alone."""
     uid = owner.reference["uid"]
     if stored is None or not is_controlled_by(stored, uid) or is_terminating(stored):
         return Plan()
@@ -98,7 +98,7 @@ def adopt(owner: Owner, orphan: Object) -> Plan:
 
 
 def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
-    """One write for everything that others edited. patches: by why they are due, empty where they are not."""
+    """One write for everything that others edited. patches: by reason; empty if not needed."""
     due = {why: patch for why, patch in patches.items() if patch}
     if not due:
         return Plan()

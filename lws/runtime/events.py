@@ -114,7 +114,7 @@ class EventRecorder:
             log.warning("too many Events wait to be written, left out: %s", announce.note)
 
     async def run(self) -> None:
-        """Write what is announced, for ever."""
+        """Write announced Events indefinitely."""
         while True:
             announce = await self._waiting.get()
             try:
@@ -150,7 +150,7 @@ class EventRecorder:
                 await self._cluster.merge(series.target, patch)
                 return
             except NotFound:
-                # It expired, or somebody cleared the list: what goes on must be seen again.
+                # It expired, or the list was cleared: what continues must be reported again.
                 log.debug("Event %s is gone, a new one begins", series.target)
         created = await self._cluster.create(self._build(announce))
         self._known[identity] = _Series(Reference.to(created), 1, now, now)

@@ -104,7 +104,7 @@ class StoredFields:
 
     @cached_property
     def is_same(self) -> Callable[[Object, Object], bool]:
-        """Do two states of an object differ in nothing that wakes anybody?"""
+        """Report whether two states of an object differ in nothing that triggers a pass."""
         changed = self._changed
         return lambda before, after: next(changed(before, after), None) is None
 
@@ -134,7 +134,7 @@ class StoredFields:
 
     @cached_property
     def _changed(self) -> Callable[[Object, Object], Iterator[Wakes | Rule]]:
-        """Whom the fields wake that differ, but for those that wake nobody."""
+        """The passes that changed fields trigger; fields that trigger none are left out."""
         others = NOBODY if self.others is None else self.others
         # What changes most often is last in an object.
         parts = [(section, self._rules(section)) for section in (*reversed(self._sections), "")]

@@ -78,7 +78,7 @@ class Store:
         self._trim, self._is_same = shared.trim, shared.is_same
         self._objects: dict[str, dict[Key, Object]] = defaultdict(dict)
         self._by_owner = _Index(_controller_uid)
-        # By label, from the first time that anybody looks for it.
+        # By label, from the first look-up on.
         self._labelled: dict[str, _Index] = {}
         self._leaving: dict[str, _Index] = {}
         self._indices = [self._by_owner]

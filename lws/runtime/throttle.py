@@ -17,7 +17,7 @@ from lws.kube.quantities import is_integer
 from lws.runtime.actions import Announce, Merge, Plan, Postponable, Status, soonest
 
 _WRITTEN = 16384
-# All sets together: a wave of small sets is over sooner than anybody could have read how far each of them is.
+# All sets together: a wave of small sets ends before a user could read the progress of each.
 _STATUSES_PER_SECOND = 4
 
 
@@ -143,7 +143,7 @@ class Throttle:
         return _Written(now, saved_at=saved_at + costs.step_pace(groups))
 
     def _say(self, status: Status) -> tuple[Announce, ...]:
-        """The Events of a status that waits: nobody waits for these."""
+        """The Events of a status that is delayed: no client waits for them."""
         said = self._announced.get(status.target.uid, frozenset())
         news = tuple(announcement for announcement in status.announce if announcement.reason not in said)
         if news:
@@ -184,7 +184,7 @@ class Throttle:
         return _still(last.at + wait - self._clock())
 
     def _wait_of_edited(self, uid: str) -> float | None:
-        """What somebody else left is put right at once, unless he answers each time: nobody wins that."""
+        """Restore at once what another client wrote, unless it answers each time: neither would win."""
         now = self._clock()
         last, times = self._put_right.get(uid, (now, 0))
         wait = _still(last + timing.STATUS_FIGHT.after(times) - now)

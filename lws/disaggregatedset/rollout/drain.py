@@ -82,7 +82,7 @@ class Drain:
         return sum(roles.get(role, 0) for roles in self.left.values())
 
     def _take_broken(self, revision: RevisionCounts) -> None:
-        """Groups that serve nobody go first, whatever their revision; the last one waits for its turn."""
+        """Groups that are not ready go first, of any revision; the last group of a role waits."""
         for role, left in self.left[revision.key].items():
             going = min(revision.of(role).broken_on_top, left - 1, self.budget[role])
             if going > 0:

@@ -105,7 +105,7 @@ def _created(state: SliceState) -> dict[str, int]:
 
 
 def _corrected(state: SliceState) -> SliceStep | None:
-    """What comes before any step: new counts above target, revisions that serve nobody, halves of some."""
+    """Corrections before any step: new counts above target, revisions that serve nothing, partial ones."""
     drain = Drain(state)
     for revision in state.old:
         wanted = [count.wanted for count in revision.counts.values()]
@@ -134,7 +134,7 @@ def _advance(state: SliceState) -> SliceStep:
 
 
 def _cut_back(state: SliceState, pace: Proportions, old: Counts) -> SliceStep | None:
-    """An old child that somebody enlarged goes back to its count at the start."""
+    """Lower an old child that was enlarged to its count at the start of the rollout."""
     if all(map(int.__le__, old, pace.initial)):
         return None
     return _lower(state, tuple(map(min, old, pace.initial)))

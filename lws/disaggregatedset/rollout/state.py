@@ -14,7 +14,7 @@ class Count:
 
     wanted: its `spec.replicas`. present: `max(spec.replicas, status.replicas)`, terminating groups included.
     ready: those that are ready. is_settled: its controller has acted on `wanted`, and all of these are ready.
-    initial: `wanted` when the rollout to the present target began; None where nobody knows.
+    initial: `wanted` when the rollout to the present target began; None if unknown.
     broken_on_top: how many groups in a row, from the highest index of `wanted` down, are not ready: lowering
     the child by so many takes nothing from anybody.
     starting: those of `wanted` that are not ready yet and may be so any moment. failed_on_top: how many of
@@ -84,7 +84,7 @@ class RevisionCounts:
 class RoleTarget:
     """What is wanted of one role; a role that only old revisions have wants 0 groups.
 
-    at_start: its target when the rollout to the present revision began; None where nobody knows.
+    at_start: its target when the rollout to the present revision began; None if unknown.
     """
 
     name: str
@@ -155,7 +155,7 @@ class SliceState:
 
         The start counts the target revision too, where it had groups already (a change that was taken back),
         and revisions that have gone since.
-        Where nobody knows, it had none; before the rollout begins, it has those of now.
+        If that is unknown, it had none; before the rollout begins, it has the present ones.
         """
         new = self.new.of(role.name)
         unknown = 0 if self.is_known else new.wanted

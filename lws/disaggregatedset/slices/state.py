@@ -83,7 +83,7 @@ def _counts(known: Mapping[str, Any], field: str) -> dict[str, int]:
 
 
 def initial_of(child: ChildFacts, key: str, memory: RolloutMemory | None) -> int | None:
-    """The groups that a child wanted when the rollout to this revision began; None where nobody knows."""
+    """Group count of a child when the rollout to this revision began; None if unknown."""
     if memory is not None and memory.key != key:
         return None
     if memory is not None and child.name in memory.initial:

@@ -152,7 +152,7 @@ def _obstacle(within: SliceFacts, role: Role) -> Plan | None:
 
 
 def _too_early(within: SliceFacts, state: SliceState, role: Role) -> Plan | None:
-    """Roles that come first; a rollout waits for nobody."""
+    """Roles that must start first; a rollout waits for none."""
     if within.is_rolling:
         return None
     counts = {each.name: state.new.of(each.name) for each in state.roles}

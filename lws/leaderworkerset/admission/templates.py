@@ -110,7 +110,7 @@ def _is_used(path: str, raw: Mapping[str, Any], spec: SetSpec) -> bool:
 
 
 def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """Sets for whose pods the list of TPU workers cannot be given."""
+    """Errors of sets for whose pods the list of TPU workers cannot be computed."""
     pods = _tpu_pods(raw)
     errors = []
     if any(pods.values()) and spec.size > MOST_PODS:
@@ -288,7 +288,7 @@ def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
 
 
 def _fate(template: _Template, key: str, value: Any) -> str:
-    """What happens to one entry, in words; empty if it is the user's own or is rejected."""
+    """What happens to one entry, in words; empty if it stays as it is or is rejected."""
     if key in _ALWAYS_SET:
         return "" if template.leads and key in _NOT_IN_LEADERS else _OVERWRITTEN
     if key == REPLICAS_ANNOTATION:

@@ -348,7 +348,7 @@ def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
 
 
 def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
-    """PVC templates must not change: those of a StatefulSet are immutable. Notation may differ."""
+    """PVC templates are immutable, as in a StatefulSet. Notation may differ."""
     after, before = _claims(new), _claims(old)
     if after == before or _form(after) == _form(before):
         return []

@@ -96,7 +96,7 @@ def ignores_losses(group: GroupSnapshot, size: int) -> bool:
 
 
 def is_to_be_judged(group: GroupSnapshot, size: int) -> bool:
-    """A worker was replaced, which does not count before all pods have left Pending; no event tells when."""
+    """Report whether a replaced worker counts: only once all pods have left Pending; no event shows when."""
     is_ignored = ignores_losses(group, size) and group.spec.restart_policy != RestartPolicy.NONE
     return is_ignored and any(_replaced(group, members(group, size), size))
 

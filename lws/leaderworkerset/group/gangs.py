@@ -28,7 +28,7 @@ _IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL)
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What a pod says of its gang: labels, annotations, `spec.schedulingGroup.podGroupName`."""
+    """How a pod names its gang: labels, annotations, `spec.schedulingGroup.podGroupName`."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class GangProvider(Protocol):
 
     @property
     def remedy(self) -> str:
-        """What has to be done where none of them is served, as a command without a subject."""
+        """How to install the API if none is served, as a command without a subject."""
         ...
 
     @property
@@ -67,7 +67,7 @@ class GangProvider(Protocol):
         ...
 
     def marks(self, labels: Mapping[str, str], size: int, unique: str) -> Marks:
-        """What a pod that is being created gets.
+        """Labels and annotations for a pod that is being created.
 
         labels: its own. size: pods of its group. unique: letters and digits that no other pod is given.
         """
@@ -103,14 +103,14 @@ def first_members(spec: SetSpec, is_marked: bool) -> int:
 
 
 def requests_of_group(spec: SetSpec) -> dict[str, str]:
-    """What all pods of the group ask for together, as the API has it."""
+    """The sum of the requests of all pods of a group, as resource quantities."""
     workers = of_many(of_pod(spec.worker_template.get("spec") or {}), spec.size - 1)
     everyone = total([of_pod(spec.leader_template.get("spec") or {}), workers])
     return {name: str(amount) for name, amount in everyone.items()}
 
 
 def build_pod_group(api_version: str, name: str, leader: Object, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """A PodGroup of the leader's namespace with the labels of its group. wanted: its spec."""
+    """Build a PodGroup in the leader's namespace with the labels of its group. wanted: its spec."""
     labels = labels_of(leader)
     metadata: dict[str, Any] = {
         "name": name,
@@ -266,7 +266,7 @@ class Kubernetes:
 
 
 def hand_on(statefulset: Object, leader: Object) -> Object:
-    """The StatefulSet of a group's workers, whose pods name the PodGroup of their leader.
+    """Make the pods of a worker StatefulSet name the PodGroup of their leader.
 
     Whether PodGroups are made at the moment plays no part: the leader waits for the whole group. A group that
     the template names stays.

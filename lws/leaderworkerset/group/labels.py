@@ -40,7 +40,7 @@ class PodMarks:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """pod: as stored. marks: those that are not as they should be, with what they should be."""
+    """A pod as stored, and the labels and annotations to restore, with their values."""
 
     pod: Object
     marks: PodMarks
@@ -49,7 +49,7 @@ class Edited:
 def marks_of_leader(
     leader: Object, key: str | None, size: int | None, template: Object, workers: Object | None
 ) -> PodMarks:
-    """What the leader pod of a group should carry.
+    """The labels and annotations that the leader pod of a group should have.
 
     key, size: of its revision; None where that is not known. template: of the leader StatefulSet; what it
     says itself is no edit. workers: the StatefulSet that this very pod controls: its pods are chosen by these
@@ -126,7 +126,7 @@ def put_right(pod: Object, marks: PodMarks) -> Object:
 
 
 def edited_of(pod: Object, marks: PodMarks) -> Edited | None:
-    """What was edited on a pod; None where nothing was."""
+    """The edits of a pod's labels and annotations; None if there are none."""
     labels, annotations = labels_of(pod), annotations_of(pod)
     one = {name: value for name, value in marks.labels.items() if labels.get(name) != value}
     two = {name: value for name, value in marks.annotations.items() if annotations.get(name) != value}
@@ -134,7 +134,7 @@ def edited_of(pod: Object, marks: PodMarks) -> Edited | None:
 
 
 def edits_of(pods: Iterable[tuple[Object, PodMarks]]) -> tuple[Edited, ...]:
-    """What was edited on pods that stay."""
+    """The edits of pods that are not terminating."""
     found = (edited_of(pod, marks) for pod, marks in pods if not is_terminating(pod))
     return tuple(each for each in found if each is not None)
 

@@ -38,7 +38,7 @@ from lws_api.leaderworkerset.v1 import (
 def build_worker_statefulset(
     restored: SetSpec, leader: Object, placement: Placement | None = None
 ) -> dict[str, Any]:
-    """The StatefulSet of a group's workers, owned by the leader pod: it goes when the leader goes.
+    """Build the StatefulSet of a group's workers, owned by the leader pod and deleted with it.
 
     restored: the set as the leader's revision had it; its own labels and annotations are live, but for those
     that say where groups run. placement: of all workers, on top of what the user wants.

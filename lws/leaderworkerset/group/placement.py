@@ -31,7 +31,7 @@ _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What the workers of a group must select and tolerate, or what is missing to know it.
+    """Node selector and tolerations of a group's workers, or what is missing to know them.
 
     waiting_for: empty if all is known. is_stuck: only somebody else can bring what is missing.
     """
@@ -44,7 +44,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Pods that belong together, and against whom their place is theirs.
+    """Pods that share a topology domain, and the pods that are kept out of it.
 
     label: of the pods' keys. key: the one that they have in common. scope: whose pods of other keys are kept
     away: those of the same set, of the namespace, of every namespace.
@@ -113,7 +113,7 @@ def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
 
 
 def topology_of(restored: Object) -> str:
-    """The node label that all pods of a group have one value of; empty where the set asks for none."""
+    """The node label whose value all pods of a group share; empty if the set has no topology."""
     return group_topology(placement_annotations(restored))
 
 
@@ -125,7 +125,7 @@ def is_placed(lws: Object, revision: Recorded | None, leader: Object) -> bool:
 
 
 def worker_placement(restored: Object, leader: Object, node: Object | None) -> Placement:
-    """Workers go where the group asks to be, and where the scheduler has put their leader.
+    """Place workers where the group must run and where its leader was scheduled.
 
     node: the one that the leader is on, None if it is not known.
     """

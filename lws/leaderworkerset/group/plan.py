@@ -162,7 +162,7 @@ def _plan_child(
     create: Create,
     keep_up: Callable[[Object, Object], Plan] = relabelled,
 ) -> Plan:
-    """A child of the leader pod. What stands in its way is told at once: groups have no condition."""
+    """Reconcile a child of the leader pod. Conflicts become Events, because groups have no conditions."""
     kind = create.intent["kind"]
     owner = Owner(
         KIND,
@@ -189,7 +189,7 @@ def _mistaken_leader(group: GroupSnapshot) -> Plan:
 
 
 def _unlabelled_leader(group: GroupSnapshot) -> Plan:
-    """Without index and key a group cannot be told from others; only a pod that is made anew gets them."""
+    """Recreate a leader without index and key: only a new pod gets them."""
     pod = group.leader["metadata"]["name"]
     note = (
         f"leader pod {pod} lacks the labels of its group, and its containers may lack their environment: the "
@@ -200,13 +200,13 @@ def _unlabelled_leader(group: GroupSnapshot) -> Plan:
 
 
 def _rebuilt_revision(group: GroupSnapshot) -> Recorded | None:
-    """What the group was made from, read off StatefulSets; the pass over the set records it where it can."""
+    """The revision read from StatefulSets; the pass over the set records it if it can."""
     made = reconstruct(group.lws, group.unrecorded) if group.unrecorded is not None else None
     return as_recorded(group.lws, made) if made is not None else None
 
 
 def _missing_revision(group: GroupSnapshot) -> Plan:
-    """Nothing is left that shows what its workers were: the group gets what new leaders get."""
+    """Without any trace of its workers' revision, the group gets that of new leaders."""
     key, leader = labels_of(group.leader).get(REVISION_LABEL, ""), group.leader["metadata"]["name"]
     size = group.size
     restart = plan_restart(group, size)
@@ -228,7 +228,7 @@ def _missing_revision(group: GroupSnapshot) -> Plan:
 
 
 def _unknown_revision(group: GroupSnapshot, note: str) -> Plan:
-    """The label may have been edited, and no pod goes for that."""
+    """The label may have been edited, and no pod is deleted for that."""
     leader = group.leader["metadata"]["name"]
     said = (
         f"{note}, and nothing else says what it was made from: delete pod {leader} and its group is made anew"
@@ -305,7 +305,7 @@ def _waited_for_until(group: GroupSnapshot, pod: Object) -> datetime:
 
 
 def plan_node_loss(group: GroupSnapshot) -> Plan:
-    """Deletions by force where they are asked for. That pods are stuck is told by the pass over the set.
+    """Force-delete stuck pods if the policy says so. The pass over the set reports that they are stuck.
 
     What Kubernetes deletes by itself (nodes that are gone or out of service) is only waited for.
     """
@@ -347,7 +347,7 @@ _IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
 
 
 def put_back(edited: Iterable[Edited]) -> Plan:
-    """An edit of labels or annotations changes nothing of what runs: it costs a write, never a pod."""
+    """Restore edited labels and annotations: this costs a write, never a pod."""
     return Plan(sequences=tuple((_restoring(each),) for each in edited))
 
 

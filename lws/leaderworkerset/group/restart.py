@@ -33,7 +33,7 @@ from lws.runtime.actions import Delete, Merge, Plan, Reference
 
 
 def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
-    """What follows from an incident in the group, None without one. size: see `incident_of`.
+    """Plan the restart for an incident in the group; None without one. size: see `incident_of`.
 
     The restart is written into the status before it is done, and only once: where the deletion fails after
     that, it is repeated without being counted again. One for which the group is not to blame, an eviction, a
@@ -88,7 +88,7 @@ def _deletion(group: GroupSnapshot, incident: Incident) -> Delete:
 
 
 def _delayed(group: GroupSnapshot, incident: Incident, past: Restarts) -> Plan:
-    """The deletion is what waits: a leader that is deleted comes back at once."""
+    """Delay the deletion: a deleted leader is recreated at once."""
     index, times = (
         index_by_name(group.leader),
         "once" if past.consecutive == 1 else f"{past.consecutive} times",
@@ -106,7 +106,7 @@ def _delayed(group: GroupSnapshot, incident: Incident, past: Restarts) -> Plan:
 
 
 def _left_as_it_is(group: GroupSnapshot, incident: Incident, past: Restarts, is_news: bool) -> Plan:
-    """Written down once, for the condition Failed and so that nobody forgets what is over by then."""
+    """Record it once, for the condition Failed and for later passes."""
     index, leader = index_by_name(group.leader), group.leader["metadata"]["name"]
     why = f"pod {incident.pod}: {incident.why}"
     note = (
@@ -156,7 +156,7 @@ def _at_the_latest(group: GroupSnapshot, incident: Incident, states: Sequence[Gr
 
 
 def _went_at(group: GroupSnapshot, other: GroupFacts) -> datetime:
-    """When a group that is not ready began to go; of one that was made anew, when that was."""
+    """When a group that is not ready stopped being ready, or was recreated."""
     asked = deletion_requested_at(other.leader)
     if asked is None and other.going:
         return group.now
@@ -164,7 +164,7 @@ def _went_at(group: GroupSnapshot, other: GroupFacts) -> datetime:
 
 
 def _is_affordable(group: GroupSnapshot, states: Sequence[GroupState]) -> bool:
-    """During a rollout a group that serves goes only where the others leave room for it.
+    """During a rollout, restart a serving group only if the budget allows.
 
     One that is down costs nothing. The budget counts as one group at least: where all others are ready, a
     restart is never put off.

@@ -85,12 +85,12 @@ class GroupSnapshot:
 
     @cached_property
     def spec(self) -> SetSpec:
-        """What the set asks for."""
+        """The spec of the set."""
         return SetSpec.of(self.lws)
 
     @property
     def size(self) -> int:
-        """Pods that the group has when it is complete, by its own revision or what else tells."""
+        """Pods of the complete group, by its own revision or the best available record."""
         if self.revision is not None:
             return recorded_size(self.revision.record.spec)
         told = group_size_of(self.leader)

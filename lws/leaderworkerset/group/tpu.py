@@ -28,7 +28,7 @@ _FIRST_PORT = 8476
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Pods whose TPUs work as one, all with the same number of TPU containers.
+    """Pods whose TPUs work together, each with the same number of TPU containers.
 
     leader: name of the leader pod, which gives the slice its name. subdomain: of all pods. pods: their places
     in the group in order, 0 for the leader.
@@ -57,7 +57,7 @@ def tpu_containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_configured(containers: Sequence[Mapping[str, Any]]) -> bool:
-    """True if the user has told the containers who they are: then nobody else does."""
+    """Report whether the user has set the TPU variables: then they are not added."""
     return any(entry.get("name") in (HOSTNAMES_ENV, WORKER_ID_ENV) for entry in _environment(containers[0]))
 
 
@@ -79,7 +79,7 @@ def ports_of(containers: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def variables(slice: Slice, pod: int, containers: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
-    """What each of a pod's TPU containers gets, in order, behind its own environment.
+    """The variables of each TPU container of a pod, in order, after its own environment.
 
     pod: its place in the group. Raises ValueError where it is not in the slice.
     """

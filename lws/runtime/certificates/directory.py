@@ -54,7 +54,7 @@ class CertificateDirectory:
         return self._expires
 
     async def run(self) -> None:
-        """Check every few seconds, for ever."""
+        """Check every few seconds, indefinitely."""
         while True:
             self.check()
             await asyncio.sleep(timing.CERTIFICATE_FILES_SECONDS)

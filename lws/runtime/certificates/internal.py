@@ -103,7 +103,7 @@ class InternalCertificates:
         return expiry(self._served.certificate) if self._served.certificate else None
 
     async def run(self) -> None:
-        """Check once a minute, for ever; what the API server refuses is logged and tried again."""
+        """Check once a minute, indefinitely; log what the API server rejects and retry."""
         usual = timing.CERTIFICATES_PAUSE
         backoff = usual.first
         while True:
@@ -170,7 +170,7 @@ class InternalCertificates:
                 continue
             log.info("%s: %s", self._title, why)
             return wanted
-        raise ClusterError(f"{self._title} is changed by somebody else again and again")
+        raise ClusterError(f"{self._title} keeps being changed by another client")
 
     async def _wanted(self, stored: Certificates) -> tuple[Certificates, str]:
         """What the Secret should hold, and why. (To be given a new CA, remove `ca.key` from it.)"""
@@ -229,7 +229,7 @@ class InternalCertificates:
                 continue
             log.info("%s %s: caBundle set", kind, name)
             return
-        raise ClusterError(f"{kind} {name} is changed by somebody else again and again")
+        raise ClusterError(f"{kind} {name} keeps being changed by another client")
 
     def _report_missing(self, title: str) -> None:
         if title not in self._missing:

@@ -74,7 +74,7 @@ def renewed(
     names: DNS names and IP addresses that the server certificate must cover, at least one.
     in_use: CAs that this process relies on; they stay trusted when they have to be replaced.
     """
-    # A clock that was ahead made what nobody accepts yet.
+    # A clock that was ahead issued a certificate that is not valid yet.
     later = now + timing.RENEW_BEFORE
     flaw = authority_flaw(stored.authority, now) or authority_flaw(stored.authority, later)
     if flaw:

@@ -19,7 +19,7 @@ from lws.runtime.client.connection import Cluster, RateLimit
 from lws.runtime.errors import ClusterError
 
 _REMEMBERED = 256
-# Of tokens that nobody has shown before. Those of scrapers are a few, and do not count.
+# Tokens that were never seen before. Scrapers have a few, which do not count.
 _STRANGERS_PER_SECOND, _STRANGERS_AT_ONCE = 5.0, 10
 
 
@@ -79,7 +79,7 @@ class Authorizer:
             return 500
 
     async def _review(self, key: str, token: str) -> dict[str, Any] | None:
-        """Who that is; None for nobody."""
+        """The user of a token; None if it is not valid."""
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         status = (await self._cluster.create({**review, "metadata": {}})).get("status") or {}
         if not status.get("authenticated"):

@@ -386,7 +386,7 @@ class Cluster:
         seconds = self._time_left(fence.namespace)
         if seconds == math.inf:
             return await self._answer(method, path, options, fence)
-        # Who has no time left is refused by the fence; to aiohttp 0 means for ever, and it would round up.
+        # Without time left the fence refuses; to aiohttp 0 means no timeout, and it would round up.
         left = min(max(seconds, 0.001), timing.REQUEST_SECONDS)
         waiting = _CONNECTING * left
         timeout = aiohttp.ClientTimeout(total=left, connect=waiting, ceil_threshold=math.inf)

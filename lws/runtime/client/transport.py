@@ -180,7 +180,7 @@ class Transport:
         self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
         if _server(request.url) != self._server:
-            # A redirect to somebody else, who must not see our token.
+            # A redirect to another host, which must not see our token.
             return await send(request)
         former = await self._sign(request)
         response = await _answer(request, send)

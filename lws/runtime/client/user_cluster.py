@@ -82,5 +82,5 @@ def _query(manager: str, dry_run: bool) -> dict[str, str]:
 
 
 def _strict(manager: str) -> dict[str, str]:
-    """As kubectl applies: a field that nobody knows is an error, not a shrug."""
+    """Apply as kubectl does: an unknown field is an error."""
     return {**_query(manager, dry_run=True), "fieldValidation": "Strict"}

@@ -26,11 +26,11 @@ from lws.runtime.informer import Rollback
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 5
-"""As often as somebody else may write at the same moment, until it is given up."""
+"""Attempts while other clients write at the same moment."""
 
 # What a write in flight leaves of the time until others may hold the Lease, of that after the renew deadline.
 _SPARED = 0.2
-# Without a look for longer, nobody knows whether a Lease was gone all the time.
+# After a longer time without a read it is unknown whether the Lease was missing all the time.
 _PERIODS_WATCHED = 5
 
 
@@ -76,7 +76,7 @@ class Lease:
         self._clock = who.clock
         self._holds = False
         self._renewed_at = self._sent_at = 0.0
-        # Times that it was gained; a lapse that was over before anybody looked counts too.
+        # Number of acquisitions; a lapse that ended before it was noticed counts too.
         self._gains = 0
         # Whether it may name us: a write that was cut off may have been stored.
         self._may_be_ours = False
@@ -96,7 +96,7 @@ class Lease:
 
     @property
     def is_ours(self) -> bool:
-        """We hold it, or may have it by a renewal that is late: nobody else can have taken it yet."""
+        """We hold it, or may hold it by a late renewal: no other manager can have acquired it yet."""
         return self._holds and self._clock() - self._renewed_at < self._times.duration
 
     @property
@@ -132,7 +132,7 @@ class Lease:
         self._seen = self._seen or "somebody"
 
     async def run(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
-        """Stand as a candidate for ever: gain, renew, lose, stand again."""
+        """Try to acquire and renew the Lease indefinitely, again after it was lost."""
         acting = 0
         while True:
             await self.attempt()
@@ -163,14 +163,14 @@ class Lease:
             log.warning("lease %s: not released: %s", self.name, str(error) or "no answer in time")
 
     async def _give_up(self) -> bool:
-        """False where somebody else wrote at the same moment, or a write of ours that was cut off came."""
+        """False if another client wrote at the same moment, or a write of ours that was cut off arrived."""
         # What we wrote last is the latest, unless its version is refused.
         lease, self._stored = self._stored, None
         try:
             lease = lease or await self._cluster.get("Lease", self._namespace, self.name)
             if (lease.get("spec") or {}).get("holderIdentity") not in ("", None, self.identity):
                 return True
-            # Also where it names nobody: what is still on its way finds another version.
+            # Also if it names no holder: a write that is still on its way finds another version.
             await self._cluster.replace(given_up(lease))
         except NotFound:
             return True
@@ -290,7 +290,7 @@ class Lease:
 
 
 def given_up(lease: dict[str, Any]) -> dict[str, Any]:
-    """The same Lease, held by nobody: the next holder need not wait."""
+    """The same Lease without a holder: the next one need not wait."""
     spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time()}
     return {**lease, "spec": {**(lease.get("spec") or {}), **spec}}
 

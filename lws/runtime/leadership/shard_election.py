@@ -79,11 +79,11 @@ class ShardMembership(Lease):
         try:
             await self._cluster.patch(self._reference(), operations)
         except (Invalid, NotFound):
-            # It is back, or somebody else has done it.
+            # It is back, or another manager has removed it.
             log.debug("lease %s: %s is not as it was any more", self.name, key)
 
     async def _give_up(self) -> bool:
-        """Take part no more; the last one gives the Lease up. False where somebody came just now."""
+        """Leave; the last manager releases the Lease. False if another one joined just now."""
         lease, self._stored = self._stored, None
         try:
             lease = lease or await self._cluster.get("Lease", self._namespace, self.name)

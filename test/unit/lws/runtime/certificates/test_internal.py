@@ -452,7 +452,7 @@ async def test_a_fight_over_an_object_ends_with_an_error(
             cluster.objects[key]["metadata"]["resourceVersion"] += "x"
 
     cluster.before = interfere
-    with pytest.raises(ClusterError, match=f"^{kind} .* is changed by somebody else again and again$"):
+    with pytest.raises(ClusterError, match=f"^{kind} .* keeps being changed by another client$"):
         await replica.check()
 
 
