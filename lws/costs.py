@@ -86,7 +86,7 @@ def rest_after(look: float) -> float:
 
 
 class Looks:
-    """What passes that go over whole sets have taken lately, and how long each rests for it."""
+    """Durations of recent passes over whole sets, and the delay that each of them causes."""
 
     def __init__(self) -> None:
         self._taken = 0.0

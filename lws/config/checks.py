@@ -34,7 +34,7 @@ _REQUIRED: Mapping[KeyPath, str] = {
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used. `lines`: one per mistake: what, where and what to do."""
+    """An unusable configuration. `lines`: one per mistake: what, where and what to do."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = tuple(lines)
@@ -42,7 +42,7 @@ class ConfigError(Exception):
 
 
 def config_error(error: ValidationError, origin: Origin) -> ConfigError:
-    """The ConfigError for what pydantic found in a Configuration."""
+    """The ConfigError for pydantic's errors in a Configuration."""
     lines = []
     for detail in error.errors(include_url=False):
         keys, index = _split(detail["loc"])
@@ -121,7 +121,7 @@ Mistake = tuple[KeyPath, str]
 
 
 def mistakes_in(configuration: Configuration) -> Iterator[Mistake]:
-    """Everything that is wrong, as (key, what to do) pairs."""
+    """All mistakes, as (key, remedy) pairs."""
     yield from _webhook(configuration)
     yield from _leader_election(configuration)
     yield from _addresses(configuration)

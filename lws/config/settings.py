@@ -40,9 +40,7 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What clients must be able to speak. ciphers: OpenSSL names, for TLS 1.2 only; empty means OpenSSL's
-    choice.
-    """
+    """TLS for clients. ciphers: OpenSSL names, for TLS 1.2 only; empty means OpenSSL's choice."""
 
     minimum_version: ssl.TLSVersion
     ciphers: tuple[str, ...]

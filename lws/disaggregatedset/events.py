@@ -43,12 +43,12 @@ def deleted_drained(obj: Object, child: ChildFacts) -> Announce:
 
 
 def deleted_with_slice(obj: Object, child: ChildFacts) -> Announce:
-    """A child of a slice that is not wanted any more."""
+    """A child of a slice that was removed."""
     return _deleted(obj, child, f"Deleted LWS {{}} for removed slice {child.slice_index}")
 
 
 def deleted_legacy(obj: Object, child: ChildFacts) -> Announce:
-    """A child of the first slice whose name and labels know no slices."""
+    """A child of the first slice, named before slices existed."""
     note = f"Deleted legacy slice-0 LWS {child.name} to recreate it in slice-aware form"
     return _event(obj, "LWSDeleted", "Migrate", note, Reference.to(child.obj))
 
@@ -68,7 +68,7 @@ def broken_revisions(obj: Object, revisions: Iterable[RecordedRoles]) -> tuple[A
 
 
 def problems(obj: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
-    """What keeps the set from getting its groups, once for each new message."""
+    """What keeps the set from creating its groups; one Event for each new message."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     known = "; ".join(
         str(condition.get("message", ""))
@@ -88,7 +88,7 @@ def stalled(obj: Object, message: str) -> Announce:
 
 
 def _deleted(obj: Object, child: ChildFacts, template: str) -> Announce:
-    """template: what is said of one or many, with their names at {}."""
+    """template: the text for one or many, with their names at {}."""
     fold = Fold(template, child.name, Reference.to(obj), waits=True)
     note = template.format(child.name)
     return replace(_event(obj, "LWSDeleted", "Delete", note, Reference.to(child.obj)), fold=fold)

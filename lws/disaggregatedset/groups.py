@@ -97,7 +97,7 @@ def _time_of(child: Object) -> timedelta:
 
 
 def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:
-    """It has failed twice lately: what it shows now, and how often it was recreated for a failure.
+    """Report whether a group failed twice lately, by its present state and its recorded restarts.
 
     A single crash says nothing of the next start. To give such a group up at once took a healthy one in its
     place, where the rollout had no other step left.

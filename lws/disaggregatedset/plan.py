@@ -48,7 +48,7 @@ from lws.runtime.children import adopt
 
 
 def plan(snapshot: DisaggregatedSnapshot) -> Plan:
-    """One step towards what the set asks for, and its status."""
+    """Plan one step towards the spec, and the status."""
     if is_terminating(snapshot.obj):
         # Everything hangs from the set by owner references: the garbage collector takes it down.
         return Plan(waiting_for="the set to be gone")
@@ -73,7 +73,7 @@ def _may_follow(wanted: RoleTargets, target: TargetRevision) -> bool:
 
 
 def _plan_record(wanted: RoleTargets, target: TargetRevision) -> Plan:
-    """Nothing but what is recorded: a look at the history that there is then shows what comes next."""
+    """Record revisions and nothing else: the next pass reads the complete history."""
     snapshot = wanted.snapshot
     broken = events.broken_revisions(snapshot.obj, snapshot.revisions)
     recording = Plan((target.actions,), announce=broken, again_after=0.0)
@@ -87,7 +87,7 @@ def _plan_record(wanted: RoleTargets, target: TargetRevision) -> Plan:
 
 
 def _plan_adoption(wanted: RoleTargets, target: TargetRevision) -> Plan:
-    """Orphans count in every step: nothing else is done before they are ours, but to say what is refused."""
+    """Adopt orphans before anything else, because they count in every step; rejections are reported."""
     snapshot = wanted.snapshot
     adoption = together(*(adopt(snapshot.owner, orphan) for orphan in snapshot.orphans))
     if not snapshot.obstructions:
@@ -115,7 +115,7 @@ def _plan_whole(wanted: RoleTargets, target: TargetRevision) -> Plan:
 
 
 def _history(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> Iterator[Plan]:
-    """What is put back on revisions, and which go. What is yet to be recorded is none of them."""
+    """Restore and prune revisions that are stored already."""
     if not target.actions:
         yield plan_history_upkeep(wanted.snapshot, target)
         name = wanted.snapshot.obj["metadata"]["name"]
@@ -127,7 +127,7 @@ def _history(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course
 
 
 def _upkeep(wanted: RoleTargets, target: TargetRevision) -> Iterator[Plan]:
-    """What of edited roles takes effect on children as they are."""
+    """Apply the edits of roles that take effect on existing children."""
     snapshot, spec = wanted.snapshot, wanted.spec
     # What was taken over as it ran stays so until the first edit.
     is_edited = target.content.generation != snapshot.obj["metadata"].get("generation", 0)
@@ -141,7 +141,7 @@ def _upkeep(wanted: RoleTargets, target: TargetRevision) -> Iterator[Plan]:
 
 
 def _status(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course], planned: Plan) -> Plan:
-    """The status after this pass, and what users are told with it."""
+    """The status after this pass, and the Events that go with it."""
     snapshot, spec = wanted.snapshot, wanted.spec
     obj = snapshot.obj
     problems = problems_of(snapshot, planned.problems)
@@ -191,7 +191,7 @@ def _written(
 
 
 def _pending(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> tuple[str, ...]:
-    """What users wait for without anything being wrong."""
+    """What the set waits for without a problem."""
     snapshot, recorded = wanted.snapshot, wanted.recorded(target.key)
     edits = waiting_edits(wanted.spec, recorded) if recorded else ()
     nodes = without_nodes(snapshot.children, snapshot.now)
@@ -207,7 +207,7 @@ def _has_ended(stored: Object, target: TargetRevision, rolling: frozenset[int]) 
 
 
 def _current(snapshot: DisaggregatedSnapshot, target: TargetRevision, is_rolling: bool) -> str:
-    """The name of the revision that the set was on before; of the wanted one once nothing else is left."""
+    """Name of the previous revision; of the target revision once no other is left."""
     if not is_rolling:
         return target.name
     stored = str((snapshot.obj.get("status") or {}).get("currentRevision") or "")

@@ -75,7 +75,7 @@ class ChildFacts:
 
 @dataclass(frozen=True)
 class DisaggregatedSnapshot:
-    """A DisaggregatedSet and what belongs to it.
+    """A DisaggregatedSet and its objects.
 
     children, services, scalers: those that the set controls. unreadable: its LeaderWorkerSets of whose spec
     nothing can be told, by name, with why. orphans: LeaderWorkerSets that nobody controls,
@@ -108,7 +108,7 @@ class DisaggregatedSnapshot:
 
     @cached_property
     def owner(self) -> Owner:
-        """The set as the owner of what is made for it."""
+        """The set as the owner of its objects."""
         return Owner(
             KIND,
             self.obj["metadata"]["name"],
@@ -131,6 +131,6 @@ class DisaggregatedSnapshot:
 
 
 def number_of(child: Object, of: Field) -> int:
-    """The number in a field of a child, or what stands for none."""
+    """A numeric field of a child, or its default."""
     value = of.of(child)
     return int(of.default if value is None else value)

@@ -31,7 +31,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How a workload stands, or a part of it, until the next pass over the same key.
+    """Numbers of a workload, or a part of it, until the next pass over the same key.
 
     kind, name: of the workload. numbers: by word and label; those of the parts of a workload are added up.
     revision: the wanted one, empty where nothing says. rolling_since: when the rollout under way began (RFC
@@ -173,7 +173,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete the object of this name *and* UID; one that is gone already counts as done.
+    """Delete the object with this name *and* UID; a missing object counts as deleted.
 
     grace_seconds: what is left to a pod to end; 0 waits for no kubelet. None: as the pod says. tallies: what
     is counted once it is done.
@@ -241,7 +241,7 @@ class Postponable:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What keeps an owner from getting what it needs.
+    """Something that keeps an owner from getting an object.
 
     reason: one word, such as NameClash or QuotaExceeded. is_reported: an Event has said so already. action:
     what was tried, as Events name it.

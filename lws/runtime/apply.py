@@ -48,7 +48,7 @@ _REMEMBERED = 10_000
 
 
 class OwnerLocks:
-    """What is made for an owner side by side, and its deletion before or after all of that."""
+    """Creations for an owner run side by side, its deletion before or after all of them."""
 
     def __init__(self) -> None:
         self._making: Counter[str] = Counter()
@@ -102,17 +102,17 @@ _PRUNED = 65536
 
 
 class Recorder(Protocol):
-    """Who writes Events."""
+    """Writes Events."""
 
     def announce(self, announce: Announce) -> None: ...
 
 
 def _not_remembered(*what: Any) -> None:
-    """Nobody needs to know it later."""
+    """Keep no record of a write."""
 
 
 class Statuses(Protocol):
-    """Who knows what we have written to statuses."""
+    """Knows our last writes to statuses."""
 
     def expect(self, target: Reference, patch: Object) -> Object | None: ...
 
@@ -154,12 +154,12 @@ class Outcome:
 
     @property
     def retry_after(self) -> float:
-        """Seconds that the server asked us to stay away."""
+        """Seconds to wait before a retry, as the server requested."""
         return max((e.retry_after or 0.0 for e in self.errors if isinstance(e, ApiError)), default=0.0)
 
 
 class Applier:
-    """Carries plans out on one cluster. turns: of all who make or delete things of the same owners."""
+    """Carries out plans on one cluster. turns: the locks of all owners."""
 
     def __init__(
         self, cluster: Cluster, recorder: Recorder, memory: WriteHooks, turns: OwnerLocks | None = None
@@ -262,7 +262,7 @@ class Applier:
                 await self._delete(action)
 
     async def _remember(self, action: Merge, due: dict[str, Status], outcome: Outcome) -> None:
-        """What must be remembered takes the rest of the status along: one write instead of two."""
+        """Write a record together with the rest of the status: one write instead of two."""
         log.debug("merge %s: %s", action.target, action.why)
         status = due[str(action.target)]
         joined = replace(status, patch={**status.patch, **action.patch["status"]})
@@ -319,7 +319,7 @@ class Applier:
             self._memory.gone(action.target)
 
     async def _is_another(self, target: Reference) -> bool:
-        """Whether the object that was meant is gone, or another one has its name by now.
+        """Report whether the object is gone or another one has its name.
 
         The UID is not the only thing that makes a deletion a conflict: webhooks answer 409 too.
         """
@@ -408,14 +408,14 @@ def _target_of(action: Action) -> Reference:
 
 
 def _owner_in(action: Action) -> Mapping[str, Any] | None:
-    """The controller of what is made, the owner of what is given one."""
+    """The controller of a created object, or the new owner of an adopted one."""
     if isinstance(action, SetOwner):
         return action.owner
     return controller_of(action.intent) if isinstance(action, Create) else None
 
 
 def _lingers(deleted: Mapping[str, Any]) -> bool:
-    """Whether what a deletion returned is still there, waiting for finalizers or for its kubelet."""
+    """Report whether a deleted object still exists, waiting for finalizers or its kubelet."""
     metadata = deleted.get("metadata") or {}
     return bool(
         metadata.get("deletionTimestamp")

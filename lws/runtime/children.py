@@ -25,7 +25,7 @@ _UNSAID: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who is to control a child: a workload, or the leader pod of a group.
+    """The controller of a child: a workload, or the leader pod of a group.
 
     kind, name: the workload that needs the child. reference: by which the child is controlled. is_alive: as
     `may_adopt` says. adoption: why it adopts, with {kind} for that of the child. until_alive: what is waited
@@ -42,7 +42,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """What has the name of a child. former: how it is called where it has to go first."""
+    """An object with the name of a child. former: how to call one that must be deleted first."""
 
     ownership: Ownership
     stored: Object | None
@@ -57,7 +57,7 @@ def relabelled(stored: Object, intent: Object) -> Plan:
 def plan_child(
     owner: Owner, child: Child, create: Create, keep_up: Callable[[Object, Object], Plan] = relabelled
 ) -> Plan:
-    """A child that is wanted. keep_up: what is done about edits of ours, given what would be made."""
+    """Reconcile a desired child. keep_up: plans repairs of our object, given the intent."""
     if (blocked := plan_obstacle(owner, child)) is not None:
         return blocked
     return Plan(((create,),)) if child.stored is None else keep_up(child.stored, create.intent)
@@ -72,7 +72,7 @@ def plan_unwanted(owner: Owner, stored: Object | None, why: str) -> Plan:
 
 
 def plan_obstacle(owner: Owner, child: Child) -> Plan | None:
-    """What is done about whatever has the name of a child; None where the child itself is to be written."""
+    """What to do about any object with the name of a child; None if the child itself can be written."""
     stored, ownership = child.stored, child.ownership
     if stored is None or ownership == Ownership.OURS:
         return None
@@ -89,7 +89,7 @@ def plan_obstacle(owner: Owner, child: Child) -> Plan | None:
 
 
 def adopt(owner: Owner, orphan: Object) -> Plan:
-    """Nothing but the owner of an orphan changes until it is ours, and what it should not have inherited."""
+    """Change nothing of an orphan but its owner, and remove what it must not inherit."""
     if not owner.is_alive:
         return Plan(waiting_for=owner.until_alive)
     why = owner.adoption.format(kind=orphan["kind"])
@@ -113,7 +113,7 @@ def name_label(stored: Object, intent: Object) -> Object:
 
 
 def put_back_service(stored: Object, intent: Object) -> Plan:
-    """A Service leads where its intent says: what others edited of that, and of its labels, is put back.
+    """Restore edited fields and labels that a Service's intent sets.
 
     What the API server or others add beside that stays: addresses, families, node ports, sessions.
     """
@@ -149,7 +149,7 @@ def _is_as_wanted(field: str, known: Object, wanted: Object) -> bool:
 
 
 def _with_node_ports(wanted: Object, known: Object) -> list[dict[str, Any]]:
-    """A merge patch replaces the list: ports that stay keep what was allocated for them."""
+    """Keep allocated node ports: a merge patch replaces the list."""
     if wanted["type"] == _CLUSTER_IP:
         return list(wanted["ports"])
     allocated = {

@@ -57,9 +57,7 @@ class ApiError(ClusterError):
 
     @property
     def is_namespace_terminating(self) -> bool:
-        """The namespace is on its way out, or gone: nothing can be created in it, nobody needs to hear about
-        it.
-        """
+        """The namespace is terminating or gone: nothing can be created in it, and nothing is reported."""
         return "NamespaceTerminating" in self.causes or (self.status == 404 and self.about == "namespaces")
 
     @property
@@ -71,7 +69,7 @@ class ApiError(ClusterError):
 
     @property
     def is_refusal(self) -> bool:
-        """The server will say the same until somebody changes something, and users have to hear of it.
+        """The server will reject this until something changes, so users must be told.
 
         Not what the next look settles: what is gone, or taken, or was changed meanwhile. A webhook may refuse
         with any status that it likes.

@@ -32,7 +32,7 @@ _NOTE_BYTES = 1024
 
 @dataclass(slots=True)
 class _Series:
-    """What we remember of an Event: where it is and how often it was repeated."""
+    """The record of an Event: where it is stored and how often it was repeated."""
 
     target: Reference
     count: int
@@ -125,7 +125,7 @@ class EventRecorder:
                 self._waiting.task_done()
 
     def hurry(self) -> None:
-        """Write soon what waits for more of its kind: it may be too late for that later."""
+        """Write delayed Events soon: later may be too late."""
         for window in self._windows.values():
             self._write_together(window)
 
@@ -250,7 +250,7 @@ class Window:
         return self._wait if len(self._gathered) == 1 else None
 
     def take(self, now: float) -> Announce | None:
-        """What the gathered ones say together; None where there are none."""
+        """The combined Event of those gathered; None if there are none."""
         gathered, self._gathered = self._gathered, []
         if not gathered:
             return None
@@ -264,7 +264,7 @@ def about(regarding: Reference) -> str:
 
 
 def fold_key(announce: Announce) -> FoldKey | None:
-    """Equal for Events that can be told as one; None for one that is always told alone."""
+    """Equal for Events that can be combined; None for one that is always written alone."""
     if announce.fold is None:
         return None
     what = announce.type, announce.reason, announce.action, announce.fold.template
@@ -309,7 +309,7 @@ def changed(changes: Iterable[tuple[str, int, int]]) -> str:
 
 
 def _first_of(texts: Sequence[str], members: Sequence[int]) -> str:
-    """members: for how many of them each text stands."""
+    """members: how many of them each text stands for."""
     more = sum(members[_RUNS:])
     return ", ".join(texts[:_RUNS]) + (f" and {more} more" if more else "")
 

@@ -169,7 +169,7 @@ class StoredFields:
 def _copier(
     rows: list[StoredField], is_whole: bool
 ) -> Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]:
-    """What copies a part of an object: the rows, and all else too where the kind is kept whole."""
+    """Make a function that copies a part of an object: the rows, and everything else of a kind kept whole."""
     parts = [
         (row.name, row.excerpt, row.default)
         for row in rows

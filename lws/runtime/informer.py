@@ -27,7 +27,7 @@ from lws.runtime.store import Store
 
 
 class RolledBack(ClusterError):
-    """A consistent read was older than what was seen before: what is in memory may never have happened."""
+    """A consistent read was older than an earlier one: the cached state may never have existed."""
 
 
 class Rollback:
@@ -97,9 +97,7 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where all streams of one history of the cluster come from. rollback: notified when a list is older than
-    what was listed or watched before.
-    """
+    """What all streams share. rollback: notified when a list is older than one seen before."""
 
     cluster: Cluster
     rollback: Rollback = field(default_factory=Rollback)

@@ -10,8 +10,8 @@ from lws.runtime.store import Store
 
 
 class Lookup:
-    """Looks into the store first, and past it where a stranger may be in the way. label: what the streams
-    are narrowed by.
+    """Reads from the store, and live where an object of another owner may exist. label: selector of the
+    streams.
     """
 
     def __init__(self, cluster: Cluster, store: Store, label: str) -> None:
@@ -40,9 +40,7 @@ class Lookup:
         return self._store.get(kind, namespace, name)
 
     async def reread(self, obj: Object) -> Object | None:
-        """This very object as it is now, past every cache; None where it is gone. The store has what was read
-        from then on.
-        """
+        """The object as it is now, read live; None if it is gone. The store is updated."""
         metadata = obj["metadata"]
         try:
             live = await self._cluster.get(obj["kind"], metadata["namespace"], metadata["name"])

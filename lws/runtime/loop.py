@@ -73,8 +73,8 @@ class Term:
 
 
 class Terms:
-    """The current terms. begin: creates a term whose writes are rejected unless the given function allows
-    them. may_write: whether this process acts at all.
+    """The current terms. begin: creates a term whose writes are fenced. may_write: whether this process acts
+    at all.
     """
 
     def __init__(self, begin: Callable[[MayWrite], Term], may_write: MayWrite) -> None:

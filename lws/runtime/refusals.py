@@ -39,7 +39,7 @@ class _Refused:
 
 
 class Refusals:
-    """By the workload whose plan they are from, of one kind."""
+    """Rejected writes by workload, for one kind."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -87,12 +87,12 @@ class Refusals:
         return tuple(recent[key].obstruction for key in sorted(first.values()))
 
     def of_leaders(self, namespace: str, name: str) -> bool:
-        """Whether what the leader StatefulSet of this set is told is refused."""
+        """Report whether writes to the leader StatefulSet of this set are rejected."""
         recent = self._recent(namespace, name)
         return any(key[:2] == ("StatefulSet", name) and key[2] != Delete.__name__ for key in recent)
 
     def _forget_former(self) -> None:
-        """Nobody asks about a workload that is gone, where it was refused something while it went."""
+        """Forget rejections of deleted workloads."""
         since = self._clock() - timing.REFUSALS_KEPT_SECONDS
         while self._refused:
             place, refused = next(iter(self._refused.items()))
@@ -168,7 +168,7 @@ _SETS = 4096
 
 
 def is_as_made(existing: Object, intent: Object) -> bool:
-    """Whether what exists is what was to be made: the create counts as done.
+    """Report whether the existing object is the one to create: the create counts as done.
 
     It has the same controller by UID, is not going, carries the labels, and holds the data that were to be
     written byte for byte. Anything else is in the way, and for the next plan to see.
@@ -183,7 +183,7 @@ def is_as_made(existing: Object, intent: Object) -> bool:
 
 
 class TakenNames:
-    """Names of ControllerRevisions that creates of ours met, for as long as the store has what was met.
+    """Names of ControllerRevisions that were taken when we created them, while the store has their holder.
 
     Objects of every other kind have one name, which is looked at in each pass.
     """

@@ -67,7 +67,7 @@ class Throttle:
         self._putting_right: set[str] = set()
 
     def note(self, obj: Mapping[str, Any]) -> None:
-        """Take in what a write returned."""
+        """Record the result of a write."""
         uid = obj["metadata"]["uid"]
         self.answered(uid)
         # What passes over groups remember in a status does not bring what waits, and must not put it off.
@@ -104,7 +104,7 @@ class Throttle:
         self._putting_right.discard(uid)
 
     def due(self, plan: Plan) -> Plan:
-        """The plan without what can wait a little longer, and the time when it has waited enough."""
+        """The plan without writes that can be delayed, and when they are due."""
         if not (plan.postponable or plan.statuses or (plan.sequences and self._waiting)):
             return plan
         waits = [(each, self._wait_of_step(each)) for each in plan.postponable]
@@ -193,14 +193,14 @@ class Throttle:
         return wait
 
     def _sets_moving(self) -> int:
-        """Sets whose status was written in the last minute."""
+        """Number of sets whose status was written in the last minute."""
         while self._moving and self._clock() - next(iter(self._moving.values())) > timing.SETS_MOVE_SECONDS:
             self._moving.popitem(last=False)
         return len(self._moving)
 
 
 def _groups_of(obj: Mapping[str, Any]) -> int:
-    """Of a set, or of the StatefulSet of its leaders; what another definition let through may be anything."""
+    """Groups of a set or of its leader StatefulSet; stored values may be anything."""
     spec = obj.get("spec")
     replicas = spec.get("replicas") if isinstance(spec, Mapping) else None
     return replicas if is_integer(replicas) else 0

@@ -442,7 +442,7 @@ def _collisions(facts: SetFacts) -> Iterator[tuple[str, str]]:
 
 
 def _collisions_of(facts: SetFacts, role: RoleFacts) -> Iterator[str]:
-    """Why objects of a role would have the names of objects of another role, whose name is a prefix."""
+    """Objects of a role whose names could be those of another role, whose name is a prefix."""
     for other in facts.roles:
         if not role.name.startswith(f"{other.name}-"):
             continue
@@ -477,7 +477,7 @@ def _has_leader_service(role: RoleFacts) -> bool:
 
 
 def scaler_errors(facts: SetFacts, role: RoleFacts) -> Iterator[FieldError]:
-    """A scaler whose name the API server would reject."""
+    """Scalers whose names the API server would reject."""
     scaler = scaler_name(facts.name, role.name)
     if role.is_external and byte_length(scaler) > SUBDOMAIN_LENGTH:
         why = f'would produce scaler name "{scaler}" exceeding {SUBDOMAIN_LENGTH} characters'

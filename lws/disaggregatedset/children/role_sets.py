@@ -95,7 +95,7 @@ def _or(value: Any, default: Any) -> Any:
 def placed(
     affinity: Mapping[str, Any] | None, placement: SlicePlacement, set_name: str, slice_index: int
 ) -> dict[str, Any]:
-    """The affinity of the pods of a slice. affinity: that of the user, whose terms stay and come first."""
+    """The affinity of the pods of a slice. affinity: the user's, whose terms stay and come first."""
     index = str(slice_index)
     own = _expression(NAME_LABEL, "In", set_name)
     beside = term([own, _expression(SLICE_LABEL, "In", index)], placement.topology)
@@ -138,7 +138,7 @@ def initial_of(child: Object) -> int | None:
 
 
 def others_initial_of(child: Object) -> int:
-    """What the other revisions had of its role, where there were several; 0 where nothing is remembered."""
+    """Groups of the role on the other revisions, if there were several; 0 if none are recorded."""
     return _count(child, OTHERS_INITIAL_REPLICAS_ANNOTATION) or 0
 
 

@@ -52,13 +52,13 @@ def plan_scalers(seen: ObservedSet, spec: DisaggregatedSpec, key: str) -> Plan:
 
 
 def scaler_counts(seen: ObservedSet) -> dict[str, int]:
-    """What scalers ask for, by role: groups over all slices."""
+    """Groups that scalers request over all slices, by role."""
     counts = {role: _replicas(scaler) for role, scaler in _standing(seen).items()}
     return {role: count for role, count in counts.items() if count is not None}
 
 
 def share(total: int, slices: int, index: int) -> int:
-    """Of a number of groups over all slices, those of one slice: the first ones get what is left over.
+    """One slice's part of a number of groups over all slices: the first slices get the remainder.
 
     A scaler takes greater numbers than a LeaderWorkerSet.
     """
@@ -130,7 +130,7 @@ def _keep(seen: ObservedSet, scaler: Object, role: str, replicas: int) -> Plan:
 
 
 def _excess(role: str, scaler: Object, slices: int) -> Plan:
-    """What is asked for and cannot be had is told for as long as it is."""
+    """Report a requested count that is too large for as long as it is requested."""
     total = _replicas(scaler) or 0
     if total <= slices * MOST_REPLICAS:
         return Plan()

@@ -64,7 +64,7 @@ class LiveRole:
 
 
 def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: Role | None) -> Plan:
-    """What is put back on a child, and what of an edited role takes effect on it.
+    """Restore edited fields of a child, and apply the fields of a role that take effect at once.
 
     live: its role as the set asks for it now; None where it asks for none, or nothing was edited since the
     child was taken over. recorded: as the revision of the child has it; None where that is not known.
@@ -90,7 +90,7 @@ def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: R
 
 
 def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple[str, ...]:
-    """The paths of what takes effect with the next revision only. recorded: the target revision."""
+    """Paths of edits that take effect only with the next revision. recorded: the target revision."""
     found = []
     for index, role in enumerate(spec.roles):
         former = recorded.role(role.name)
@@ -121,7 +121,7 @@ def _with(
 
 
 def _values_of(raw: Object) -> _Values:
-    """Of a child, or of a role in its place: what takes effect at once, with the defaults of the API."""
+    """The fields of a child or a role that take effect at once, with API defaults."""
     optional = (field.of(raw) for field in _OPTIONAL)
     given = ((field, field.of(raw)) for field in _WITH_DEFAULT)
     retention = {**_RETENTION, **(fields.CLAIM_RETENTION.of(raw) or {})}

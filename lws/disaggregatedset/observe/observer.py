@@ -140,7 +140,7 @@ class DisaggregatedObserver:
         return tuple(self._memory.parsed(known[each]) for each in sorted(known))
 
     async def _strangers(self, obj: Object, wanted: _Wanted) -> Named:
-        """What has a name that the set gives, as it is now."""
+        """Live objects of other owners that have names of this set."""
         namespace, uid = obj["metadata"]["namespace"], obj["metadata"]["uid"]
         known: Named = {}
         for kind, name in wanted.names():
@@ -240,15 +240,13 @@ class Leftovers:
         return self._left_of(metadata["namespace"], metadata["name"], most)
 
     def _left_of(self, namespace: str, name: str, groups: int) -> int:
-        """What there is, or will be, of so many groups of children of this name."""
+        """Number of existing or future groups of the children of this name, up to a count."""
         told = self._live_statefulset(namespace, name)
         still_wanted = wanted_replicas(told) if told is not None else 0
         return max(still_wanted, self._leaders_of(namespace, name, groups))
 
     def _leaders_of(self, namespace: str, name: str, groups: int) -> int:
-        """Leaders right above so many groups count too: a status that has told how many there were may have
-        been behind.
-        """
+        """Include leaders right above the recorded number: the status that recorded it may be stale."""
         there = 0
         for index in range(_MOST):
             pod = self._store.get("Pod", namespace, f"{name}-{index}")
@@ -262,7 +260,7 @@ class Leftovers:
         return former is not None and controller_of(former) is None
 
     def _live_statefulset(self, namespace: str, name: str) -> Object | None:
-        """That of children of this name. Its controller makes no pods any more once it is told to go."""
+        """The StatefulSet of the children of this name, unless it is terminating and creates no more pods."""
         found = self._store.get("StatefulSet", namespace, name)
         return found if found is not None and _is_of(found, name) and not is_terminating(found) else None
 

@@ -95,7 +95,7 @@ def _proven(key: str, parts: Mapping[str, Object]) -> tuple[Object, ...] | None:
 
 
 def _age(child: RunningChild) -> tuple[str, int]:
-    """The oldest shows best what was recorded: later ones may have been made from it by hand."""
+    """Sort by age: the oldest child shows best what was recorded; later ones may be copies by hand."""
     return _created(child), child.slice_index
 
 
@@ -122,7 +122,7 @@ def part_shown(role: str, child: Object) -> dict[str, Any]:
 
 
 def comparable_form(spec: Object) -> str:
-    """Equal for what a user wrote and for what the child that was made of it shows."""
+    """A form that is equal for a user's spec and for the child created from it."""
     return role_form(stripped(spec))
 
 

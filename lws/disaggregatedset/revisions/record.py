@@ -26,7 +26,7 @@ _OF_A_ROLE = ("name", "scaling", "startAfter", "metadata", "spec")
 
 @dataclass(frozen=True, eq=False)
 class RolesRecord:
-    """A target state: what children are made from.
+    """A recorded target state, from which children are created.
 
     parts: the roles in their order, as the user spelled them, without numbers of groups. placement: the
     placement policy; None where there is none.
@@ -76,7 +76,7 @@ RecordedRoles: TypeAlias = Revision[RolesRecord]
 
 
 def record(obj: Object) -> RolesRecord:
-    """What a set without a fault asks for now."""
+    """The target state of a valid set."""
     spec = obj["spec"]
     return RolesRecord(tuple(part_of(role) for role in spec["roles"]), spec.get("placementPolicy"))
 
@@ -103,12 +103,12 @@ def is_ours(revision: Object, owner: Object) -> bool:
 def build_revision(
     owner: Object, record: RolesRecord, key: str, number: int, generation: int | None = None
 ) -> dict[str, Any]:
-    """The complete ControllerRevision. generation: that of the set, if it records what runs."""
+    """Build the complete ControllerRevision. generation: of the set, if it records running children."""
     return build(FORMAT, owner, draft(owner, key, number, record, key, generation))
 
 
 def key_in(name: str) -> str:
-    """The key in the name of a revision, which nobody can edit; empty if the name has another form."""
+    """The key in the name of a revision, which cannot be edited; empty if the name has another form."""
     return FORMAT.fingerprint_in(name)
 
 
@@ -143,7 +143,7 @@ def is_proven(revision: Object, key: str, roles: Mapping[str, Object]) -> bool:
 
 
 def _proof(revision: Object) -> Object:
-    """What is noted in the annotation of a revision; empty if its sum is not that of name and data."""
+    """The checksum annotation of a revision; empty if it does not match name and data."""
     noted = checksum(revision, PROOF_ANNOTATION)
     if "sum" not in noted:
         return {}
@@ -155,7 +155,7 @@ def _proof(revision: Object) -> Object:
 
 
 def _generation(noted: Object) -> int | None:
-    """The generation of the set for which a history was made of what ran."""
+    """The generation of the set when its running children were recorded."""
     generation = noted.get("generation")
     return None if generation is None else int(generation)
 
@@ -193,7 +193,7 @@ def role_form(spec: Object) -> str:
 
 
 def describe(old: RolesRecord, new: RolesRecord) -> list[str]:
-    """What changed, a line each: `role decode worker template container main image: a:1 → a:2`.
+    """The changes, one per line: `role decode worker template container main image: a:1 → a:2`.
 
     Role by role, in the order of the newer state; only what a pod depends on, not the order of roles.
     """

@@ -25,7 +25,7 @@ TargetRevision: TypeAlias = Target[RolesRecord]
 
 
 class Facts(Protocol):
-    """What a pass knows of a set, as far as its history goes.
+    """The facts of a pass about the history of a set.
 
     children: LeaderWorkerSets that it controls. orphans: those that it would adopt. revisions: those that it
     controls or may adopt. taken: ControllerRevisions of others that have names which its own were to get.
@@ -51,7 +51,7 @@ def target_revision(facts: Facts) -> TargetRevision:
 
 
 def records(target: TargetRevision) -> dict[str, RolesRecord]:
-    """What children of each key are made from."""
+    """The recorded roles by revision key."""
     return {key: revision.record for key, revision in target.records.items()}
 
 

@@ -14,7 +14,7 @@ _TEMPLATE = "leaderWorkerTemplate"
 
 
 def operations(obj: Object, wanted: RolesRecord, counts: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The JSON patch (RFC 6902). It fails if somebody else writes the set in between.
+    """The JSON patch (RFC 6902). It fails if the set is written in between.
 
     Roles that are there keep all but their templates; those that come back do so as they were, with as many
     groups as `counts` says.
@@ -54,7 +54,7 @@ def _roles(
 
 
 def _template(role: Object, recorded: Object) -> dict[str, Any]:
-    """The recorded template; what takes effect at once stays as it is."""
+    """The recorded template; fields that take effect at once keep their value."""
     now = role["spec"][_TEMPLATE]
     template = {field: value for field, value in recorded[_TEMPLATE].items() if field not in LIVE}
     return {**template, **{field: now[field] for field in LIVE if field in now}}

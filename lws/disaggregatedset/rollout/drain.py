@@ -42,7 +42,7 @@ class Drain:
         }
 
     def to(self, planned: Mapping[str, int]) -> Drain:
-        """Lower each role to what is planned of it, as far as the floor lets it."""
+        """Lower each role to its planned count, as far as the minimum of ready groups allows."""
         for role in self.state.roles:
             self.budget[role.name] = self.state.old_wanted(role.name) - planned[role.name]
         for revision in self.state.old:
@@ -70,7 +70,7 @@ class Drain:
 
     @property
     def lowered(self) -> Lowered:
-        """What changes."""
+        """The changed counts."""
         changes = {
             revision.key: {r: n for r, n in self.left[revision.key].items() if n < revision.of(r).wanted}
             for revision in self.state.old
@@ -78,7 +78,7 @@ class Drain:
         return {key: roles for key, roles in changes.items() if roles}
 
     def remaining(self, role: str) -> int:
-        """What is left of the role, over all old revisions."""
+        """Groups of the role that remain, over all old revisions."""
         return sum(roles.get(role, 0) for roles in self.left.values())
 
     def _take_broken(self, revision: RevisionCounts) -> None:
@@ -98,7 +98,7 @@ class Drain:
             self._take(revision, role, 1 if stays else count)
 
     def _may_go(self, revision: RevisionCounts) -> bool:
-        """Whether none newer has a group left: what ran before is given up last."""
+        """Report whether no newer revision has a group: the revision that ran before is given up last."""
         newer = self.state.old[: self.state.old.index(revision)]
         return self.may_empty and not any(any(self.left[each.key].values()) for each in newer)
 
@@ -131,7 +131,7 @@ class Drain:
 
 
 def _cost(child: Count, left: int, count: int) -> int:
-    """What lowering from `left` to `count` takes, where the child was lowered to `left` before."""
+    """Ready groups lost by lowering from `left` to `count`, if the child was lowered to `left` before."""
     return child.cost(count) - child.cost(left)
 
 

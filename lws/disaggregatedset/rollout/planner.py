@@ -76,7 +76,7 @@ def _step(state: SliceState, paused: bool) -> SliceStep:
 
 
 def _settle(state: SliceState) -> SliceStep:
-    """Nothing old is wanted any more: every role gets its target at once."""
+    """No old group is needed any more: raise every role to its target."""
     created = {
         role: min(role.target, max(0, role.ceiling - state.present(role.name)))
         for role in state.roles
@@ -92,7 +92,7 @@ def _settle(state: SliceState) -> SliceStep:
 
 
 def _created(state: SliceState) -> dict[str, int]:
-    """What missing children of the target revision are created with: what their siblings have reached."""
+    """Group counts for missing children of the target revision, like those of their siblings."""
     pace = pace_of(state)
     there = [role for role in state.roles if role.target and role.name not in state.missing]
     step = min((state.new.of(role.name).wanted * pace.steps // role.target for role in there), default=0)
@@ -141,7 +141,7 @@ def _cut_back(state: SliceState, pace: Proportions, old: Counts) -> SliceStep | 
 
 
 def _final(state: SliceState, new: Counts) -> SliceStep | None:
-    """The target revision is complete: what is left of the others goes."""
+    """The target revision is complete: delete the remaining old groups."""
     if any(count < role.target for role, count in zip(state.roles, new, strict=True)):
         return None
     return _lower(state, tuple(0 for _ in state.roles))
@@ -165,7 +165,7 @@ def _lower(state: SliceState, planned: Counts) -> SliceStep | None:
 
 
 def _exchange(state: SliceState, pace: Proportions, old: Counts, new: Counts) -> SliceStep | None:
-    """Old groups make room for new ones in one step; what has room already is raised."""
+    """Lower old groups and raise new ones in one step; raise at once what has room."""
     wanted = pace.next_new(new)
     sums = zip(state.roles, old, wanted, strict=True)
     planned = tuple(max(0, min(before, role.ceiling - after)) for role, before, after in sums)
@@ -174,7 +174,7 @@ def _exchange(state: SliceState, pace: Proportions, old: Counts, new: Counts) ->
 
 
 def _last_of_a_role(state: SliceState, pace: Proportions, old: Counts, new: Counts) -> SliceStep | None:
-    """The last group of a role goes although its revision stays: its place is needed."""
+    """Delete the last group of a role although its revision stays, because its place is needed."""
     wanted = pace.next_new(new)
     drain = Drain(state)
     for role, before, now, after in zip(state.roles, old, new, wanted, strict=True):
@@ -244,7 +244,7 @@ Counts = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Proportions:
-    """roles: what is wanted. initial: old groups of each when the rollout began. steps: how many it takes."""
+    """roles: their targets. initial: old groups of each when the rollout began. steps: number of steps."""
 
     roles: tuple[RoleTarget, ...]
     initial: Counts
@@ -257,7 +257,7 @@ class Proportions:
         return min((self.steps, *done))
 
     def new_at(self, step: int) -> Counts:
-        """What is wanted of the target revision at the end of a step."""
+        """Group counts of the target revision at the end of a step."""
         return tuple(min(role.target, _ceil(step * role.target, self.steps)) for role in self.roles)
 
     def next_new(self, new: Counts) -> Counts:
@@ -265,7 +265,7 @@ class Proportions:
         return tuple(map(max, new, self.new_at(self.reached(new) + 1)))
 
     def next_old(self, old: Counts) -> Counts:
-        """One step further than the role of which most is gone; no count rises."""
+        """Old counts one step beyond the role that has advanced most; no count rises."""
         pairs = [(initial, count) for initial, count in zip(self.initial, old, strict=True) if initial > 0]
         gone = max((0, *((initial - count) * self.steps // initial for initial, count in pairs)))
         left = (max(0, initial - (gone + 1) * initial // self.steps) for initial in self.initial)
@@ -299,7 +299,7 @@ class Raises:
 
 
 def raised(state: SliceState, wanted: tuple[int, ...], left: Mapping[str, int]) -> Raises:
-    """Raise what may be raised.
+    """Raise the counts that have room.
 
     left: old groups that the step itself leaves of each role, where it lowers any. Roles that the wishes of
     users leave no room for are not raised, and not waited for.
@@ -339,7 +339,7 @@ def _would_be_half(state: SliceState, now: Mapping[str, int]) -> bool:
 
 
 def is_settled(state: SliceState) -> bool:
-    """Whether all that is wanted of the target revision is there and ready."""
+    """Report whether all groups of the target revision exist and are ready."""
     return not state.missing and all(state.new.of(role.name).is_settled for role in state.roles)
 
 
@@ -366,6 +366,6 @@ def while_unsettled(state: SliceState, paused: bool = False) -> SliceStep:
 
 
 def _lowered(state: SliceState, planned: dict[str, int]) -> dict[str, dict[str, int]]:
-    """No revision goes as a whole because of a wish for fewer groups, unless none are wanted at all."""
+    """Lower counts without removing a whole revision, unless no group is wanted."""
     drain = Drain(state, may_empty=not any(role.target for role in state.roles))
     return {key: dict(roles) for key, roles in drain.to(planned).lowered.items()}

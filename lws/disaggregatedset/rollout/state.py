@@ -53,7 +53,7 @@ class Count:
         return min(self.wanted, max(0, self.ready - max(0, self.present - self.wanted)))
 
     def cost(self, wanted: int) -> int:
-        """How many ready groups lowering the child to `wanted` takes at worst."""
+        """Maximum number of ready groups lost by lowering the child to `wanted`."""
         return max(0, min(self.wanted - wanted - self.broken_on_top, self._most_ready))
 
     def lowest(self, cost: int) -> int:
@@ -82,7 +82,7 @@ class RevisionCounts:
 
 @dataclass(frozen=True, slots=True)
 class RoleTarget:
-    """What is wanted of one role; a role that only old revisions have wants 0 groups.
+    """The target of one role; 0 groups for a role that only old revisions have.
 
     at_start: its target when the rollout to the present revision began; None if unknown.
     """
@@ -117,11 +117,11 @@ class SliceState:
     leftover: Mapping[str, int] = field(default_factory=dict)
 
     def old_wanted(self, role: str) -> int:
-        """What is wanted of the role, over all old revisions."""
+        """Desired groups of the role, over all old revisions."""
         return sum(revision.of(role).wanted for revision in self.old)
 
     def old_initial(self, role: str) -> int:
-        """What was wanted of it when the rollout began; unknown baselines are what is wanted now."""
+        """The same when the rollout began; unknown baselines count as now."""
         counts = (revision.of(role) for revision in self.old)
         return sum(count.wanted if count.initial is None else count.initial for count in counts)
 
@@ -130,7 +130,7 @@ class SliceState:
         return self.old_present(role) + self.new.of(role).present
 
     def old_present(self, role: str) -> int:
-        """The same without the target revision; what deleted children have left is among them."""
+        """Existing groups without the target revision; those of deleted children are included."""
         return sum(revision.of(role).present for revision in self.old) + self.leftover.get(role, 0)
 
     def serving(self, role: str) -> int:
@@ -166,7 +166,7 @@ class SliceState:
 
 @dataclass(frozen=True, slots=True)
 class SliceStep:
-    """What is written now, in this order: baselines, creations, raised counts, lowered counts, deletions.
+    """The writes of a step, in order: baselines, creations, raised counts, lowered counts, deletions.
 
     new: role → `spec.replicas` of the target revision, what changes only; a missing child is created with it.
     old: key → role → `spec.replicas`, what changes only. starts: the baselines of all children are remembered
@@ -201,7 +201,7 @@ def still_waiting_for(state: SliceState) -> str:
 
 
 def unready(state: SliceState) -> str:
-    """The first role of the target revision whose groups are not all ready."""
+    """The first role of the target revision that has groups which are not ready."""
     for role in state.roles:
         count = state.new.of(role.name)
         if role.name in state.missing:

@@ -56,7 +56,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """How a slice stands before its step."""
+    """The state of a slice before its step."""
 
     wanted: RoleTargets
     slice: SliceFacts
@@ -80,7 +80,7 @@ class _Standing:
 
 
 def courses(wanted: RoleTargets) -> tuple[Course, ...]:
-    """Of every slice that is wanted, in their order."""
+    """The courses of all slices, in order."""
     snapshot, spec = wanted.snapshot, wanted.spec
     legacy = legacy_children(snapshot, spec, wanted.key)
     former = _former(wanted) if spec.paused else None
@@ -132,7 +132,7 @@ def _former(wanted: RoleTargets) -> RoleTargets | None:
 
 
 def _with_live_numbers(wanted: RoleTargets, role: Role, key: str) -> Role:
-    """A recorded role; of one that is not asked for any more, as many groups as another slice has."""
+    """A recorded role with present counts; a removed role has as many groups as in another slice."""
     live = wanted.spec.role(role.name)
     if live is not None:
         numbers = replace(role, replicas=live.replicas, is_external=live.is_external)
@@ -179,7 +179,7 @@ def _standing(wanted: RoleTargets, index: int) -> _Standing:
 
 
 def _course(standing: _Standing, why: str) -> Course:
-    """why: what keeps its rollout waiting, in words; empty where it may go on."""
+    """why: why its rollout waits, in words; empty if it may continue."""
     within = standing.slice
     is_waiting = within.is_rolling and bool(why)
     step = next_step(standing.state, paused=within.spec.paused or is_waiting)
@@ -258,7 +258,7 @@ class SliceStanding:
 def slices_that_may_step(
     standings: Iterable[SliceStanding], slices: int, most: int | None = None
 ) -> frozenset[int]:
-    """Indices of slices whose rollout may begin or go on; removed slices and those at rest have none.
+    """Indices of slices whose rollout may start or continue; settled and removed slices have none.
 
     slices: how many there are to be. most: `maxUpdatingSlices`; None for no bound, less than 1 counts as 1.
     A rollout that has begun goes on, whatever the bound became since; others begin from the lowest index.
@@ -293,7 +293,7 @@ def slices_remembered(
 
 
 def plan_removed_slices(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec) -> Plan:
-    """The slices above those that are wanted."""
+    """Delete the slices above the desired number."""
     removed = sorted({child.slice_index for child in snapshot.children if child.slice_index >= spec.slices})
     return Plan(tuple(sequence for index in removed if (sequence := _removed(snapshot, index))))
 
@@ -313,7 +313,7 @@ def legacy_children(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, ke
 
 
 def plan_legacy(snapshot: DisaggregatedSnapshot, children: Iterable[ChildFacts]) -> Plan:
-    """They go; the next pass makes them anew."""
+    """Delete them; the next pass recreates them."""
     why = "its name and labels know no slices"
     actions = tuple(
         Delete(Reference.to(child.obj), "Background", why, (events.deleted_legacy(snapshot.obj, child),))

@@ -53,12 +53,12 @@ class RolloutMemory:
 
 
 def remembered(obj: Object, index: int) -> RolloutMemory | None:
-    """What the status remembers of a slice; None where it says nothing that can be read."""
+    """The record of a slice in the status; None if it is missing or unreadable."""
     return _memory(_rollouts(obj).get(str(index)))
 
 
 def remembered_children(obj: Object) -> dict[str, int]:
-    """Children with which a rollout that goes on began, by name, with the groups that they had."""
+    """Children of a rollout in progress by name, with the group counts that they began with."""
     memories = map(_memory, _rollouts(obj).values())
     return {
         name: count for memory in memories if memory is not None for name, count in memory.initial.items()
@@ -120,7 +120,7 @@ def counts_of(children: Iterable[ChildFacts], key: str, memory: RolloutMemory | 
 
 
 def gone_since(set_name: str, children: Iterable[ChildFacts], memory: RolloutMemory) -> dict[str, int]:
-    """Role → groups that children wanted when the rollout began which there are no more."""
+    """Role → groups of children that were deleted since the rollout began."""
     there, gone = {child.name for child in children}, Counter[str]()
     for name, count in memory.initial.items():
         identity = identity_of(set_name, name) if name not in there else None
@@ -183,7 +183,7 @@ class RoleTargets:
     records: Mapping[str, RolesRecord] = field(default_factory=dict)
 
     def recorded(self, key: str) -> DisaggregatedSpec | None:
-        """What a revision asks for; None where nothing records it."""
+        """The roles of a revision; None if no revision records them."""
         record = self.records.get(key)
         return record.spec if record is not None else None
 
@@ -196,7 +196,7 @@ class RoleTargets:
         }
 
     def in_slice(self, index: int, memory: RolloutMemory | None) -> Roles:
-        """Of each role in a slice, those that are not wanted any more included. memory: of its rollout."""
+        """Each role's target in a slice, removed roles included. memory: of its rollout."""
         names = frozenset(role.name for role in self.spec.roles)
         known = {each.role for each in self.snapshot.of_slice(index)}
         targets = [self._target(role, index, memory) for role in self.spec.roles]

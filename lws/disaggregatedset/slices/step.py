@@ -66,7 +66,7 @@ def plan_step(within: SliceFacts, state: SliceState, step: SliceStep) -> Plan:
 
 
 def baseline(within: SliceFacts, roles: Roles, lost: Mapping[str, int]) -> RolloutMemory:
-    """What is remembered when the rollout of a slice begins. lost: groups of children that are gone."""
+    """The record when the rollout of a slice begins. lost: groups of deleted children."""
     initial = {**lost, **{child.name: child.wanted for child in within.children if not child.is_leaving}}
     return RolloutMemory(within.key, initial, {target.name: target.target for target in roles.targets})
 
@@ -95,7 +95,7 @@ def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
 
 
 def _others(within: SliceFacts, role: str) -> str | None:
-    """What a child of the target revision remembers of the others; None where that is nothing."""
+    """The record of a child about the other revisions; None if there is nothing to record."""
     set_name, memory = within.snapshot.obj["metadata"]["name"], within.memory
     is_of_this = memory is not None and memory.key == within.key
     count = others_at_start(set_name, memory, role) if memory is not None and is_of_this else 0
@@ -103,7 +103,7 @@ def _others(within: SliceFacts, role: str) -> str | None:
 
 
 def _creations(within: SliceFacts, state: SliceState, step: SliceStep) -> tuple[list[Action], Plan]:
-    """Children that are made now, and what keeps others from it."""
+    """Children to create now, and the reasons that delay others."""
     actions: list[Action] = []
     waits = []
     for role in within.spec.roles:
@@ -124,7 +124,7 @@ def _creations(within: SliceFacts, state: SliceState, step: SliceStep) -> tuple[
 def create_child(
     within: SliceFacts, role: Role, key: str, replicas: int, placement: SlicePlacement | None
 ) -> Create:
-    """What makes the LeaderWorkerSet of a role."""
+    """Create the LeaderWorkerSet of a role."""
     intent = build_child(within.snapshot.obj, role, placement, (within.index, key), replicas)
     name = intent["metadata"]["name"]
     failure = events.failed_create(within.snapshot.obj, f"LeaderWorkerSet {name}")
@@ -132,7 +132,7 @@ def create_child(
 
 
 def annotated(create: Create, key: str, value: str) -> Create:
-    """What makes a child, with what it is to remember."""
+    """A creation with the annotations to record."""
     metadata = create.intent["metadata"]
     annotations = {**(metadata.get("annotations") or {}), key: value}
     return replace(create, intent={**create.intent, "metadata": {**metadata, "annotations": annotations}})
@@ -201,7 +201,7 @@ def _announcing(action: Action, announce: Announce) -> Action:
 
 
 def lost_children(wanted: RoleTargets, within: SliceFacts, roles: Roles) -> dict[str, dict[str, Lost]]:
-    """By key and role: those that are gone and can be made anew."""
+    """Deleted children that can be recreated, by key and role."""
     found: dict[str, dict[str, Lost]] = {}
     for identity, known in (*_of_rollout(within), *_of_waiting_slice(wanted, within, roles)):
         recorded = wanted.recorded(identity.key)
@@ -314,7 +314,7 @@ def _is_refused(snapshot: DisaggregatedSnapshot, identity: Identity) -> bool:
 
 
 def _name_of(snapshot: DisaggregatedSnapshot, identity: Identity) -> str:
-    """The name that it gets when it is made anew."""
+    """The name of the recreated child."""
     return child_name(snapshot.obj["metadata"]["name"], replace(identity, is_legacy=False))
 
 

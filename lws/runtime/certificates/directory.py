@@ -60,7 +60,7 @@ class CertificateDirectory:
             await asyncio.sleep(timing.CERTIFICATE_FILES_SECONDS)
 
     def check(self) -> None:
-        """Install what is there if it is not what is served. What is missing or bad is logged, once."""
+        """Install changed files. Missing or invalid files are logged once."""
         try:
             signature = tuple(_signature(path) for path in (self._certificate, self._key))
             if signature == self._loaded:

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class CertificateClient(Protocol):
-    """What we need of the connection; all raise ClusterError."""
+    """The parts of the connection that are used; all raise ClusterError."""
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
         """One object; NotFound."""
@@ -56,7 +56,7 @@ class CertificateClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SecretReference:
-    """Where certificates are kept, and for whom. names: DNS names and IP addresses that callers use."""
+    """Where certificates are stored. names: DNS names and IP addresses that callers use."""
 
     namespace: str
     secret: str
@@ -120,7 +120,7 @@ class InternalCertificates:
             await asyncio.sleep(pause * random.uniform(0.9, 1.1))
 
     async def check(self) -> None:
-        """One pass: repair what is missing, wrong or too old in Secret and configurations.
+        """One pass: repair the Secret and the webhook configurations.
 
         Raises ClusterError.
         """
@@ -153,7 +153,7 @@ class InternalCertificates:
         log.info("webhooks are served with a certificate that ends on %s", self.expires)
 
     async def _stored(self) -> Certificates:
-        """What the Secret holds once it holds something good; of several replicas the first to write wins."""
+        """The Secret's content once it is valid; of several replicas the first to write wins."""
         for _ in range(_ATTEMPTS):
             secret = await self._secret()
             stored = _certificates_in(secret)
@@ -173,7 +173,7 @@ class InternalCertificates:
         raise ClusterError(f"{self._title} keeps being changed by another client")
 
     async def _wanted(self, stored: Certificates) -> tuple[Certificates, str]:
-        """What the Secret should hold, and why. (To be given a new CA, remove `ca.key` from it.)"""
+        """The desired content of the Secret, and why. (To force a new CA, remove `ca.key` from it.)"""
         wanted, why = stored, ""
         if stored == Certificates():
             # Tools that apply the chart again and again put their empty Secret in place of the filled one.

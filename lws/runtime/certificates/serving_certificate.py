@@ -69,7 +69,7 @@ class Certificates:
 def renewed(
     stored: Certificates, names: tuple[str, ...], now: datetime, in_use: tuple[bytes, ...] = ()
 ) -> tuple[Certificates, str] | None:
-    """What to store instead, and why; None while everything is good, and will be for 90 days more.
+    """The new content and the reason; None if everything is valid for 90 more days.
 
     names: DNS names and IP addresses that the server certificate must cover, at least one.
     in_use: CAs that this process relies on; they stay trusted when they have to be replaced.
@@ -99,7 +99,7 @@ def renewed(
 
 
 def authority_flaw(authority: KeyPair, when: datetime) -> str:
-    """What keeps this from being the CA at that time, to be read after “it is”; empty for nothing."""
+    """Why this cannot be the CA at that time, to follow “it is”; empty if it can."""
     if not authority.certificate:
         return "missing"
     try:
@@ -114,7 +114,7 @@ def authority_flaw(authority: KeyPair, when: datetime) -> str:
 
 
 def server_flaw(server: KeyPair, authority: bytes, names: tuple[str, ...], when: datetime) -> str:
-    """What keeps this from being shown to callers at that time, like `authority_flaw`."""
+    """Why this cannot be served at that time, like `authority_flaw`."""
     if not server.certificate:
         return "missing"
     try:

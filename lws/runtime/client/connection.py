@@ -40,7 +40,7 @@ _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
 
 
 def decoded(raw: bytes, what: str) -> dict[str, Any]:
-    """The JSON object of a successful answer; what: the request, for the message.
+    """The JSON object of a successful response. what: the request, for the message.
 
     Raises Unreachable for anything else: then something on the way has answered, not the API server.
     """
@@ -51,7 +51,7 @@ def decoded(raw: bytes, what: str) -> dict[str, Any]:
 
 
 async def raise_for(response: aiohttp.ClientResponse) -> None:
-    """Raises the exception that an answer with an error status stands for."""
+    """Raise the exception for a response with an error status."""
     if response.status >= 400:
         raise error_of(response.status, await response.read(), response.headers.get("Retry-After"))
 
@@ -81,7 +81,7 @@ def _raw_json(raw: bytes) -> Any:
 
 
 def _shallow(raw: bytes) -> bytes:
-    """The same JSON, with null in the place of what is deeper than anything that is read."""
+    """The same JSON, with null for everything nested too deeply."""
     kept: list[bytes] = []
     depth, start = 0, 0
     for token in _TOKENS.finditer(raw):
@@ -140,7 +140,7 @@ class RateLimit:
 
 
 def renewal_rate(shards: int, retry_period: float, clock: Callable[[], float] = time.monotonic) -> RateLimit:
-    """The budget of one manager's Leases: twice what they take at most in each period.
+    """The rate limit for one manager's Leases: twice what they need in each period.
 
     shards: how many Leases it may hold. The one that all managers share may take several attempts.
     """
@@ -173,13 +173,13 @@ def _unlimited(namespace: str) -> float:
 
 
 def anywhere(namespace: str) -> bool:
-    """The answer where nobody else could act."""
+    """A fence that always allows writes."""
     return True
 
 
 @dataclass(slots=True)
 class _Fence:
-    """What a request is asked before it leaves, and whether it has."""
+    """Decides whether a request may leave, and records whether it has."""
 
     may_write: MayWrite = anywhere
     namespace: str = ""
@@ -190,7 +190,7 @@ _FENCE: ContextVar[_Fence] = ContextVar("fence")
 
 
 class _FencedRequest(Request):
-    """Asks when a connection is there: to get one may take until long after the Lease is lost."""
+    """Checks the fence once there is a connection: waiting for one may outlast the Lease."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         fence = _FENCE.get()
@@ -202,7 +202,7 @@ class _FencedRequest(Request):
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """What a request has beside its method and path. timeout: None for that of the connection."""
+    """Options of a request besides method and path. timeout: None for the connection's own."""
 
     query: Mapping[str, str] | None = None
     headers: Mapping[str, str] | None = None
@@ -256,7 +256,7 @@ class Cluster:
         return any(map(is_meant, self._unanswered))
 
     def paced(self, rate: RateLimit | None) -> Cluster:
-        """The same connection for writes that have a budget of their own, or (None) whose caller has."""
+        """The same connection with another rate limit, or (None) without one."""
         clone = copy.copy(self)
         clone._rate = rate
         return clone
@@ -473,7 +473,7 @@ class Hearing:
             raise Unreachable(f"{self._what}: nothing heard for {self._seconds:g} s") from timeout
 
     async def pieces(self, stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-        """What the stream says, in pieces of any length."""
+        """The content of the stream, in pieces of any length."""
         async for piece in stream.iter_any():
             self._heard_at = self._loop.time()
             yield piece

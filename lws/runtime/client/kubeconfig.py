@@ -42,7 +42,7 @@ class NoCluster(Unreachable):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """namespace: what `--namespace` is when it is not given."""
+    """namespace: the default of `--namespace`."""
 
     configuration: Configuration
     namespace: str
@@ -250,7 +250,7 @@ class KubeconfigLoader(KubeConfigLoader):
         return True
 
     def _cluster_for_plugins(self) -> dict[str, Any]:
-        """`spec.cluster` of an ExecCredential; files are replaced by what they hold."""
+        """`spec.cluster` of an ExecCredential; file names are replaced by their content."""
         cluster_node: Any = self._cluster
         cluster: Mapping[str, Any] = cluster_node.value
         told = {key: cluster[key] for key in _TOLD_TO_PLUGINS if cluster.get(key)}
@@ -316,7 +316,7 @@ async def _answer_of(
 
 
 def _impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The headers that ask for the rights of somebody else: `as`, `as-uid`, `as-groups`, `as-user-extra`.
+    """The headers for impersonation: `as`, `as-uid`, `as-groups`, `as-user-extra`.
 
     Raises ConfigException for what cannot be sent: to leave it out would be to act with more rights.
     """

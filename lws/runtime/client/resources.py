@@ -14,7 +14,7 @@ from lws_api.disaggregatedset.v1 import API_VERSION, KIND, SCALER_KIND
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource of the API: where it lives and what its objects are called."""
+    """A resource of the API: its group, version, kind and plural."""
 
     api_version: str
     kind: str
@@ -44,7 +44,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One kind of workload and what is made for it.
+    """A kind of workload and the kinds of its children.
 
     resource: the kind itself, watched as a whole. label: on all that is made for it, with the name of the
     workload as its value; what lacks it is not watched. children: the kinds that are made. owners: those of

@@ -36,7 +36,7 @@ _EARLY_SHARE = 0.2
 
 
 class UserConfiguration(Configuration):
-    """Of a kubeconfig. impersonation: headers that ask for the rights of somebody else."""
+    """From a kubeconfig. impersonation: headers for impersonation."""
 
     impersonation: tuple[tuple[str, str], ...] = ()
 
@@ -73,7 +73,7 @@ class Renewal:
         self._running: asyncio.Task[None] | None = None
 
     async def begin(self, configuration: Configuration) -> None:
-        """Load for the first time, and be the hook from then on. Raises what loading raises."""
+        """Load for the first time, then act as the hook. Raises the errors of loading."""
         self._remember(await self._load(configuration))
         # The client sets None in its constructor, from which the type of the attribute is read.
         configuration.refresh_api_key_hook = self  # type: ignore[assignment]
@@ -90,7 +90,7 @@ class Renewal:
                 raise Unreachable(f"no credentials for the API server: {self._failure}")
 
     async def after_refusal(self, configuration: Configuration) -> None:
-        """The API server does not take what we have (401): load anew, however long it should be good."""
+        """Reload after the API server rejected the credentials (401), even if they are not expired."""
         if self._clock() >= self._tried_at + timing.CREDENTIALS_RETRY_SECONDS or self._running is not None:
             await asyncio.shield(self._renew(configuration))
 
@@ -135,13 +135,13 @@ class Request(aiohttp.ClientRequest):
     """One that learns late by which TLS context and under which name its connection is made."""
 
     def secure(self, context: ssl.SSLContext, server_name: str | None) -> None:
-        """Connections of an earlier context are not used any more: it is part of what tells them apart."""
+        """Do not reuse connections of an earlier TLS context."""
         self._ssl = context
         self.server_hostname = server_name
 
 
 class Transport:
-    """What all sessions to one API server have in common.
+    """What all sessions to one API server share.
 
     Raises ClusterError for a proxy that cannot be used, OSError for certificates that cannot be read.
     """
@@ -222,7 +222,7 @@ class Transport:
 
 
 def _server(url: URL) -> tuple[str, str | None, int | None]:
-    """Whom a request goes to; a port that goes without saying is the same one."""
+    """Host and port of a request; the default port is made explicit."""
     return url.scheme, url.host, url.port
 
 
@@ -322,7 +322,7 @@ class Trust:
 
 
 def _stamp(path: str) -> _Stamp:
-    """What is another one for other content: volumes of Kubernetes exchange a link, others write the file."""
+    """A value that changes with the content: Kubernetes volumes replace a link, other writers the file."""
     try:
         status = os.stat(path)
     except OSError:
@@ -408,7 +408,7 @@ def _address(host: str) -> _Address | None:
 
 
 def _parsed(value: str, source: str) -> URL:
-    """As Go does, what has no scheme is taken for the host and port of an HTTP proxy."""
+    """Parse a proxy URL as Go does: without a scheme it is an HTTP proxy."""
     try:
         proxy = URL(value if "://" in value else f"http://{value}")
         usable = bool(proxy.host) and proxy.scheme in _SCHEMES

@@ -21,7 +21,7 @@ _MERGE = "application/merge-patch+json"
 
 
 class UserCluster(Cluster):
-    """A connection with the rights of a person, who holds no Lease and waits for the answer."""
+    """A connection with a user's rights: without a Lease, and each call waits for its response."""
 
     def __init__(self, configuration: Configuration, user_agent: str) -> None:
         super().__init__(configuration, user_agent)
@@ -47,8 +47,8 @@ class UserCluster(Cluster):
     async def merge_patch(
         self, target: Reference, patch: Object, manager: str, *, dry_run: bool = False
     ) -> dict[str, Any]:
-        """JSON merge patch (RFC 7386); with a resourceVersion in the reference it is a Conflict if somebody
-        was faster.
+        """JSON merge patch (RFC 7386); with a resourceVersion in the reference, a concurrent change is a
+        Conflict.
         """
         if target.resource_version:
             metadata = {**patch.get("metadata", {}), "resourceVersion": target.resource_version}
@@ -56,16 +56,16 @@ class UserCluster(Cluster):
         return await self._patch(target, patch, _MERGE, _query(manager, dry_run))
 
     async def try_create(self, obj: Object) -> dict[str, Any]:
-        """What a create would store; nothing is stored."""
+        """The object that a create would store (dry run)."""
         path = self._resources[obj["kind"]].path(obj["metadata"]["namespace"])
         return await self._request("POST", path, body=obj, query=_strict("kubectl"))
 
     async def try_merge(self, target: Reference, patch: Object) -> dict[str, Any]:
-        """What a merge patch would store; nothing is stored."""
+        """The object that a merge patch would store (dry run)."""
         return await self._patch(target, patch, _MERGE, _strict("kubectl"))
 
     async def try_apply(self, intent: Object, *, force: bool) -> dict[str, Any]:
-        """What `kubectl apply --server-side` would store; nothing is stored."""
+        """The object that `kubectl apply --server-side` would store (dry run)."""
         query = {**_strict("kubectl"), "force": "true" if force else "false"}
         return await self._patch(Reference.to(intent), intent, _APPLY, query)
 

@@ -73,7 +73,7 @@ class WorkloadSeries:
 
 @dataclass(slots=True)
 class _Record:
-    """State of one workload. known: leader pods whose start is measured already or cannot be measured."""
+    """State of one workload. known: leader pods whose start is measured or cannot be measured."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     own: Figures | None = None
@@ -244,7 +244,7 @@ class Workloads(Collector):
 
 
 def series_of_rollouts(kind: str) -> tuple[WorkloadSeries, ...]:
-    """Series of every kind whose workloads have rollouts."""
+    """Series of every kind that has rollouts."""
     start = f"lws_{kind.lower()}"
     return (
         WorkloadSeries(

@@ -51,9 +51,7 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Who stands for which Lease. identity: its own. rollback: notified when a Lease is read in an older
-    version than before.
-    """
+    """A candidate for a Lease. identity: its own. rollback: notified when a Lease is older than before."""
 
     namespace: str
     name: str
@@ -101,9 +99,7 @@ class Lease:
 
     @property
     def time_left(self) -> float:
-        """Seconds within which a write that leaves now must have come to its end: no other manager lists
-        what is there before.
-        """
+        """Seconds within which a write that starts now must end: no other manager lists earlier."""
         times = self._times
         until = times.duration - _SPARED * (times.duration - times.renew_deadline)
         return self._renewed_at + until - self._clock() if self.is_held() else 0.0
@@ -114,7 +110,7 @@ class Lease:
         return self._gains if self.is_held() else 0
 
     async def attempt(self) -> None:
-        """Renew it, or take it where that is allowed; what goes wrong is logged."""
+        """Renew the Lease, or acquire it if that is allowed; errors are logged."""
         try:
             await self._try()
         except (ClusterError, TimeoutError) as error:
@@ -128,7 +124,7 @@ class Lease:
             log.debug("lease %s: %s", self.name, str(error) or "no answer in time")
 
     def has_holder(self) -> None:
-        """There is a holder, or was one: where the Lease is gone, that is waited for."""
+        """Report whether there is or was a holder: a missing Lease is waited for."""
         self._seen = self._seen or "somebody"
 
     async def run(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
@@ -193,7 +189,7 @@ class Lease:
         self._seen, self._seen_at, self._patience = self.identity, self._sent_at, self._times.duration
 
     async def _renew(self) -> dict[str, Any] | None:
-        """Write what we wrote last with a new time: one request, which is half of what slow answers cost.
+        """Rewrite our last state with a new time: one request, half of the cost of slow responses.
 
         None where we have not written it last; the version in it tells.
         """
@@ -223,14 +219,14 @@ class Lease:
         return await self._sent(write(self._with_us(lease)))
 
     async def _sent(self, write: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-        """What a write returns that makes the Lease ours."""
+        """The result of a write that acquires the Lease."""
         # Measured before the request is sent: the server may have stored it as early as that.
         self._may_be_ours, self._sent_at = True, self._clock()
         async with self._timeout():
             return await write
 
     async def _read(self) -> dict[str, Any]:
-        """As it is stored: what is read by name comes from no cache."""
+        """Read the Lease as it is stored: a read by name comes from no cache."""
         async with self._timeout():
             lease = await self._cluster.get("Lease", self._namespace, self.name)
         self._check_version(lease)
@@ -245,7 +241,7 @@ class Lease:
         self._newest = self._rollback.check(f"lease {self.name}", version, self._newest)
 
     def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
-        """What is written over a Lease that may be ours."""
+        """The Lease with us as its holder."""
         spec = lease.get("spec") or {}
         now, is_ours = micro_time(), spec.get("holderIdentity") == self.identity
         wanted = {

@@ -36,7 +36,7 @@ _PERIODS_HEARD = 3
 
 @dataclass(slots=True)
 class _Heard:
-    """What a manager last wrote, and when that was new, by our clock. who: empty where it cannot be read."""
+    """A manager's last text, and when it was new by our clock. who: empty if it cannot be read."""
 
     text: str
     at: float
@@ -125,7 +125,7 @@ class ShardMembership(Lease):
         return await super()._taken(lease)
 
     async def _join(self, lease: dict[str, Any]) -> dict[str, Any]:
-        """Renew it for ourselves, beside others who do. lease: as it was seen last."""
+        """Renew our own entry beside those of others. lease: as last seen."""
         duration = max(int(lease["spec"].get("leaseDurationSeconds") or 0), self._duration_seconds())
         own = self._entry()
         operations = [
@@ -156,7 +156,7 @@ class ShardMembership(Lease):
         return json.dumps(entry, sort_keys=True)
 
     def _listen(self, lease: Mapping[str, Any]) -> None:
-        """Our clock decides who is silent: what is written counts when it is another text than before."""
+        """Measure silence by our own clock: a text counts when it differs from the one before."""
         now, heard = self._clock(), {}
         for key, text in _annotations(lease).items():
             if key.startswith(MANAGER_ANNOTATION) and key != self._key:
