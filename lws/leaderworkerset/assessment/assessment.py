@@ -19,8 +19,7 @@ from lws.leaderworkerset.assessment.target_revision import TargetRevision, choos
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.rollout.groups import DesiredGroups, GroupState, group_states, leader_statefulset
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.simulation import Begun
-from lws.leaderworkerset.rollout.state import Rollout, RolloutState, budget_of, counted
+from lws.leaderworkerset.rollout.state import Begun, Rollout, RolloutState, budget_of, counted
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Merge, Object, Reference
 

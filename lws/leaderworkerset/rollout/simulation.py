@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.state import Rollout, RolloutState
+from lws.leaderworkerset.rollout.state import Begun, Rollout, RolloutState
 
 # Each group takes a handful of steps; a set that needs more than this never settles.
 _STEPS_PER_GROUP = 10
@@ -41,14 +41,6 @@ class Simulation:
     steps: tuple[SimulatedStep, ...]
     groups: tuple[GroupState, ...]
     waiting_for: str
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """How a missing leader StatefulSet is created. is_former: with the previous, not the target revision."""
-
-    rollout: Rollout
-    is_former: bool = False
 
 
 def simulate(state: RolloutState, begun: Begun | None = None) -> Simulation:

@@ -262,6 +262,14 @@ def statefulset_max_unavailable(spec: SetSpec) -> int:
     return max(1, (spec.unavailable_groups or 0) + (spec.surge_groups or 0))
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """How a missing leader StatefulSet is created. is_former: with the previous, not the target revision."""
+
+    rollout: Rollout
+    is_former: bool = False
+
+
 # --- Describe why a rollout step is taken and what the next one waits for, in one line for logs and plans.
 
 
