@@ -56,8 +56,8 @@ class SetSpec:
 
     lws: the set itself, for its metadata and status.
     replicas: groups that the set asks for. size: pods per group, the leader included.
-    partition, max_unavailable, max_surge: as written. disrupted_groups: how many evictions may take, as
-    written; None where nothing is, be there a disruption budget or not.
+    partition, max_unavailable, max_surge: as written. disrupted_groups: groups that may be disrupted at
+    a time, as written; None if it is not set, with or without a disruption budget.
     restart_policy: Default, the former name of None, is None here. waits_for_start: no group is recreated
     before its pods have left Pending. max_group_restarts: on one revision, None for without limit.
     exempt_containers, exempts_sidecars: whose restarts do not count (KEP-753).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from lws import timing
@@ -102,8 +103,17 @@ def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
     due = {why: patch for why, patch in patches.items() if patch}
     if not due:
         return Plan()
-    patch = {field: value for each in due.values() for field, value in each.items()}
-    return Plan(((Merge(Reference.to(stored), patch, why="; ".join(due)),),))
+    return Plan(((Merge(Reference.to(stored), reduce(_joined, due.values()), why="; ".join(due)),),))
+
+
+def _joined(one: Object, two: Object) -> Object:
+    """One merge patch that does what both do; of a field in both, the second."""
+    nested = {
+        field: _joined(one[field], value)
+        for field, value in two.items()
+        if isinstance(value, Mapping) and isinstance(one.get(field), Mapping)
+    }
+    return {**one, **two, **nested}
 
 
 def name_label(stored: Object, intent: Object) -> Object:

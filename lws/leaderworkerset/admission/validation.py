@@ -61,7 +61,6 @@ from lws_api.leaderworkerset.v1 import (
 )
 
 _READ_ANNOTATIONS = (*PLACEMENT_ANNOTATIONS, RECREATE_GROUP_AFTER_START_ANNOTATION)
-_MAX_REPLICAS = 1_000_000
 MOST_TOLD = 100
 """Maximum errors or warnings per rule: a malicious object could cause a million of them."""
 _MAX_PODS = 2**31 - 1
@@ -182,8 +181,8 @@ def _count_errors(spec: SetSpec) -> list[FieldError]:
     errors = []
     if replicas < 0:
         errors.append(invalid(path, replicas, "replicas must be equal or greater than 0"))
-    if replicas > _MAX_REPLICAS:
-        errors.append(invalid(path, replicas, f"replicas must be equal or less than {_MAX_REPLICAS}"))
+    if replicas > fields.MOST_REPLICAS:
+        errors.append(invalid(path, replicas, f"replicas must be equal or less than {fields.MOST_REPLICAS}"))
     if size < 1:
         errors.append(invalid(fields.SIZE, size, "size must be equal or greater than 1"))
     if replicas * size > _MAX_PODS:

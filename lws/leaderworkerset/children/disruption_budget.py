@@ -10,21 +10,20 @@ another group before this budget is lowered again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from lws.kube import quantities
 from lws.kube.metadata import is_terminating, name_of, namespace_of, owner_reference
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset import events
-from lws.leaderworkerset.assessment.likeness import may_be_adopted, ownership_of_budget
-from lws.leaderworkerset.revisions.history import Recorded
+from lws.leaderworkerset.assessment.likeness import ownership_of_budget
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Create, Object, Plan, Problem
 from lws.runtime.children import Child, name_label, plan_child, plan_unwanted, repair
-from lws_api.leaderworkerset.v1 import NAME_LABEL, SubdomainPolicy
+from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
 def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) -> Plan:
@@ -124,41 +123,4 @@ def _put_back(stored: Object, intent: Object) -> Plan:
     ours = {field: value for field, value in existing.items() if field in desired or field == "minAvailable"}
     changed = merge_patch(ours, desired)
     patch = {**({"spec": changed} if changed is not None else {}), **name_label(stored, intent)}
-    return repair(stored, {f"evictions may take {intent['spec']['maxUnavailable']} more groups": patch})
-
-
-# --- Report whether objects of a set are still to be created, recorded or adopted. If so, the set is first
-# read from the API server instead of the cache.
-
-
-Named = tuple[Object | None, Object | None, Object | None, Object | None]
-
-
-def has_gaps(lws: Object, named: Named, revisions: Collection[Recorded]) -> bool:
-    """Whether anything is still to be created, recorded or adopted.
-
-    named: leader StatefulSet, Service, budget, Service of the leaders.
-    """
-    return is_incomplete(lws, *named) or not revisions or has_orphans(named, revisions)
-
-
-def has_orphans(objects: Iterable[Object | None], revisions: Iterable[Recorded]) -> bool:
-    """Whether the set may adopt any of these."""
-    if any(obj is not None and may_be_adopted(obj) for obj in objects):
-        return True
-    return any(recorded.is_orphan for recorded in revisions)
-
-
-def is_incomplete(
-    lws: Object,
-    leader: Object | None,
-    service: Object | None,
-    budget: Object | None,
-    of_leaders: Object | None = None,
-) -> bool:
-    """Whether an object of the set is still to be created. of_leaders: the Service of its leaders."""
-    spec = SetSpec.of(lws)
-    needs_service = spec.subdomain_policy == SubdomainPolicy.SHARED
-    lacks_budget = budget is None and wants_disruption_budget(spec)
-    lacks_of_leaders = of_leaders is None and spec.leader_service is not None
-    return leader is None or (service is None and needs_service) or lacks_budget or lacks_of_leaders
+    return repair(stored, {f"{intent['spec']['maxUnavailable']} more groups may be disrupted": patch})

@@ -245,3 +245,11 @@ def test_an_adoption_takes_along_what_an_orphan_should_not_have_inherited() -> N
     (action,) = planned.sequences[0]
     assert isinstance(action, SetOwner)
     assert action.patch == {"metadata": {"labels": {"kro.run/owned": None}}}
+
+
+def test_repairs_of_one_part_for_several_reasons_are_one_write() -> None:
+    stored = make_set()
+    patches = {"a": {"spec": {"x": 1, "y": {"b": 1}}}, "b": {"spec": {"y": {"c": None}}}, "c": {}}
+    (write,) = repair(stored, patches).sequences[0]
+    assert isinstance(write, Merge) and write.why == "a; b"
+    assert write.patch == {"spec": {"x": 1, "y": {"b": 1, "c": None}}}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.children.disruption_budget import has_orphans, is_incomplete
+from lws.leaderworkerset.observe.observer import has_orphans, is_incomplete
 from test.unit.builders import make_leader_statefulset, make_set
 from test.unit.set_world import settled
 
