@@ -117,7 +117,7 @@ _MOMENTS = ("exitCode", "reason", "startedAt", "finishedAt")
 
 
 def nothing(value: Any, obj: Mapping[str, Any]) -> None:
-    """Of a field that is cut out of an object which is kept whole."""
+    """Drop the field from an object that is otherwise kept whole."""
 
 
 def ours(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:

@@ -28,8 +28,8 @@ class GroupSnapshot:
 
     lws: the set that owns the leader StatefulSet that owns the leader pod (by UID at each step).
     leader: the leader pod. It and `workers` say who they are, whatever their labels and annotations were
-    edited to. edited: what of that has to be put back. is_shown: more than its label says from which revision
-    the leader is.
+    edited to. edited: the edits to restore. is_shown: another source than the label also names the
+    leader's revision.
     revision: the recorded revision of the leader's key, if it is still there.
     unrecorded: where it is not, what runs under that key, as reads past every cache found it.
     worker_statefulset: the StatefulSet that has the leader's name, regardless of owner.

@@ -124,7 +124,7 @@ class Observer:
     async def _observe_whole_set(self, lws: Object, now: datetime) -> SetSnapshot | None:
         """The set with all that it is made of."""
         children = await self._children(lws)
-        # What is made or adopted now would be made in vain for a set whose end the stream has missed.
+        # The set may be deleted already: nothing is created or adopted for it before a live read.
         in_doubt = has_gaps(lws, children.named, children.revisions) or bool(children.unrecorded)
         reread = await self._lookup.reread(lws) if in_doubt else None
         if in_doubt and (reread is None or is_terminating(reread)):

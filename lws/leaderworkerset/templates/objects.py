@@ -119,12 +119,12 @@ def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: 
 
 
 def labels_of_set(lws: Object) -> dict[str, str]:
-    """Labels that children inherit from the set."""
+    """Labels that StatefulSets inherit from the set."""
     return inherited(lws["metadata"].get("labels"))
 
 
 def annotations_of_set(lws: Object) -> dict[str, str]:
-    """Annotations that children inherit from the set."""
+    """Annotations that StatefulSets inherit from the set."""
     annotations = inherited(lws["metadata"].get("annotations"))
     # The time of the last retry belongs to each StatefulSet alone.
     annotations.pop(PODS_RETRIED_AT_ANNOTATION, None)
