@@ -22,7 +22,6 @@ from typing import Any
 
 from tools.localcluster import LocalCluster, Options
 from tools.localcluster.api import Api, ApiError
-from tools.localcluster.components import DISABLED_CONTROLLERS
 
 RECORDED = Path(__file__).parents[1] / "unit" / "stories" / "recorded"
 FEATURE = "MaxUnavailableStatefulSet"
@@ -205,8 +204,8 @@ def _has_reported(statefulset: dict[str, Any], pods: dict[str, Pod]) -> bool:
 
 def _record(sequences: int, seed: int, has_feature: bool) -> Iterator[list[Step]]:
     # The pod collector deletes terminating pods without a node, by name: it may hit the next one.
-    controllers = ("*", "-pod-garbage-collector-controller", *(f"-{name}" for name in DISABLED_CONTROLLERS))
-    flags = {"kube-controller-manager": [f"--controllers={','.join(controllers)}"]}
+    controllers = "*,-node-ipam-controller,-pod-garbage-collector-controller"
+    flags = {"kube-controller-manager": [f"--controllers={controllers}"]}
     options = Options(nodes=1, feature_gates={FEATURE: has_feature}, extra_flags=flags)
     with LocalCluster(options) as cluster:
         recorders = [
