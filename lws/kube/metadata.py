@@ -170,6 +170,16 @@ def merged(*maps: Mapping[str, str] | None) -> dict[str, str]:
     return result
 
 
+def united(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
+    """Both mappings as one, down to their leaves; of a value in both, the second."""
+    nested = {
+        name: united(one[name], value)
+        for name, value in two.items()
+        if isinstance(value, Mapping) and isinstance(one.get(name), Mapping)
+    }
+    return {**one, **two, **nested}
+
+
 def copied(obj: Mapping[str, Any]) -> dict[str, Any]:
     """A deep copy of JSON data that shares no mapping or list with `obj`."""
     return {key: _copied_value(value) for key, value in obj.items()}

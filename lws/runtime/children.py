@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from lws import timing
-from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels, without_tools_own
+from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels, united, without_tools_own
 from lws.kube.ownership import Ownership, clash_note
 from lws.kube.patches import covers, merge_patch
 from lws.runtime.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner
@@ -103,17 +103,7 @@ def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
     due = {why: patch for why, patch in patches.items() if patch}
     if not due:
         return Plan()
-    return Plan(((Merge(Reference.to(stored), reduce(_joined, due.values()), why="; ".join(due)),),))
-
-
-def _joined(one: Object, two: Object) -> Object:
-    """One merge patch that does what both do; of a field in both, the second."""
-    nested = {
-        field: _joined(one[field], value)
-        for field, value in two.items()
-        if isinstance(value, Mapping) and isinstance(one.get(field), Mapping)
-    }
-    return {**one, **two, **nested}
+    return Plan(((Merge(Reference.to(stored), reduce(united, due.values()), why="; ".join(due)),),))
 
 
 def name_label(stored: Object, intent: Object) -> Object:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from functools import partial, reduce
 from typing import Any
 
-from lws.kube.metadata import controller_of, labels_of, version_number
+from lws.kube.metadata import controller_of, labels_of, united, version_number
 from lws.kube.nodes import waits_for_kubelet
 from lws.kube.pods import disruption_of
 from lws.runtime.actions import Object
@@ -277,7 +277,8 @@ class SharedKinds:
             return dict(obj)
         if len(tables) == 1:
             return tables[0].of(obj).trim(obj)
-        return reduce(_united, (table.of(obj).trim(obj) for table in tables))
+        # What two tables keep of one field, the first one decides.
+        return reduce(united, (table.of(obj).trim(obj) for table in reversed(tables)))
 
     def is_same(self, before: Object, after: Object) -> bool:
         """Report whether two states of an object differ in nothing that triggers a pass."""
@@ -285,16 +286,3 @@ class SharedKinds:
         if tables is None:
             return before == after
         return all(table.of(after).is_same(before, after) for table in tables)
-
-
-def _united(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
-    """Both parts of one object; of a value that is in both, the first."""
-    return {
-        **two,
-        **{
-            name: _united(value, two[name])
-            if isinstance(value, Mapping) and isinstance(two.get(name), Mapping)
-            else value
-            for name, value in one.items()
-        },
-    }
