@@ -131,11 +131,11 @@ bench: on-linux $(READY) ## Measure against the floor (SHAPES="1x400x4 ds100x2x2
 	@$(BIN)/python -m test.bench $(SHAPES) $(if $(AGAINST),--against="$(AGAINST)") $(if $(RESUME),--resume) \
 		$(if $(PROFILE),--profile) $(if $(FOREIGN),--foreign=$(FOREIGN))
 
-bench-guard: on-linux $(READY) ## Does the product stay within its budget of writes, passes and lists?
+bench-guard: on-linux $(READY) ## Check that the product stays within its budget of writes, passes and lists.
 	@$(BUILD)
 	@$(BIN)/python -m test.bench.guard
 
-conformance: on-linux $(READY) ## Run the tests that prove each part of the API, and write docs/reference/compatibility.md.
+conformance: on-linux $(READY) ## Run the tests that prove each part of the API.
 	@$(BUILD)
 	@$(BIN)/python -m tools.conformance
 
@@ -158,13 +158,14 @@ format: $(READY) ## Let ruff put the code in order.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-generate: $(READY) ## Write what is generated: CRDs, tables of pod fields, metrics, chart values and licences, pictures, plots.
+generate: $(READY) ## Write what is generated: CRDs, tables of pod fields, metrics, chart values and licences, the compatibility page, pictures, plots.
 	@$(BIN)/python -m tools.crdgen
 	@$(BIN)/python -m tools.podtypes
 	@$(BIN)/python -m tools.series
 	@$(BIN)/python -m tools.apipage
 	@$(BIN)/python -m tools.chartvalues
 	@$(BIN)/python -m tools.release.licences
+	@$(BIN)/python -m tools.conformance --page-only
 	@$(BIN)/python -m tools.pictures
 	@$(BIN)/python -m test.bench --page-only
 

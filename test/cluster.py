@@ -1,8 +1,8 @@
-"""Answers: on which cluster do integration and end-to-end tests run.
+"""The cluster that integration and end-to-end tests run on, as fixtures that a conftest.py imports.
 
-In: $CLUSTER – `local` (the default: started here, of version $K8S), `existing` (that of $KUBECONFIG)
-or `kind` (through pytest-kind, which needs Docker) – and $NODES: `simulated` brings the nodes for the pods of
-tests to an existing cluster, as to one of kind. Out: fixtures, which a conftest.py imports.
+$CLUSTER chooses it: `local` (the default: started here, of version $K8S), `existing` (that of $KUBECONFIG) or
+`kind` (through pytest-kind, which needs Docker). $NODES=`simulated` adds simulated nodes for the pods of
+tests to an existing cluster, as to one of kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Answers: how does a kind cluster come and go, and where does it see this machine?
+"""Create and delete a kind cluster, and find the address of this machine that its API server can call.
 
-In: Docker, kind and pytest-kind. Out: a kubeconfig, and the address at which the API server in the node calls
-this machine.
+Needs Docker, kind and pytest-kind.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ _SPEC = "| Field | Type | Default | Meaning |\n| --- | --- | --- | --- |\n"
 _STATUS = "| Field | Type | Meaning |\n| --- | --- | --- |\n"
 _TEMPLATES = ("workerTemplate", "leaderTemplate", "volumeClaimTemplates")
 """Their fields are those of Kubernetes."""
-_ELSEWHERE = ("roles[].spec", "roles[].metadata", "conditions[]")
-"""Fields whose own fields are described in another table, or are those of Kubernetes."""
+_ELSEWHERE = ("roles[].spec", "roles[].metadata", "conditions[]", "scheduling")
+"""Fields whose own fields are described in another table, are those of Kubernetes, or are rejected anyway."""
 
 
 def page() -> str:

@@ -181,8 +181,9 @@ class Deployment:
         config.write_text(yaml.safe_dump(settings))
         kubeconfig = self.access.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
         command = [sys.executable, "-m", "lws", "manager", f"--config={config}", f"--kubeconfig={kubeconfig}"]
+        # Who looks into this log wants to know why something happened.
         manager = ManagerProcess(
-            command=[*command, *flags],
+            command=[*command, "--zap-log-level=debug", *flags],
             log_path=self.workspace / f"manager-{number}.log",
             health_port=ports.health,
             webhook_port=ports.webhook,

@@ -41,7 +41,7 @@ class SetName(click.ParamType[NamedSet]):
 
 
 def kind_named(prefix: str) -> SetKind | None:
-    """The kind that the type before a name means, slash included; None for an unknown type."""
+    """The kind of the type before a name, slash included; None for an unknown type."""
     if not prefix:
         return KINDS[0]
     word = prefix.removesuffix("/").lower()
@@ -99,7 +99,7 @@ def complete_contexts(
 def complete_revisions(
     context: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Numbers of the revisions of the set that is named."""
+    """Numbers of the revisions of the named set."""
     # If the completed option comes last, click has not parsed the arguments yet.
     typed = context.params.get("name") or next(iter(context.args), "")
     prefix, name = split_set_name(typed)
@@ -138,7 +138,7 @@ RESULT = TypeVar("RESULT")
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 OBJECT_FORMATS = ("json", "yaml", "name")
-"""Of commands that change a set: the changed set, or its name."""
+"""Output formats of commands that change a set: the changed set, or its name."""
 
 EXIT_CODES = "Exit codes: 0 success, 1 error, 2 wrong usage."
 

@@ -18,14 +18,15 @@ from lws.history.revision import CHANGE_CAUSE_ANNOTATION, Revision, age
 from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, owner_reference
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.observe.observer import Observer
-from lws.leaderworkerset.observe.recent_writes import WriteMemory
+from lws.leaderworkerset.left_alone import scheduler_seen
+from lws.leaderworkerset.observe.observer import Environment, Observer
+from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.revisions.encoding import equality_tree
 from lws.leaderworkerset.revisions.history import Recorded, describe
 from lws.leaderworkerset.revisions.shape import spec_fault
-from lws.leaderworkerset.rollout.state import named, runs
+from lws.leaderworkerset.rollout.state import counted, named, runs
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.spec import SetSpec, has_hash_groups
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.actions import Object
 from lws.runtime.children import Owner
@@ -42,9 +43,8 @@ _Revision = TypeVar("_Revision", bound=Revision[Any])
 class History(ABC, Generic[_Revision]):
     """The history of a set.
 
-    revisions: the oldest first. target: the revision that the set asks for, None until it is recorded.
-    causes: change causes that users wrote, by the name of the revision. recorded_as: heading and field of
-    what a revision records.
+    revisions: oldest first. target: the target revision; None until it is recorded. causes: change causes of
+    users, by name of the revision. recorded_as: heading and field of a revision's content.
     """
 
     recorded_as: ClassVar[tuple[str, str]]
@@ -96,11 +96,11 @@ class History(ABC, Generic[_Revision]):
 
     @abstractmethod
     def is_same(self, one: _Revision, other: _Revision) -> bool:
-        """Both mean the same to pods."""
+        """Whether both are equivalent for pods."""
 
     @abstractmethod
     def differences(self, old: _Revision, new: _Revision) -> list[str]:
-        """A line for each difference that a pod depends on."""
+        """A line for each difference that affects pods."""
 
     @abstractmethod
     def groups_on(self, key: str) -> list[int] | dict[str, int]:
@@ -112,11 +112,11 @@ class History(ABC, Generic[_Revision]):
 
     @abstractmethod
     def compared(self, revision: _Revision) -> Any:
-        """What of a revision is compared, as data."""
+        """The compared content of a revision, as data."""
 
     @abstractmethod
     def recorded(self, revision: _Revision) -> Any:
-        """What a revision records, as data."""
+        """The content of a revision, as data."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class SetHistory(History[Recorded]):
         if not is_known and orphan is not None:
             raise Refusal(_about_stranger(orphan))
         revision = super().numbered(number)
-        if revision.is_leaving:
+        if revision.is_terminating:
             raise Refusal(f"revision {revision.number} is being deleted ({revision.name})")
         same_key = [other for other in self.usable if other.key == revision.key]
         if len({other.record.form for other in same_key}) > 1:
@@ -161,7 +161,8 @@ class SetHistory(History[Recorded]):
         keys = {revision.key for revision in self.revisions}
         for key, indices in sorted(self.groups.items()):
             if key not in keys:
-                yield f"{named(indices)} run under key {key or '(none)'}, of which no revision is left"
+                groups = counted(len(indices)) if has_hash_groups(self.snapshot.lws) else named(indices)
+                yield f"{groups} run under key {key or '(none)'}, of which no revision is left"
 
     def is_same(self, one: Recorded, other: Recorded) -> bool:
         is_same_place = (one.record.topology or {}) == (other.record.topology or {})
@@ -174,8 +175,10 @@ class SetHistory(History[Recorded]):
         return list(self.groups.get(key, ())) if key else []
 
     def groups_text(self, key: str) -> str:
-        """How many groups, and which: `3 (0-1, 4)`."""
+        """How many groups, and which: `3 (0-1, 4)`; Hash groups have no indices."""
         indices = self.groups_on(key)
+        if has_hash_groups(self.snapshot.lws):
+            return str(len(indices))
         return f"{len(indices)} ({', '.join(runs(indices, '-'))})" if indices else "0"
 
     def compared(self, revision: Recorded) -> dict[str, object]:
@@ -211,7 +214,7 @@ def set_history(snapshot: SetSnapshot, stored: Iterable[Object]) -> SetHistory:
 
 
 def _is_template_without_owner(revision: Object) -> bool:
-    """Revisions of StatefulSets carry the label of the set too, and hold a pod template."""
+    """Revisions of StatefulSets carry the label of the set too, but contain a pod template."""
     if controller_of(revision) is not None:
         return False
     data = revision.get("data")
@@ -269,7 +272,7 @@ class RunningRevision:
 
     @property
     def groups(self) -> int:
-        """Groups that it asks for."""
+        """Desired groups."""
         return SetSpec.of(self.obj).replicas
 
 
@@ -285,7 +288,7 @@ class RolesHistory(History[RecordedRoles]):
 
     @property
     def owner(self) -> Owner:
-        """The set, which adopts nothing here."""
+        """The set, which adopts nothing in commands."""
         return Owner(ROLES_KIND, self.name, owner_reference(self.obj), is_alive=False, adoption="")
 
     def is_same(self, one: RecordedRoles, other: RecordedRoles) -> bool:
@@ -295,7 +298,7 @@ class RolesHistory(History[RecordedRoles]):
         return roles_record.describe(old.record, new.record)
 
     def groups_on(self, key: str) -> dict[str, int]:
-        """Groups that the LeaderWorkerSets of a key ask for, by role, over all slices."""
+        """Desired groups of the LeaderWorkerSets of a key, by role, over all slices."""
         counts: dict[str, int] = {}
         for child in self.children:
             if child.key == key:
@@ -341,10 +344,9 @@ def _running(child: Object, obj: Object) -> RunningRevision | None:
 class SetObjects:
     """One LeaderWorkerSet.
 
-    lws: the set, whole. groups: what the controller would decide about each group from, by index of the
-    group. unknown: groups of which that may not be read, with the message of the API server: not every user
-    may see nodes, for example. pods: whole, by name. revisions: ControllerRevisions with its label,
-    regardless of owner.
+    lws: the whole set. groups: the controller's snapshot of each group, by index. unknown: groups whose
+    snapshot the user may not read, with the message of the API server; nodes, for example. pods: whole, by
+    name. revisions: ControllerRevisions with its label, regardless of owner.
     """
 
     lws: Object
@@ -360,7 +362,7 @@ class SetObjects:
 
 
 async def leaders_of(session: Session, lws: Object) -> SetObjects:
-    """A LeaderWorkerSet with its revisions and leaders: all that its history depends on."""
+    """A LeaderWorkerSet with its revisions and leaders, on which its history depends."""
     return await _read(session, lws, leaders_only=True)
 
 
@@ -380,10 +382,15 @@ async def _read(session: Session, lws: Object, leaders_only: bool) -> SetObjects
     pods = await cluster.listed(
         "Pod", namespace, f"{of_set},{WORKER_INDEX_LABEL}=0" if leaders_only else of_set
     )
+    deployed = [
+        obj
+        for kind in (("Deployment", "ReplicaSet") if has_hash_groups(lws) else ())
+        for obj in await cluster.listed(kind, namespace, of_set)
+    ]
     services = [] if leaders_only else await cluster.listed("Service", namespace, of_set)
-    for obj in (*revisions, *statefulsets, *pods, *services):
+    for obj in (*revisions, *statefulsets, *deployed, *pods, *services):
         store.put(obj)
-    observer = Observer(cluster, store, WriteMemory(store))
+    observer = Observer(cluster, store, SetWrites(store), Environment(scheduler=scheduler_seen(lws)))
     snapshot = await observer.observe_set(namespace, name, now)
     if snapshot is None:
         raise Refusal(f"LeaderWorkerSet {name} was deleted meanwhile")
@@ -395,7 +402,7 @@ async def _read(session: Session, lws: Object, leaders_only: bool) -> SetObjects
         except Forbidden as error:
             unknown[group.index] = error.message
             continue
-        if observed is not None:
+        if isinstance(observed, GroupSnapshot):
             groups[group.index] = observed
     by_name = {pod["metadata"]["name"]: pod for pod in pods}
     return SetObjects(lws, snapshot, groups, by_name, tuple(revisions), unknown)

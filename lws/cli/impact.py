@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Collection, Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from lws.cli.screen import Text
 from lws.kube.comparison import explain
+from lws.kube.metadata import annotations_of
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment.assessment import Assessment, assess
+from lws.leaderworkerset.assessment.prewarm import announced
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import describe, record
@@ -17,6 +19,7 @@ from lws.leaderworkerset.rollout import state
 from lws.leaderworkerset.rollout.state import counted, named
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
 
 _RECORDED = ("leaderWorkerTemplate", "networkConfig")
 
@@ -25,11 +28,11 @@ _RECORDED = ("leaderWorkerTemplate", "networkConfig")
 class Impact:
     """What a change does.
 
-    before, after: the set as it is and as it would be. left_alone: why the controller does not act on it, if
-    it does not. template: changes that pods depend on, a line each. at_once: all other changes. restarts:
-    groups that a rollout restarts because of the change. moving: groups that restart anyway, in the current
-    rollout. recreated: groups that restart at once, with the reason. unknown: groups of which that cannot be
-    told, with the reason.
+    before, after: the current set, and the set after the change. left_alone: why the controller does not act
+    on it; empty if it does. template: changes that affect pods, a line each. at_once: all other changes.
+    restarts: groups that a rollout restarts because of the change. restart_anyway: groups that restart in the
+    current rollout. recreated: groups that restart at once, with the reason. unknown: groups whose restarts
+    cannot be predicted, with the reason. prewarm: what nodes do before the rollout; empty for nothing.
     """
 
     before: Assessment
@@ -38,9 +41,10 @@ class Impact:
     template: tuple[str, ...] = ()
     at_once: tuple[str, ...] = ()
     restarts: tuple[int, ...] = ()
-    moving: tuple[int, ...] = ()
+    restart_anyway: tuple[int, ...] = ()
     recreated: Mapping[int, str] = field(default_factory=dict)
     unknown: Mapping[int, str] = field(default_factory=dict)
+    prewarm: str = ""
 
     @property
     def added(self) -> range:
@@ -51,6 +55,10 @@ class Impact:
     def removed(self) -> range:
         """Groups that are deleted."""
         return range(self.after.rollout.replicas, self.before.rollout.replicas)
+
+    def named(self, groups: Collection[int]) -> str:
+        """Groups by index; Hash groups, which have none, by their number."""
+        return named(groups) if self.after.rollout.deployment is None else counted(len(groups))
 
     @property
     def staying(self) -> tuple[int, ...]:
@@ -67,42 +75,45 @@ def impact(
     """The impact of changing a set to `after`. recreated, unknown: see `Impact`."""
     now, then = assess(snapshot), assess(replace(snapshot, lws=after))
     is_rolling = now.target.key == then.target.key and not now.rollout.paused
-    moving, outdated = now.rollout.outdated if is_rolling else (), then.rollout.outdated
-    problem = why_left_alone(after, is_covered=True)
+    restart_anyway, outdated = now.rollout.outdated if is_rolling else (), then.rollout.outdated
+    problem = why_left_alone(after, True, snapshot.scheduler)
     return Impact(
         before=now,
         after=then,
         left_alone=problem.message if problem is not None else "",
         template=tuple(describe(record(snapshot.lws), record(after))),
         at_once=tuple(explain(_immediate(snapshot.lws), _immediate(after))),
-        restarts=tuple(index for index in outdated if index not in moving),
-        moving=tuple(index for index in moving if index in outdated),
+        restarts=tuple(index for index in outdated if index not in restart_anyway),
+        restart_anyway=tuple(index for index in restart_anyway if index in outdated),
         recreated=recreated,
         unknown=unknown,
+        prewarm=announced(snapshot.lws, after),
     )
 
 
 def impact_lines(effect: Impact) -> Iterator[Text]:
-    """The impact in sentences; the first one says it all."""
+    """The impact in sentences; the first one is a summary."""
     if effect.left_alone:
         yield Text(f"nothing happens: {effect.left_alone}", "bold red")
         return
     yield _verdict(effect)
+    if effect.restarts and effect.prewarm:
+        yield Text(f"  {effect.prewarm}")
     for index, why in sorted(effect.recreated.items()):
         yield Text(f"  group {index} is recreated at once: {why}", "red")
     for index, why in sorted(effect.unknown.items()):
         yield Text(f"  whether group {index} is recreated at once is unknown: {why}", "yellow")
     if pinned := effect.after.rollout.pinned:
         yield Text(f"  {state.pinned(pinned)}")
-    if effect.moving:
-        yield Text(f"  {named(effect.moving)} {_verb(effect.moving)} anyway: a rollout is under way")
+    if anyway := effect.restart_anyway:
+        yield Text(f"  {effect.named(anyway)} {_verb(anyway)} anyway: a rollout is under way")
     if effect.added:
-        yield Text(f"  {named(effect.added)} will be created", "green")
+        yield Text(f"  {effect.named(effect.added)} will be created", "green")
     for line in effect.template:
         yield Text(f"  {line}", "yellow")
     for line in effect.at_once:
         yield Text(f"  {line} (at once)")
-    if effect.after.ownership in (Ownership.CLASH, Ownership.LEAVING):
+    if effect.after.ownership in (Ownership.CONFLICT, Ownership.TERMINATING):
         yield Text("  a StatefulSet of this name is in the way: see `status`", "red")
 
 
@@ -110,17 +121,19 @@ def _verdict(effect: Impact) -> Text:
     now, then = effect.before.rollout, effect.after.rollout
     parts = []
     if effect.restarts:
-        parts.append(state.restarts(effect.restarts, then.budget, then.paused))
+        has_indices = then.deployment is None
+        parts.append(state.restarts(effect.restarts, then.budget, then.paused, has_indices))
     if effect.recreated:
-        parts.append(f"{named(effect.recreated)} {_verb(effect.recreated)} at once")
+        parts.append(f"{effect.named(effect.recreated)} {_verb(effect.recreated)} at once")
     if effect.removed:
-        parts.append(f"{named(effect.removed)} {_verb(effect.removed, 'is', 'are')} removed")
+        parts.append(f"{effect.named(effect.removed)} {_verb(effect.removed, 'is', 'are')} removed")
     if parts:
         stay = ""
         if effect.staying and effect.restarts:
-            stay = f"; {named(effect.staying)} {_verb(effect.staying, 'stays as it is', 'stay as they are')}"
+            verb = _verb(effect.staying, "stays as it is", "stay as they are")
+            stay = f"; {effect.named(effect.staying)} {verb}"
         return Text("; ".join(parts) + stay, "bold red")
-    if now.statefulset is None and then.statefulset is None:
+    if now.statefulset is None and then.statefulset is None and not now.groups:
         return Text(f"{counted(then.replicas)} to be created; no pod is restarted", "bold green")
     if effect.unknown:
         return Text("no pod is restarted, as far as is known", "bold yellow")
@@ -136,4 +149,5 @@ def _immediate(lws: Object) -> dict[str, object]:
     """The part of the spec that takes effect without a rollout."""
     rest = {key: value for key, value in lws["spec"].items() if key not in _RECORDED}
     template = lws["spec"].get("leaderWorkerTemplate") or {}
-    return {**rest, **{key: template[key] for key in LIVE if key in template}}
+    annotations = {key: value for key, value in annotations_of(lws).items() if key == NODE_RETURN_ANNOTATION}
+    return {**rest, **{key: template[key] for key in LIVE if key in template}, **annotations}

@@ -12,7 +12,8 @@ import yaml
 from pydantic import ValidationError
 
 from lws.kube.conditions import is_false
-from lws.leaderworkerset.group.gangs import GANG_VERBS
+from lws.leaderworkerset.group.gangs import GANG_VERBS, WORKLOAD_VERBS
+from lws.leaderworkerset.scheduling import KUBERNETES
 from lws.runtime.actions import Object
 from lws.runtime.certificates.internal import CONFIGURATIONS
 from lws.runtime.client.resources import (
@@ -51,7 +52,7 @@ _OURS = (DEFINITIONS, DEPLOYMENTS, CONFIG_MAPS, ENDPOINT_SLICES, SELF_REVIEWS, W
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """It may not be read. permission: the missing one, such as `get secrets in namespace lws-system`."""
+    """A denied read. permission: the missing one, such as `get secrets in namespace lws-system`."""
 
     permission: str
 
@@ -186,7 +187,7 @@ def hooks(configurations: ReadMany) -> Iterator[tuple[Object, Mapping[str, Any]]
     for configuration in () if isinstance(configurations, Denied) else configurations:
         ours = any(_GROUPS & _groups(hook) for hook in configuration.get("webhooks") or ())
         for hook in configuration.get("webhooks") or ():
-            # A webhook for pods belongs to this controller if a webhook for sets is beside it.
+            # A webhook for pods belongs to this controller if its configuration also has one for sets.
             if ours:
                 yield configuration, hook
 
@@ -247,8 +248,8 @@ async def _managers(reader: Reader, namespace: str | None) -> ReadMany:
 
 
 def _is_ours(deployment: Object) -> bool:
-    """Every operator made by kubebuilder has the label; ours has the name, or a label of our charts, of which
-    nameOverride leaves one alone.
+    """Every operator built with kubebuilder has the label; ours has the name, or a label of our charts, one
+    of which does not depend on nameOverride.
     """
     metadata = deployment["metadata"]
     labels = metadata.get("labels") or {}
@@ -267,7 +268,7 @@ def _namespace(mutating: ReadMany, validating: ReadMany, managers: ReadMany) -> 
 
 
 async def _configuration(reader: Reader, namespace: str, managers: ReadMany) -> tuple[Read, Configuration]:
-    """As it was read, and what it says."""
+    """The ConfigMap as it was read, and the parsed configuration."""
     if isinstance(managers, Denied):
         return managers, DEFAULTS
     for deployment in _in(managers, namespace):
@@ -303,6 +304,8 @@ def needed(facts: Installation) -> Iterator[Right]:
     tables += (
         [GANG_VERBS[gangs.scheduler_provider]] if gangs and gangs.scheduler_provider in GANG_VERBS else []
     )
+    if gangs and gangs.scheduler_provider == KUBERNETES and _serves_scheduling(facts):
+        tables.append(WORKLOAD_VERBS)
     internal = facts.configuration.internal_cert_management.enable
     for (group, resource), verbs in (item for table in tables for item in table.items()):
         for verb in sorted(verbs):
@@ -313,6 +316,10 @@ def needed(facts: Installation) -> Iterator[Right]:
                 kind = 0 if resource == _CERTIFICATES[0] else 1
                 yield Right(verb, group, resource, name=CONFIGURATIONS[kind][1])
     yield from _namespaced(facts, internal)
+
+
+def _serves_scheduling(facts: Installation) -> bool:
+    return facts.configuration.feature_gates.workload_aware_scheduling
 
 
 def _namespaced(facts: Installation, internal: bool) -> Iterator[Right]:

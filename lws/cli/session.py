@@ -27,19 +27,19 @@ _DUMPED = re.compile(r' *"" is invalid: patch: Invalid value: "\{.*\}": ', re.DO
 
 
 class Refusal(click.ClickException):
-    """The command changed nothing; exit code 1. opening: who refuses, in the words of kubectl."""
+    """The command changed nothing; exit code 1. opening: start of the message, worded as in kubectl."""
 
     def __init__(self, message: str, opening: str = "error") -> None:
         super().__init__(message)
         self.opening = opening
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """In the form of kubectl."""
+        """Print the message as kubectl does."""
         click.echo(f"{self.opening}: {self.message}", file=file, err=file is None)
 
 
 class Unreadable(Refusal):
-    """A stored set that no release of the controller could act on. fault: what of its spec, in words."""
+    """A stored set that no release of the controller could act on. fault: of its spec, in words."""
 
     def __init__(self, name: str, fault: str) -> None:
         super().__init__(f"set {name} cannot be read: {fault}; correct its spec")
@@ -48,7 +48,7 @@ class Unreadable(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Which cluster and namespace the command line names; None where it does not."""
+    """Cluster and namespace on the command line; None if not given."""
 
     namespace: str | None = None
     context: str | None = None
@@ -57,13 +57,13 @@ class ClusterOptions:
 
     @property
     def is_explicit(self) -> bool:
-        """The user named a cluster: there is no fallback."""
+        """Whether the user named a cluster, so that there is no fallback."""
         return self.context is not None or self.kubeconfig is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection and the namespace that is meant, empty for all. explicit_namespace: that of -n, if any."""
+    """A connection and a namespace, empty for all. explicit_namespace: of -n, if given."""
 
     cluster: UserCluster
     namespace: str
@@ -89,7 +89,7 @@ def worded(error: ClusterError) -> Refusal:
         return Refusal(message, "Unable to connect to the server")
     if not isinstance(error, ApiError):
         return Refusal(message)
-    # Admission and quota reject with the same status, and say themselves what to do.
+    # Admission and quota reject with the same status, but with messages of their own.
     if isinstance(error, Forbidden) and " cannot " in message:
         message = (
             f"{message}. Nothing was changed: ask an administrator of the cluster for the role view (to "

@@ -48,7 +48,7 @@ class SetKind:
 
     @property
     def words(self) -> frozenset[str]:
-        """What may stand before the slash, in lower case."""
+        """Types before the slash, in lower case."""
         resource = self.resource
         return frozenset(
             f"{name}{suffix}"
@@ -79,7 +79,7 @@ KINDS = (
         is_paused=lambda obj: disaggregated.parse(obj).paused,
     ),
 )
-"""A name without a type is of the first one."""
+"""The first kind is that of names without a type."""
 
 RESOURCES = tuple(kind.resource for kind in KINDS)
 _BY_KIND = {kind.resource.kind: kind for kind in KINDS}
@@ -102,7 +102,7 @@ class NamedSet(str):
 
 
 class UnknownKind(Refusal):
-    """The cluster has no definition of the kind."""
+    """The cluster has no CRD of the kind."""
 
 
 async def find(session: Session, name: NamedSet) -> Object:
@@ -126,7 +126,7 @@ async def find_sets(session: Session, kind: SetKind) -> Sequence[Object]:
 
 
 def readable(obj: Object) -> Object:
-    """The set as commands read it; a definition of another release may have let anything in."""
+    """The set as commands read it; a CRD of another release may have admitted any content."""
     kind = kind_of(obj)
     if fault := kind.fault(obj):
         raise Unreadable(obj["metadata"]["name"], fault)
@@ -206,7 +206,7 @@ async def write_unless_changed(
         try:
             return await write(read)
         except (Conflict, Invalid):
-            # A JSON patch whose test fails is Invalid, and the server does not say more.
+            # A JSON patch whose test fails is Invalid, without further details.
             fresh = await session.cluster.get(obj["kind"], metadata["namespace"], metadata["name"])
             if fresh["metadata"]["resourceVersion"] == read["metadata"]["resourceVersion"]:
                 raise
@@ -234,7 +234,7 @@ def changed(obj: Object, what: str, dry_run: bool = False) -> Text:
 
 
 def print_names(sets: Iterable[Object]) -> None:
-    """What `-o name` prints."""
+    """Print the output of `-o name`."""
     for obj in sets:
         click.echo(full_name(obj))
 

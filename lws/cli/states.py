@@ -32,15 +32,16 @@ from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS
+from lws.leaderworkerset.spec import other_manager
 from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED
 from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
 from lws.leaderworkerset.status.summary import (
     READY,
     GroupStanding,
     Summary,
+    blocking_problem,
     group_standings,
     summarise,
-    what_holds_up,
 )
 from lws.leaderworkerset.tables import TABLES as SET_TABLES
 from lws.leaderworkerset.templates.claims import claims_at_risk, risk_of_claims
@@ -64,9 +65,9 @@ _NEXT_STEP = "the controller to take its next step"
 class SetState(ABC):
     """The state of one set.
 
-    now: when it was read. key: of the target revision. replicas: groups that the set asks for. deadline:
-    seconds without progress after which it counts as stalled. is_settled: everything is as its spec asks.
-    waiting_for: what has to happen next, in words; empty when the set is settled.
+    now: when it was read. key: of the target revision. replicas: desired groups. deadline: seconds without
+    progress after which it counts as stalled. is_settled: everything matches the spec. waiting_for: what has
+    to happen next, in words; empty when the set is settled.
     """
 
     obj: Object
@@ -121,13 +122,15 @@ class SetState(ABC):
 
 
 async def state_of(session: Session, obj: Object) -> SetState:
-    """The state of a set, read from the API server at one go."""
+    """The state of a set, read from the API server."""
     return await _STATES[obj["kind"]](session, obj)
 
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One group. workers: ready of all. why: it waits, empty if it does not. pod, node: of its leader."""
+    """One group. workers: ready of all. why: it waits, empty if it does not. pod, node: of its leader.
+    key: the digits of the key that are in the host name of a Hash group; empty for groups with an index.
+    """
 
     index: int
     revision: str
@@ -138,15 +141,20 @@ class GroupLine:
     is_settled: bool
     pod: str = ""
     node: str = ""
+    key: str = ""
+
+    @property
+    def label(self) -> str:
+        """What users call the group; a Hash group that is missing has no name."""
+        return self.key or (str(self.index) if self.index >= 0 else "-")
 
 
 @dataclass(frozen=True)
 class StatusReport(SetState):
     """The state of a LeaderWorkerSet.
 
-    groups: those that it asks for, and all others that exist. summary: number of groups by state. live_only:
-    settings in effect that no revision has recorded, a sentence each. at_risk: what may be lost, a sentence
-    each.
+    groups: desired and existing groups. summary: number of groups by state. live_only: settings in effect
+    that no revision records, a sentence each. at_risk: what may be lost, a sentence each.
     """
 
     objects: SetObjects
@@ -161,24 +169,52 @@ class StatusReport(SetState):
         return _newest(self.history, key)
 
     @property
+    def manager(self) -> str:
+        """Who runs the set in place of our controller: its status is all that is known here."""
+        return other_manager(self.obj)
+
+    @property
     def ready(self) -> int:
+        if self.manager:
+            return self._reported("readyReplicas")
+        deployment = self.assessment.rollout.deployment
+        if deployment is not None:
+            return deployment.ready
         return sum(state.ready for state in self.assessment.groups if state.index < self.replicas)
 
     @property
     def updated(self) -> int:
+        if self.manager:
+            return self._reported("updatedReplicas")
+        deployment = self.assessment.rollout.deployment
+        if deployment is not None:
+            return sum(line.is_settled for line in self.groups)
         return sum(line.is_settled for line in self.groups if line.index < self.replicas)
 
     @property
     def counts(self) -> Mapping[str, int]:
-        return self.summary.counts
+        return {} if self.manager else self.summary.counts
+
+    def _reported(self, counter: str) -> int:
+        count = (self.obj.get("status") or {}).get(counter)
+        return min(count, self.replicas) if type(count) is int else 0
 
 
 def report_on(objects: SetObjects) -> StatusReport:
     """The state of a LeaderWorkerSet."""
     history, assessment = set_history(objects.snapshot, objects.revisions), assess(objects.snapshot)
     rollout = assessment.rollout
-    held_up = what_holds_up(objects.name, failure_of(objects.lws))
-    summary = summarise(rollout.groups, rollout.replicas, rollout.floor, rollout.paused, held_up)
+    blocked_by = blocking_problem(objects.name, failure_of(objects.lws))
+    has_indices = rollout.deployment is None
+    summary = summarise(
+        rollout.groups,
+        rollout.replicas,
+        rollout.floor,
+        rollout.paused,
+        blocked_by,
+        has_indices,
+        bool(rollout.prewarming),
+    )
     is_settled = _is_settled(objects, assessment, summary)
     exposed = claims_at_risk(objects.lws, (group.workers for group in objects.snapshot.groups))
     return StatusReport(
@@ -188,11 +224,13 @@ def report_on(objects: SetObjects) -> StatusReport:
         replicas=rollout.replicas,
         deadline=objects.snapshot.spec.progress_deadline,
         is_settled=is_settled,
-        waiting_for="" if is_settled else _waiting_for(objects, summary, held_up),
+        waiting_for="" if is_settled else _waiting_for(objects, summary, blocked_by),
         objects=objects,
         history=history,
         assessment=assessment,
-        groups=tuple(_lines(objects, history, group_standings(rollout, held_up))),
+        groups=()
+        if other_manager(objects.lws)
+        else tuple(_lines(objects, history, group_standings(rollout, blocked_by))),
         summary=summary,
         live_only=tuple(_live_only(objects.lws, history)),
         at_risk=(risk_of_claims(exposed),) if exposed else (),
@@ -215,7 +253,13 @@ def _lines(
         group = groups.get(standing.index)
         if group is None:
             yield GroupLine(
-                standing.index, "-", standing.state, (0, 0), "-", standing.reason, is_settled=False
+                standing.index,
+                "-",
+                standing.state,
+                (0, 0),
+                "-",
+                standing.reason,
+                is_settled=False,
             )
             continue
         key = group.leader_key or ""
@@ -235,6 +279,7 @@ def _lines(
             is_settled=standing.state == READY,
             pod=leader["metadata"]["name"],
             node=str(leader["spec"].get("nodeName") or ""),
+            key=f"{standing.index:08x}" if standing.pod else "",
         )
 
 
@@ -248,17 +293,24 @@ def _phase(leader: Object) -> str:
 def _is_settled(objects: SetObjects, assessment: Assessment, summary: Summary) -> bool:
     lws, rollout = objects.lws, assessment.rollout
     stored, status = rollout.statefulset, lws.get("status") or {}
-    if assessment.ownership != Ownership.OURS or stored is None or summary.unsettled:
+    if other_manager(lws):
+        return conditions.is_true(status.get("conditions"), AVAILABLE)
+    existing = stored.replicas if stored is not None else None
+    if rollout.deployment is not None:
+        existing = rollout.deployment.replicas
+    if assessment.ownership != Ownership.OURS or existing is None or summary.unsettled:
         return False
     is_seen = int(status.get("observedGeneration") or 0) >= int(lws["metadata"].get("generation") or 0)
-    is_in_place = len(rollout.groups) == stored.replicas == rollout.replicas
+    is_in_place = len(rollout.groups) == existing == rollout.replicas
     # Its status must report that, too.
     return is_seen and is_in_place and conditions.is_true(status.get("conditions"), AVAILABLE)
 
 
-def _waiting_for(objects: SetObjects, summary: Summary, held_up: str) -> str:
+def _waiting_for(objects: SetObjects, summary: Summary, blocked_by: str) -> str:
+    if manager := other_manager(objects.lws):
+        return f"{manager} to report in the status that it is done"
     planned, failure = plan(objects.snapshot).waiting_for, failure_of(objects.lws)
-    if planned and not held_up:
+    if planned and not blocked_by:
         return planned
     if failure:
         return f"{_OBSTACLE}: {failure}"
@@ -295,7 +347,7 @@ def failure_of(obj: Object) -> str:
 
 def obstacle(group: GroupSnapshot | None, pods: Sequence[Object], size: int, unknown: str = "") -> str:
     """The worst one. pods: of the group, the leader first. size: pods of the group when it is complete.
-    unknown: what the API server says against showing what the group waits for; empty if it does not.
+    unknown: the API server's message if the user may not read what the group waits for; else empty.
     """
     return next(_obstacles(group, pods, size, unknown), "")
 
@@ -320,7 +372,7 @@ def _obstacles(group: GroupSnapshot | None, pods: Sequence[Object], size: int, u
 
 
 def _problems(pod: Object) -> Iterator[str]:
-    """Problems that do not pass by themselves."""
+    """Problems that do not resolve by themselves."""
     name, status = pod["metadata"]["name"], pod.get("status") or {}
     if is_terminating(pod):
         yield f"pod {name} is being deleted"
@@ -335,7 +387,7 @@ def _problems(pod: Object) -> Iterator[str]:
         for container in status.get(field) or ():
             waiting = (container.get("state") or {}).get("waiting") or {}
             reason = waiting.get("reason", "")
-            # These two are how every container begins.
+            # Every container starts with one of these.
             if reason and reason not in ("ContainerCreating", "PodInitializing"):
                 yield _short(
                     f"pod {name}, container {container['name']}: {reason} {waiting.get('message', '')}"
@@ -367,7 +419,7 @@ class DisaggregatedReport(SetState):
     spec: DisaggregatedSpec
     target: TargetRevision
     lines: tuple[ChildLine, ...]
-    wanted: Mapping[str, int | None]
+    desired: Mapping[str, int | None]
     only_here: tuple[str, ...]
 
     def number(self, key: str) -> int | None:
@@ -377,11 +429,11 @@ class DisaggregatedReport(SetState):
 
     @property
     def ready(self) -> int:
-        return sum(map(self.ready_of, self.wanted))
+        return sum(map(self.ready_of, self.desired))
 
     @property
     def updated(self) -> int:
-        return sum(map(self.updated_of, self.wanted))
+        return sum(map(self.updated_of, self.desired))
 
     @property
     def slices(self) -> int | None:
@@ -393,7 +445,7 @@ class DisaggregatedReport(SetState):
         return list((self.obj.get("status") or {}).get("pending") or ())
 
     def ready_of(self, role: str) -> int:
-        """Ready groups of a role, at most those that it asks for."""
+        """Ready groups of a role, at most the desired number."""
         return self._count(role, self.snapshot.children)
 
     def updated_of(self, role: str) -> int:
@@ -404,14 +456,14 @@ class DisaggregatedReport(SetState):
         count = sum(
             child.ready for child in children if child.role == role and child.slice_index < self.spec.slices
         )
-        return min(count, self.wanted.get(role) or 0)
+        return min(count, self.desired.get(role) or 0)
 
 
 def report_on_roles(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
     """The state of a DisaggregatedSet."""
     obj, target = snapshot.obj, target_revision(snapshot)
     spec = parse(obj)
-    planned, wanted = roles_plan.plan(snapshot), RoleTargets(snapshot, spec, target.key).in_all()
+    planned, desired = roles_plan.plan(snapshot), RoleTargets(snapshot, spec, target.key).in_all()
     is_settled = _are_roles_settled(snapshot, spec, target)
     waiting_for = planned.waiting_for
     if not waiting_for and any(planned.sequences):
@@ -421,7 +473,7 @@ def report_on_roles(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
         obj=obj,
         now=snapshot.now,
         key=target.key,
-        replicas=sum(count or 0 for count in wanted.values()),
+        replicas=sum(count or 0 for count in desired.values()),
         deadline=spec.progress_deadline,
         is_settled=is_settled,
         waiting_for="" if is_settled else waiting_for or _TO_REPORT,
@@ -429,7 +481,7 @@ def report_on_roles(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
         spec=spec,
         target=target,
         lines=tuple(_child_lines(snapshot, target.key)),
-        wanted=wanted,
+        desired=desired,
         only_here=tuple(_only_here(obj, target)),
     )
 
@@ -443,8 +495,8 @@ def _are_roles_settled(
     if not is_seen or is_terminating(obj) or target.actions or snapshot.orphans:
         return False
     for child in snapshot.children:
-        is_wanted = child.key == target.key and child.slice_index < spec.slices and spec.role(child.role)
-        if not is_wanted or not child.is_settled or child.existing != child.wanted:
+        is_desired = child.key == target.key and child.slice_index < spec.slices and spec.role(child.role)
+        if not is_desired or not child.is_settled or child.existing != child.desired:
             return False
     existing = {(child.slice_index, child.role) for child in snapshot.children}
     if len(existing) != spec.slices * len(spec.roles):
@@ -459,13 +511,13 @@ def _child_lines(snapshot: DisaggregatedSnapshot, key: str) -> Iterator[ChildLin
 
 
 def _reasons(child: ChildFacts) -> Iterator[str]:
-    if child.is_leaving:
+    if child.is_terminating:
         yield "it is being deleted"
         return
-    if child.existing > child.wanted:
-        yield f"{child.existing - child.wanted} of its groups are still terminating"
-    if child.ready < child.wanted:
-        yield f"{child.wanted - child.ready} of its groups are not ready"
+    if child.existing > child.desired:
+        yield f"{child.existing - child.desired} of its groups are still terminating"
+    if child.ready < child.desired:
+        yield f"{child.desired - child.ready} of its groups are not ready"
     if failure := failure_of(child.obj):
         yield failure
 

@@ -34,7 +34,7 @@ from lws.runtime.actions import (
 from lws_api.disaggregatedset.v1 import KIND, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
-# Each group takes a handful of passes; a set that needs more than this many never settles.
+# Each group takes a few passes; a set that needs more than this many never settles.
 _PASSES_PER_GROUP = 20
 _PASSES_AT_LEAST = 200
 
@@ -54,7 +54,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StepAhead:
-    """What one pass changes in one slice. counts: what its LeaderWorkerSets want from then on."""
+    """Changes of one pass in one slice. counts: desired groups of its LeaderWorkerSets from then on."""
 
     slice_index: int
     changes: tuple[Change, ...]
@@ -63,7 +63,9 @@ class StepAhead:
 
 @dataclass(frozen=True, slots=True)
 class StepsAhead:
-    """steps: in order. waiting_for: what the last word is, empty if all is done. end: how the set is then."""
+    """steps: in order. waiting_for: why the simulation ended; empty if the set is settled. end: the last
+    state.
+    """
 
     steps: tuple[StepAhead, ...]
     waiting_for: str
@@ -91,7 +93,7 @@ def _groups(snapshot: DisaggregatedSnapshot) -> int:
     spec = snapshot.obj.get("spec") or {}
     asked = sum((role.get("spec") or {}).get("replicas") or 1 for role in spec.get("roles") or ())
     scaled = sum((scaler.get("spec") or {}).get("replicas") or 0 for scaler in snapshot.scalers)
-    running = sum(child.wanted for child in snapshot.children)
+    running = sum(child.desired for child in snapshot.children)
     return int(asked * (spec.get("slices") or 1) + scaled + running)
 
 
@@ -110,11 +112,11 @@ def _between(before: DisaggregatedSnapshot, after: DisaggregatedSnapshot) -> Ite
 
 
 def _counts(snapshot: DisaggregatedSnapshot) -> dict[tuple[int, str, str], int]:
-    """What LeaderWorkerSets want, by slice, key and role."""
+    """Desired groups of LeaderWorkerSets, by slice, key and role."""
     counts: dict[tuple[int, str, str], int] = {}
     for child in snapshot.children:
         place = (child.slice_index, child.key, child.role)
-        counts[place] = counts.get(place, 0) + child.wanted
+        counts[place] = counts.get(place, 0) + child.desired
     return counts
 
 
@@ -132,7 +134,7 @@ class Model:
 
     def __post_init__(self) -> None:
         # The set that the command has read exists.
-        self.snapshot = replace(self.snapshot, reread=self.snapshot.obj, obstructions=())
+        self.snapshot = replace(self.snapshot, reread=self.snapshot.obj, rejections=())
 
     def carry_out(self, planned: Plan) -> None:
         """All writes of a pass."""
@@ -143,9 +145,9 @@ class Model:
             self._report(status)
 
     def move(self) -> bool:
-        """The other controllers do their work; True if there was any."""
+        """Run the other controllers; True if they changed anything."""
         key = target_revision(self.snapshot).key
-        children = [child for child in self.snapshot.children if not child.is_leaving]
+        children = [child for child in self.snapshot.children if not child.is_terminating]
         moved = tuple(_complete(child) if child.key == key else self._shrunk(child) for child in children)
         self.going_broken.clear()
         scalers = tuple(scaler for scaler in self.snapshot.scalers if not _is_leaving(scaler))
@@ -156,25 +158,25 @@ class Model:
 
     def _shrunk(self, child: ChildFacts) -> ChildFacts:
         """Surplus groups are deleted, starting groups become ready, all others stay as they are."""
-        going, failed = child.present - child.wanted, child.present - child.ready - child.starting
+        going, failed = child.present - child.desired, child.present - child.ready - child.starting
         broken = self.going_broken.get(child.obj["metadata"]["uid"], min(going, failed))
-        failing = 0 if child.is_settled else min(child.wanted, max(0, failed - broken))
+        failing = 0 if child.is_settled else min(child.desired, max(0, failed - broken))
         if not failing:
             return _complete(child)
-        on_top = child.wanted if failing == child.wanted else child.failed_on_top
-        ready = child.wanted - failing
+        on_top = child.desired if failing == child.desired else child.failed_on_top
+        ready = child.desired - failing
         return replace(
             _complete(child), ready=ready, is_settled=False, broken_on_top=on_top, failed_on_top=on_top
         )
 
     def _lowered(self, before: ChildFacts, after: ChildFacts) -> ChildFacts:
         """The highest are to go. Where others than those on top do not serve, they count as the lowest."""
-        uid, going = before.obj["metadata"]["uid"], before.wanted - after.wanted
+        uid, going = before.obj["metadata"]["uid"], before.desired - after.desired
         broken, failed = (min(going, count) for count in (before.broken_on_top, before.failed_on_top))
         self.going_broken[uid] = self.going_broken.get(uid, 0) + failed
         starting = max(0, before.starting - (broken - failed))
-        if before.present - before.ready - starting - self.going_broken[uid] >= after.wanted:
-            return replace(after, broken_on_top=after.wanted, failed_on_top=after.wanted, starting=0)
+        if before.present - before.ready - starting - self.going_broken[uid] >= after.desired:
+            return replace(after, broken_on_top=after.desired, failed_on_top=after.desired, starting=0)
         return replace(
             after,
             broken_on_top=before.broken_on_top - broken,
@@ -200,7 +202,7 @@ class Model:
     def _stored(self, intent: Object) -> dict[str, Any]:
         self.made += 1
         given = {
-            # Not that of anything that was there before this model.
+            # Differs from all UIDs of the cluster.
             "uid": f"{intent['kind']}-{intent['metadata']['name']}-{self.made}",
             "resourceVersion": str(self.made),
             "generation": 1,
@@ -234,7 +236,7 @@ class Model:
         self._put(after)
 
     def _renumber(self, target: Reference, patch: Object) -> None:
-        """All that is ever written of a recorded revision: its number, its labels, its owner."""
+        """Change number, labels or owner of a revision, the only fields that are ever written."""
         labels = (patch.get("metadata") or {}).get("labels") or {}
         is_owned = "ownerReferences" in (patch.get("metadata") or {})
         self.snapshot = replace(
@@ -279,7 +281,7 @@ class Model:
         else:
             is_told = obj["metadata"].get("generation") != former.obj["metadata"].get("generation")
             facts = replace(former, obj=obj, is_settled=former.is_settled and not is_told)
-            if facts.wanted < former.wanted:
+            if facts.desired < former.desired:
                 facts = self._lowered(former, facts)
         others = [child for child in snapshot.children if child.obj["metadata"]["uid"] != uid]
         self.snapshot = replace(
@@ -306,13 +308,13 @@ class Model:
 
 def _complete(child: ChildFacts) -> ChildFacts:
     """All of its groups are ready."""
-    wanted = child.wanted
-    if child.is_settled and wanted == child.existing == child.ready and not child.broken_on_top:
+    desired = child.desired
+    if child.is_settled and desired == child.existing == child.ready and not child.broken_on_top:
         return child
     return replace(
         child,
-        existing=wanted,
-        ready=wanted,
+        existing=desired,
+        ready=desired,
         is_settled=True,
         broken_on_top=0,
         starting=0,

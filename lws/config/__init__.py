@@ -1,7 +1,6 @@
-"""The settings of the manager: what its configuration file and its flags say, checked.
+"""The settings of the manager, from its configuration file and flags, validated.
 
-In: a path, flags that were given, the environment. Out: frozen Settings, or a ConfigError with a line per
-mistake.
+In: a path, the given flags, the environment. Out: frozen Settings, or a ConfigError with a line per mistake.
 """
 
 from lws.config.checks import ConfigError

@@ -1,4 +1,4 @@
-"""Find values of a Configuration that fit their type but cannot be meant, each with its key."""
+"""Find values of a Configuration that have the right type but are invalid, each with its key."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lws.kube.names import dns1035_label_errors, dns1123_subdomain_errors
 from lws_api.config.duration import render
 from lws_api.config.v1alpha1 import API_VERSION, GANG_PROVIDERS, KIND, Configuration, LeaderElection
 
-# --- Describe what is wrong with a configuration and what to write instead, one line for each mistake.
+# --- Describe mistakes in a configuration and their remedies, one line each.
 
 
 KeyPath = tuple[str, ...]
-"""Where a value stands in the file, e.g. ("leaderElection", "leaseDuration")."""
+"""Path of a value in the file, e.g. ("leaderElection", "leaseDuration")."""
 
 Origin = Callable[[KeyPath], str]
-"""Names the place that a value came from: a key in a file, or a flag."""
+"""Names the source of a value: a key in a file, or a flag."""
 
 
 _REQUIRED: Mapping[KeyPath, str] = {
@@ -34,7 +34,7 @@ _REQUIRED: Mapping[KeyPath, str] = {
 
 
 class ConfigError(Exception):
-    """An unusable configuration. `lines`: one per mistake: what, where and what to do."""
+    """An invalid configuration. `lines`: one per mistake, with its place and remedy."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = tuple(lines)
@@ -91,7 +91,7 @@ def _unknown_key(keys: KeyPath) -> str:
 
 
 def _keys_at(keys: KeyPath) -> list[str]:
-    """The keys of the section at `keys`; none if that is no section."""
+    """The keys of the section at `keys`; empty if it is no section."""
     model: Any = Configuration
     for key in keys:
         annotations = {field.alias: field.annotation for field in model.model_fields.values()}
@@ -111,10 +111,10 @@ def _is_section(kind: Any) -> bool:
 
 TLS_VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 
-# Each shard that is held costs a renewal every retry period.
+# Each held shard costs a renewal every retry period.
 MOST_SHARDS = 64
 
-# Retries are spread by up to this factor; a deadline has to leave room for one.
+# Maximum jitter factor of retries; a deadline must leave room for one retry.
 _JITTER = 1.2
 
 Mistake = tuple[KeyPath, str]
@@ -172,7 +172,7 @@ def _addresses(configuration: Configuration) -> Iterator[Mistake]:
     }
     for path, address in addresses.items():
         host, separator, port = address.rpartition(":")
-        # An IPv6 address without brackets would give its last group away as the port.
+        # In an IPv6 address without brackets, the last group would be taken for the port.
         well_formed = (
             separator
             and port.isascii()
@@ -192,7 +192,7 @@ def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
-        # Names, even localhost, are whatever a resolver says.
+        # Names, even localhost, may resolve to any address.
         return False
 
 
@@ -311,17 +311,17 @@ TLS12_SUITES: Mapping[str, str] = MappingProxyType(
         "TLS_RSA_WITH_RC4_128_SHA": "RC4-SHA",
     }
 )
-"""Suites of TLS 1.2 that Go knows, the insecure ones and two legacy spellings included → OpenSSL's names."""
+"""TLS 1.2 suites of Go, including insecure ones and two legacy spellings → OpenSSL's names."""
 
 
 def is_known(suite: str) -> bool:
-    """The name is one that a configuration may use."""
+    """Whether a configuration may use this name."""
     return suite in TLS13_SUITES or suite in TLS12_SUITES
 
 
 def openssl_names(suites: Iterable[str]) -> tuple[str, ...]:
-    """OpenSSL's names of the TLS 1.2 suites, in order, each once; those that this OpenSSL was built without
-    are left out.
+    """OpenSSL's names of the TLS 1.2 suites, in order and without duplicates; suites that this OpenSSL lacks
+    are omitted.
     """
     names = dict.fromkeys(TLS12_SUITES[suite] for suite in suites if suite in TLS12_SUITES)
     return tuple(name for name in names if _is_served(name))

@@ -1,4 +1,4 @@
-"""Load the settings of the manager: defaults yield to the file, the file to flags."""
+"""Load the settings of the manager: flags override the file, and the file overrides defaults."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from lws.config.checks import (
 )
 from lws.config.settings import CertificateSettings, LeaderElection, Settings, Tls, Webhook
 from lws.kube.nodes import NodeLossPolicy
-from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
+from lws.policies import Policies
+from lws_api.config.v1alpha1 import API_VERSION, KIND, WORKLOAD_AWARE_SCHEDULING, Configuration
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 DEFAULT_NAMESPACE = "lws-system"
 
 _UNLIMITED_QPS = 1e9
-"""Requests per second that nothing reaches."""
+"""Requests per second, without effect as a limit."""
 
 
 def load(
@@ -42,10 +43,10 @@ def load(
     """The settings; raises ConfigError with one line per mistake.
 
     path: of the configuration file; None or empty for built-in defaults.
-    flags: only those that were given, by name without dashes, such as `kube-api-qps`.
+    flags: only the given ones, by name without dashes, such as `kube-api-qps`.
     """
     document = read(path) if path else {"apiVersion": API_VERSION, "kind": KIND}
-    # The file is checked by itself first: a flag that happens to override it does not excuse a mistake in it.
+    # The file is checked first: a flag that overrides a value must not hide a mistake in the file.
     _parsed(document, lambda keys: _in_file(path, keys))
     given = overrides(flags)
 
@@ -60,7 +61,7 @@ def load(
 
 
 def operator_namespace(path: Path = NAMESPACE_FILE) -> str:
-    """The namespace that the manager runs in, as its service account says; `lws-system` outside a cluster."""
+    """The manager's namespace, from its service account; `lws-system` outside a cluster."""
     try:
         return path.read_text(encoding="utf-8").strip() or DEFAULT_NAMESPACE
     except (OSError, UnicodeDecodeError):
@@ -121,9 +122,15 @@ def _settings(configuration: Configuration, namespace: str, environ: Mapping[str
         client_qps=client.qps if client.qps > 0 else _UNLIMITED_QPS,
         client_burst=client.burst,
         gang_provider=gang.scheduler_provider if gang is not None else None,
-        node_loss=NodeLossPolicy(configuration.node_loss.after, configuration.node_loss.force_delete),
+        workload_aware_scheduling=configuration.feature_gates.workload_aware_scheduling,
+        policies=_policies(configuration),
         effective=yaml.safe_dump(configuration.model_dump(mode="json", exclude_none=True), sort_keys=False),
     )
+
+
+def _policies(configuration: Configuration) -> Policies:
+    node_loss = configuration.node_loss
+    return Policies(node_loss=NodeLossPolicy(node_loss.after, node_loss.force_delete))
 
 
 def _address(address: str) -> str | None:
@@ -133,7 +140,7 @@ def _address(address: str) -> str | None:
 def _tls(configuration: Configuration) -> Tls:
     suites = configuration.tls.cipher_suites
     if suites and TLS13_SUITES.issuperset(suites):
-        # Nothing is left for TLS 1.2 then.
+        # No suites are needed for TLS 1.2.
         return Tls(minimum_version=ssl.TLSVersion.TLSv1_3, ciphers=())
     return Tls(
         minimum_version=TLS_VERSIONS.get(configuration.tls.min_version, ssl.TLSVersion.TLSv1_2),
@@ -145,7 +152,7 @@ _START = f"it must start with `apiVersion: {API_VERSION}` and `kind: {KIND}`"
 
 
 def read(path: str) -> dict[str, Any]:
-    """The document in the file; raises ConfigError if there is none."""
+    """The document in the file. Raises ConfigError if there is none."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         document = yaml.load(text, Loader=_StrictLoader)
@@ -221,15 +228,25 @@ def _boolean(value: object) -> bool:
     raise ValueError(f"must be true or false, not {value!r}")
 
 
+def _feature_gate(value: object) -> bool:
+    """In the form of Kubernetes' own flag of this name: `NAME=true,NAME=false`, of which the last wins."""
+    is_on = False
+    for part in str(value).split(","):
+        name, _, given = part.strip().partition("=")
+        if name != WORKLOAD_AWARE_SCHEDULING:
+            raise ValueError(f"there is no feature gate {name!r}, only {WORKLOAD_AWARE_SCHEDULING}")
+        is_on = _boolean(given)
+    return is_on
+
+
 def _probe_address(value: object) -> str:
-    # In the file an empty address means the default, here it switches the probes off: so the original manager
-    # has it.
+    # As upstream: an empty address means the default in the file, but disables probes as a flag.
     return str(value) or "0"
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag: the key that it overrides, and how its value is read (ValueError where it cannot be)."""
+    """One flag: the key that it overrides, and the parser of its value (raises ValueError)."""
 
     path: KeyPath
     read: Callable[[object], Any]
@@ -249,16 +266,17 @@ FLAGS: Mapping[str, Flag] = MappingProxyType(
         "metrics-per-set": Flag(("metrics", "perSet"), _boolean),
         "webhook-shutdown-delay": Flag(("webhook", "shutdownDelay"), _text),
         "debug-bind-address": Flag(("debug", "bindAddress"), _text),
+        "feature-gates": Flag(("featureGates", WORKLOAD_AWARE_SCHEDULING), _feature_gate),
         "health-probe-bind-address": Flag(("health", "healthProbeBindAddress"), _probe_address),
     }
 )
-"""Flags by name, without dashes in front."""
+"""Flags by name, without leading dashes."""
 
 
 def overrides(given: Mapping[str, object]) -> dict[KeyPath, Any]:
-    """Key → value for flags that were given; raises ConfigError for values that cannot be read.
+    """Key → value for the given flags. Raises ConfigError for invalid values.
 
-    A flag that has no key in the file is a KeyError: the caller offers flags that nobody reads.
+    A flag without a key in the file is a KeyError, a bug of the caller.
     """
     values: dict[KeyPath, Any] = {}
     lines = []

@@ -1,4 +1,4 @@
-"""What the manager is told to do: every setting, with its unit, checked and complete.
+"""All settings of the manager, validated and complete, with their units.
 
 In: a checked Configuration. Out: frozen dataclasses for the parts of the manager.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 
-from lws.kube.nodes import NodeLossPolicy
+from lws.policies import Policies
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """enabled: serve webhooks at all. host: empty means every interface. cert_dir: has tls.crt, tls.key.
-    shutdown_delay: for how many seconds after SIGTERM reviews are still answered.
+    """enabled: serve webhooks. host: empty means every interface. cert_dir: contains tls.crt and tls.key.
+    shutdown_delay: seconds after SIGTERM during which reviews are still answered.
     """
 
     enabled: bool
@@ -27,7 +27,8 @@ class Webhook:
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
     """The Lease in the manager's namespace; durations in seconds, lease_duration > renew_deadline >
-    retry_period. shards: 1, or into how many parts the namespaces are divided, each with a Lease of its own.
+    retry_period. shards: number of parts into which namespaces are divided, each with its own Lease; 1 for a
+    single Lease.
     """
 
     enabled: bool
@@ -48,8 +49,8 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class CertificateSettings:
-    """internal: the manager makes and rotates the webhook certificate itself, kept in the Secret, for the
-    Service.
+    """internal: the manager issues and rotates the webhook certificate of the Service, stored
+    in the Secret.
     """
 
     internal: bool
@@ -59,16 +60,15 @@ class CertificateSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that is configured.
+    """All settings.
 
-    namespace: where the manager runs, with its Lease, Secret and Service. metrics_bind_address,
-    health_bind_address, debug_bind_address: `host:port`, an empty host meaning every interface, that of debug
-    on the loopback interface only; None: not served.
-    metrics_per_set: metrics show each set by itself, else sums over all sets.
-    readiness_endpoint, liveness_endpoint: URL paths that start with a slash and differ. client_qps,
-    client_burst: limits of requests to the API server, per second and at once, both above 0. gang_provider:
-    who schedules groups as a whole; None: no gang scheduler. node_loss: when a lost node counts as
-    holding its pods, and what follows. effective: the whole configuration as YAML, for the log.
+    namespace: of the manager, its Lease, Secret and Service. metrics_bind_address, health_bind_address,
+    debug_bind_address: `host:port`; an empty host means every interface, debug is on the loopback interface
+    only; None: not served. metrics_per_set: metrics for each set instead of sums over all sets.
+    readiness_endpoint, liveness_endpoint: different URL paths that start with a slash. client_qps,
+    client_burst: limits of writes to the API server, per second and at once, both above 0. gang_provider: the
+    gang scheduler; None: none. workload_aware_scheduling: serve `spec.scheduling`. policies: what
+    decisions about workloads read. effective: the whole configuration as YAML, for the log.
     """
 
     namespace: str
@@ -85,5 +85,6 @@ class Settings:
     client_qps: float
     client_burst: int
     gang_provider: str | None
-    node_loss: NodeLossPolicy
+    workload_aware_scheduling: bool
+    policies: Policies
     effective: str

@@ -1,4 +1,4 @@
-"""Build the Events of a DisaggregatedSet: upstream's, word for word, and those that report problems."""
+"""Build the Events of a DisaggregatedSet: upstream's, word for word, and Events about problems."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from lws.runtime.actions import Announce, Fold, Object, Problem, Reference
 
 
 def rollout_started(obj: Object, key: str) -> Announce:
-    """The first child of a revision is about to be made beside those of another."""
+    """The first child of a revision is about to be created while others of another revision exist."""
     note = f"Started rolling update to revision {key}"
     return replace(_event(obj, "RollingUpdateStarted", "Update", note), ends=True)
 
 
 def rollout_completed(obj: Object, key: str) -> Announce:
-    """All slices are on the revision, and nothing of another one is left."""
+    """All slices are on the revision, and no child of another one exists."""
     note = f"Completed rolling update to revision {key}"
     return replace(_event(obj, "RollingUpdateCompleted", "Update", note), ends=True)
 
 
 def scaled(obj: Object, child: ChildFacts, replicas: int) -> Announce:
-    """A step of a rollout changes how many groups a child has. What the roles do in one step, or in steps
-    that follow each other closely, is told together.
+    """A step of a rollout changes the number of groups of a child. Changes of roles in one step, or in steps
+    shortly after one another, share an Event.
     """
-    together = "Scaling up {}" if replicas > child.wanted else "Scaling down {}"
+    together = "Scaling up {}" if replicas > child.desired else "Scaling down {}"
     member, owner = f"{child.role} LWS {child.name}", Reference.to(obj)
-    note = together.format(f"{member} from {child.wanted} to {replicas} replicas")
-    fold = Fold(together, member, owner, (child.wanted, replicas), waits=True)
-    if replicas > child.wanted:
-        told = _event(obj, "ScalingUp", "Update", note, Reference.to(child.obj))
+    note = together.format(f"{member} from {child.desired} to {replicas} replicas")
+    fold = Fold(together, member, owner, (child.desired, replicas), waits=True)
+    if replicas > child.desired:
+        event = _event(obj, "ScalingUp", "Update", note, Reference.to(child.obj))
     else:
-        told = _event(obj, "ScalingDown", "Update", note, Reference.to(child.obj))
-    return replace(told, fold=fold)
+        event = _event(obj, "ScalingDown", "Update", note, Reference.to(child.obj))
+    return replace(event, fold=fold)
 
 
 def deleted_drained(obj: Object, child: ChildFacts) -> Announce:
-    """A child of an old revision has no groups any more."""
+    """A child of an old revision has no more groups."""
     return _deleted(obj, child, "Deleted drained LWS {}")
 
 
@@ -54,12 +54,12 @@ def deleted_legacy(obj: Object, child: ChildFacts) -> Announce:
 
 
 def failed_create(obj: Object, what: str) -> Announce:
-    """Something of the set was refused. what: what it is, and its name."""
+    """The create of an object was rejected. what: its kind and name."""
     return _warning(obj, "FailedCreate", "Create", f"Failed to create {what}")
 
 
 def broken_revisions(obj: Object, revisions: Iterable[RecordedRoles]) -> tuple[Announce, ...]:
-    """Revisions that nothing can be made from, each once."""
+    """Unusable revisions, each reported once."""
     return tuple(
         replace(_warning(obj, "BrokenRevision", "Read", revision.broken, revision.reference), once=True)
         for revision in revisions
@@ -68,7 +68,7 @@ def broken_revisions(obj: Object, revisions: Iterable[RecordedRoles]) -> tuple[A
 
 
 def problems(obj: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
-    """What keeps the set from creating its groups; one Event for each new message."""
+    """Problems that keep the set from creating its groups; one Event for each new message."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     known = "; ".join(
         str(condition.get("message", ""))
@@ -83,7 +83,7 @@ def problems(obj: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
 
 
 def stalled(obj: Object, message: str) -> Announce:
-    """Nothing has moved for as long as the set allows."""
+    """No progress within the deadline of the set."""
     return _warning(obj, "Stalled", "Update", message)
 
 

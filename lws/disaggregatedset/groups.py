@@ -1,7 +1,7 @@
-"""Count the groups of a child that serve, that are starting, and that have failed.
+"""Count the serving, starting and failed groups of a child.
 
-A group that does not serve counts as starting until it has failed repeatedly or has taken too long: losing it
-costs nothing now, but it may serve at any moment.
+A group that does not serve counts as starting until it has failed repeatedly or exceeded its start time:
+deleting it costs nothing now, but it may serve soon.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from lws.runtime.actions import Object
 def child_facts(
     child: Object, identity: Identity, groups: Iterable[GroupFacts] | None, now: datetime, left: int = 0
 ) -> ChildFacts:
-    """How a child stands. groups: those that its leader pods show; None where they are not watched, and then
-    its status says it. left: how many groups there are in its place, those of a former child of its name too.
+    """The facts of a child. groups: from its leader pods; None if these are not watched, then the status
+    counts. left: existing groups, including those of a former child of its name.
     """
-    wanted, status = number_of(child, fields.REPLICAS), child.get("status") or {}
+    desired, status = number_of(child, fields.REPLICAS), child.get("status") or {}
     has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
     if groups is None:
         is_settled = has_acted and is_true(status.get("conditions"), AVAILABLE)
-        # Its counters are written now and then; its conditions as soon as they change.
-        ready = wanted if is_settled else min(int(status.get("readyReplicas") or 0), wanted)
+        # Counters in its status may be stale; conditions are written as soon as they change.
+        ready = desired if is_settled else min(int(status.get("readyReplicas") or 0), desired)
         existing, on_top, failed_on_top = max(left, int(status.get("replicas") or 0)), 0, 0
         waits: tuple[NodeWait, ...] = ()
-        starting = _starting(child, {}, range(ready, wanted), now)
+        starting = _starting(child, {}, range(ready, desired), now)
     else:
         known, size = {group.index: group for group in groups}, number_of(child, fields.SIZE)
         serving = {index for index, each in known.items() if _serves(each, size)}
-        is_settled = has_acted and serving.issuperset(range(wanted))
+        is_settled = has_acted and serving.issuperset(range(desired))
         ready, existing = len(serving), max(left, len(known))
-        starting = _starting(child, known, set(range(wanted)) - serving, now)
-        on_top = _on_top(wanted, serving)
-        failed_on_top = min(on_top, _on_top(wanted, starting))
-        unready = (each for index, each in sorted(known.items()) if index < wanted and index not in serving)
+        starting = _starting(child, known, set(range(desired)) - serving, now)
+        on_top = _on_top(desired, serving)
+        failed_on_top = min(on_top, _on_top(desired, starting))
+        unready = (each for index, each in sorted(known.items()) if index < desired and index not in serving)
         waits = tuple(wait for each in unready for wait in each.waits)
     return ChildFacts(
         obj=child,
@@ -68,7 +68,7 @@ def child_facts(
 def _starting(
     child: Object, known: Mapping[int, GroupFacts], unready: Iterable[int], now: datetime
 ) -> dict[int, datetime]:
-    """Of the groups that do not serve those that may any moment: until when they are given time, by index."""
+    """Deadlines of starting groups, by index."""
     since, time = _unready_since(child, now), _time_of(child)
     are_refused = is_true((child.get("status") or {}).get("conditions"), REPLICA_FAILURE)
     until = {}
@@ -76,8 +76,8 @@ def _starting(
         group = known.get(index)
         if are_refused if group is None else _has_failed(child, group, now):
             continue
-        made = moment_of(group.leader["metadata"].get("creationTimestamp")) if group is not None else None
-        until[index] = max(filter(None, (since, made))) + time
+        created = moment_of(group.leader["metadata"].get("creationTimestamp")) if group is not None else None
+        until[index] = max(filter(None, (since, created))) + time
     return {index: end for index, end in until.items() if end > now}
 
 
@@ -86,12 +86,12 @@ def _unready_since(child: Object, now: datetime) -> datetime | None:
     available = find((child.get("status") or {}).get("conditions"), AVAILABLE)
     if available is None:
         return moment_of(child["metadata"].get("creationTimestamp"))
-    # A status that says True does not know yet what its groups show.
+    # A status with True is older than the state of the groups.
     return now if available.get("status") == "True" else moment_of(available.get("lastTransitionTime"))
 
 
 def _time_of(child: Object) -> timedelta:
-    """How long a group of the child may take to be ready."""
+    """Time for a group of the child to become ready."""
     deadline = fields.PROGRESS_DEADLINE.of(child)
     return timedelta(seconds=deadline) if deadline is not None else timing.GROUP_STARTS_WITHIN
 
@@ -99,26 +99,26 @@ def _time_of(child: Object) -> timedelta:
 def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:
     """Report whether a group failed twice lately, by its present state and its recorded restarts.
 
-    A single crash says nothing of the next start. To give such a group up at once took a healthy one in its
-    place, where the rollout had no other step left.
+    A single crash does not predict the next start. When one sufficed, rollouts without another step deleted a
+    healthy group instead.
     """
     leader = group.leader
     mark = mark_on(child, group.index, leader)
     if mark == KEPT:
         return True
     restarted, ended = pods.restarted_containers(leader), pods.ended_containers(leader)
-    # For what it shows it is being recreated, which is counted already.
+    # If its restart has been recorded, this failure is counted already.
     shown = mark != GOING and bool(restarted or ended or pods.is_failed(leader))
     again = bool(restarted) and (bool(ended) or not all(each.is_first for each in restarted))
     return restarts_of(child, group.index, key_of(leader), now).consecutive + shown + again > 1
 
 
 def _serves(group: GroupFacts, size: int) -> bool:
-    if group.leader_terminating or group.going or not group.leader_up:
+    if group.leader_terminating or group.deleting or not group.leader_up:
         return False
     return size == 1 or group.workers_settled
 
 
-def _on_top(wanted: int, indices: Iterable[int]) -> int:
-    """How many of so many groups, from the top down, come before the first of these."""
-    return wanted - 1 - max((index for index in indices if index < wanted), default=-1)
+def _on_top(desired: int, indices: Iterable[int]) -> int:
+    """Number of groups above the highest of these indices."""
+    return desired - 1 - max((index for index in indices if index < desired), default=-1)

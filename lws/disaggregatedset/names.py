@@ -1,6 +1,4 @@
-"""Names of the objects of a DisaggregatedSet, the same as upstream's, and the way back from a name to a
-child.
-"""
+"""Names of the objects of a DisaggregatedSet, the same as upstream's, and the child in a name."""
 
 from __future__ import annotations
 
@@ -9,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from lws.kube.structs import Structs
+from lws.kube.typed import Structs
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import TYPES, serialised
+from lws.leaderworkerset.spec import has_hash_groups
 from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import (
     APP_LABEL,
@@ -19,15 +19,16 @@ from lws_api.disaggregatedset.v1 import (
     ROLE_LABEL,
     SLICE_LABEL,
 )
+from lws_api.leaderworkerset.identity import GroupIdentity
 
 _CHILD = re.compile(r"(?:(0|[1-9][0-9]?)-)?([0-9a-f]{8})-([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)")
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which LeaderWorkerSet of a DisaggregatedSet: a role of a slice at a revision.
+    """Identifies a LeaderWorkerSet of a DisaggregatedSet: a role of a slice at a revision.
 
-    is_legacy: made by release 0.9 of the original, which knew one slice only and named it nowhere.
+    is_legacy: created by upstream's release 0.9, which had one slice only and no slice in names.
     """
 
     slice_index: int
@@ -43,9 +44,9 @@ def child_name(set_name: str, identity: Identity) -> str:
 
 
 def identity_of(set_name: str, name: str) -> Identity | None:
-    """Which child of a set has this name; None for one that the set would give to none.
+    """The child of a set with this name; None if it is not the name of a child.
 
-    The name says it and not the labels, because those can be edited.
+    From the name, because labels can be edited.
     """
     match = _CHILD.fullmatch(name.removeprefix(f"{set_name}-")) if name.startswith(f"{set_name}-") else None
     if match is None:
@@ -75,34 +76,48 @@ def scaler_name(set_name: str, role: str) -> str:
 
 
 _LENGTH = 8
-_STRUCTS = Structs({**TYPES, "Role": {"name": "=s", "template": "=LeaderWorkerTemplate"}})
+_STRUCTS = Structs(
+    {**TYPES, "Role": {"name": "=s", "template": "=LeaderWorkerTemplate", "groupIdentity": "s"}}
+)
 
 
 def key_of(roles: Mapping[str, Object], probe: int = 0) -> str:
-    """The key of these roles: name → spec, in their order, which counts.
+    """The key of these roles: name → spec; their order counts.
 
-    probe: 0 for the key that the original computes; any other number gives another one for the same roles.
+    probe: 0 for upstream's key; other numbers result in other keys for the same roles.
     """
     text = hashed_text(roles) + (str(probe) if probe else "")
     return sha256(text.encode()).hexdigest()[:_LENGTH]
 
 
 def hashed_text(roles: Mapping[str, Object]) -> str:
-    """The JSON text of the roles as the original hashes it: their names and templates, and nothing else."""
-    given = [{"name": name, "template": spec.get("leaderWorkerTemplate")} for name, spec in roles.items()]
+    """The JSON text of the roles that upstream hashes: names, templates, and `Hash` if it is set."""
+    given = [
+        {
+            "name": name,
+            "template": spec.get("leaderWorkerTemplate"),
+            fields.GROUP_IDENTITY.name: hash_identity(spec),
+        }
+        for name, spec in roles.items()
+    ]
     return serialised(_STRUCTS.write("[Role]", given), sort_keys=False)
+
+
+def hash_identity(role: Object) -> str:
+    """`Hash` of a role whose groups have keys; empty for ordinals, the default."""
+    return GroupIdentity.HASH.value if has_hash_groups({"spec": role}) else ""
 
 
 # --- Labels of the objects of a DisaggregatedSet, the same as upstream's.
 
 
 def child_labels(set_name: str, identity: Identity) -> dict[str, str]:
-    """Those of a child and of its pods; labels of users with the same keys give way."""
+    """Labels of a child and its pods, which override labels of users."""
     return {**selected_labels(set_name, identity), APP_LABEL: app_of(set_name, identity)}
 
 
 def selected_labels(set_name: str, identity: Identity) -> dict[str, str]:
-    """Those by which the Service of a child finds its pods, and which the Service carries too."""
+    """Labels in the selector of a child's Service, and on the Service itself."""
     labels = {
         NAME_LABEL: set_name,
         ROLE_LABEL: identity.role,
@@ -112,5 +127,5 @@ def selected_labels(set_name: str, identity: Identity) -> dict[str, str]:
 
 
 def role_labels(set_name: str, role: str) -> dict[str, str]:
-    """Those of the scaler of a role."""
+    """Labels of the scaler of a role."""
     return {NAME_LABEL: set_name, ROLE_LABEL: role}

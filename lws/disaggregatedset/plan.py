@@ -1,8 +1,7 @@
-"""What must be done for one DisaggregatedSet: record what it asks for, take each slice one step further, give
-its roles Services and scalers, say how it is.
+"""Plan one pass over a DisaggregatedSet: record its revision, take each slice one step further, maintain
+Services and scalers, update the status.
 
-In: a DisaggregatedSnapshot. Out: a Plan. This file is the table of contents; each question is answered in a
-file of its own.
+In: a DisaggregatedSnapshot. Out: a Plan, from the parts that other files plan.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ from lws.disaggregatedset.status import (
     can_wait,
     disaggregated_status,
     figures_of,
-    look_again,
     plan_left_alone,
     problems_of,
+    recheck_after,
     without_nodes,
 )
 from lws.history.plan import former_name
@@ -50,99 +49,97 @@ from lws.runtime.children import adopt
 def plan(snapshot: DisaggregatedSnapshot) -> Plan:
     """Plan one step towards the spec, and the status."""
     if is_terminating(snapshot.obj):
-        # Everything hangs from the set by owner references: the garbage collector takes it down.
+        # The garbage collector deletes everything by owner references.
         return Plan(waiting_for="the set to be gone")
     if snapshot.fault:
         return plan_left_alone(snapshot)
     target = target_revision(snapshot)
-    wanted = RoleTargets(snapshot, parse(snapshot.obj), target.key, records(target))
-    if target.actions and not _may_follow(wanted, target):
-        return _plan_record(wanted, target)
+    targets = RoleTargets(snapshot, parse(snapshot.obj), target.key, records(target))
+    if target.actions and not _may_follow(targets, target):
+        return _plan_record(targets, target)
     if snapshot.orphans:
-        return _plan_adoption(wanted, target)
-    return _plan_whole(wanted, target)
+        return _plan_adoption(targets, target)
+    return _plan_whole(targets, target)
 
 
-def _may_follow(wanted: RoleTargets, target: TargetRevision) -> bool:
-    """Whether the first step may be taken in the pass that records what it leads to: in one sequence behind
-    it, which stops at its first failure. Slices wait for nothing that fails in another one.
+def _may_follow(targets: RoleTargets, target: TargetRevision) -> bool:
+    """Whether the first step may follow in the pass that records its revision: in one sequence, which stops
+    at its first failure. A failure in one slice must not delay another.
     """
-    snapshot = wanted.snapshot
-    slices = {*range(wanted.spec.slices), *(child.slice_index for child in snapshot.children)}
+    snapshot = targets.snapshot
+    slices = {*range(targets.spec.slices), *(child.slice_index for child in snapshot.children)}
     return is_all_that_is_recorded(target) and not snapshot.orphans and len(slices) == 1
 
 
-def _plan_record(wanted: RoleTargets, target: TargetRevision) -> Plan:
+def _plan_record(targets: RoleTargets, target: TargetRevision) -> Plan:
     """Record revisions and nothing else: the next pass reads the complete history."""
-    snapshot = wanted.snapshot
+    snapshot = targets.snapshot
     broken = events.broken_revisions(snapshot.obj, snapshot.revisions)
     recording = Plan((target.actions,), announce=broken, again_after=0.0)
-    told = _status(wanted, target, courses(wanted), recording)
-    if not snapshot.obstructions:
-        # The pass that follows at once says it with what comes of it.
-        told = replace(
-            told, statuses=tuple(replace(status, only_after_failure=True) for status in told.statuses)
-        )
-    return together(recording, told)
+    status_plan = _status(targets, target, courses(targets), recording)
+    if not snapshot.rejections:
+        # A pass follows at once and reports the result.
+        statuses = tuple(replace(status, only_after_failure=True) for status in status_plan.statuses)
+        status_plan = replace(status_plan, statuses=statuses)
+    return together(recording, status_plan)
 
 
-def _plan_adoption(wanted: RoleTargets, target: TargetRevision) -> Plan:
+def _plan_adoption(targets: RoleTargets, target: TargetRevision) -> Plan:
     """Adopt orphans before anything else, because they count in every step; rejections are reported."""
-    snapshot = wanted.snapshot
+    snapshot = targets.snapshot
     adoption = together(*(adopt(snapshot.owner, orphan) for orphan in snapshot.orphans))
-    if not snapshot.obstructions:
+    if not snapshot.rejections:
         return adoption
-    return together(adoption, _status(wanted, target, courses(wanted), adoption))
+    return together(adoption, _status(targets, target, courses(targets), adoption))
 
 
-def _plan_whole(wanted: RoleTargets, target: TargetRevision) -> Plan:
-    snapshot, spec = wanted.snapshot, wanted.spec
-    steps = courses(wanted)
+def _plan_whole(targets: RoleTargets, target: TargetRevision) -> Plan:
+    snapshot, spec = targets.snapshot, targets.spec
+    steps = courses(targets)
     roles = {key: tuple(revision.record.roles) for key, revision in target.records.items()}
     planned = together(
         plan_scalers(snapshot, spec, target.key),
         *(step.plan for step in steps),
         plan_removed_slices(snapshot, spec),
         plan_services(snapshot, spec, target.key, roles),
-        *_upkeep(wanted, target),
-        *_history(wanted, target, steps),
+        *_upkeep(targets, target),
+        *_history(targets, target, steps),
         Plan(announce=events.broken_revisions(snapshot.obj, snapshot.revisions)),
     )
     if target.actions:
-        # No child carries a key that is not recorded, whatever fails in between.
+        # In one sequence, so that no child has a key that is not recorded.
         planned = replace(planned, sequences=((*target.actions, *chain(*planned.sequences)),))
-    return together(planned, _status(wanted, target, steps, planned))
+    return together(planned, _status(targets, target, steps, planned))
 
 
-def _history(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> Iterator[Plan]:
-    """Restore and prune revisions that are stored already."""
+def _history(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> Iterator[Plan]:
+    """Restore and prune stored revisions."""
     if not target.actions:
-        yield plan_history_upkeep(wanted.snapshot, target)
-        name = wanted.snapshot.obj["metadata"]["name"]
+        yield plan_history_upkeep(targets.snapshot, target)
+        name = targets.snapshot.obj["metadata"]["name"]
         began_with = chain.from_iterable(step.memory.initial for step in steps if step.memory is not None)
-        remembered = {
-            found.key for child_name in began_with if (found := identity_of(name, child_name)) is not None
-        }
-        yield plan_pruning(wanted.snapshot, target, wanted.spec.history_limit, remembered)
+        identities = (identity_of(name, child_name) for child_name in began_with)
+        recorded = {identity.key for identity in identities if identity is not None}
+        yield plan_pruning(targets.snapshot, target, targets.spec.history_limit, recorded)
 
 
-def _upkeep(wanted: RoleTargets, target: TargetRevision) -> Iterator[Plan]:
+def _upkeep(targets: RoleTargets, target: TargetRevision) -> Iterator[Plan]:
     """Apply the edits of roles that take effect on existing children."""
-    snapshot, spec = wanted.snapshot, wanted.spec
-    # What was taken over as it ran stays so until the first edit.
+    snapshot, spec = targets.snapshot, targets.spec
+    # A taken-over set stays unchanged until its first edit.
     is_edited = target.content.generation != snapshot.obj["metadata"].get("generation", 0)
     live = {role.name: LiveRole.of(role) for role in spec.roles} if is_edited else {}
     for child in snapshot.children:
-        if child.is_leaving or child.slice_index >= spec.slices:
+        if child.is_terminating or child.slice_index >= spec.slices:
             continue
-        recorded = wanted.recorded(child.key)
+        recorded = targets.recorded(child.key)
         former = recorded.role(child.role) if recorded is not None else None
         yield plan_upkeep(snapshot.owner.name, child.obj, live.get(child.role), former)
 
 
-def _status(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course], planned: Plan) -> Plan:
-    """The status after this pass, and the Events that go with it."""
-    snapshot, spec = wanted.snapshot, wanted.spec
+def _status(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course], planned: Plan) -> Plan:
+    """The status after this pass, with its Events."""
+    snapshot, spec = targets.snapshot, targets.spec
     obj = snapshot.obj
     problems = problems_of(snapshot, planned.problems)
     rolling = frozenset(step.index for step in steps if step.is_rolling)
@@ -150,15 +147,15 @@ def _status(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course]
         obj,
         ObservedRoles(
             now=snapshot.now,
-            desired=wanted.in_all(),
+            desired=targets.in_all(),
             children=snapshot.children,
             key=target.key,
             update=target.name,
             current=_current(snapshot, target, bool(rolling)),
             collisions=_collisions(obj, target),
-            moving=rolling,
+            rolling=rolling,
             rollouts={str(step.index): step.memory.stored for step in steps if step.memory is not None},
-            pending=_pending(wanted, target, steps),
+            pending=_pending(targets, target, steps),
             problems=problems,
             waiting_for=planned.waiting_for,
             is_paused=spec.paused,
@@ -169,15 +166,15 @@ def _status(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course]
     completed = (events.rollout_completed(obj, target.key),) if _has_ended(stored, target, rolling) else ()
     announce = (*status.announce, *completed)
     patch = status.patch
-    # No success ends the failure of a write that is not planned any more.
-    refusals_end = timing.LOOK_AGAIN_SECONDS if snapshot.obstructions else None
+    # A rejected write that is no longer planned cannot succeed: recheck until its rejection expires.
+    refusals_end = timing.RECHECK_SECONDS if snapshot.rejections else None
     standing = ((IN_ROLLOUT, bool(rolling)), (STALLED, status.is_stalled))
     return Plan(
         statuses=_written(obj, patch, announce, spec.slices),
         announce=events.problems(obj, problems),
-        again_after=soonest((status.due_in, look_again(snapshot.children), refusals_end)),
+        again_after=soonest((status.due_in, recheck_after(snapshot.children), refusals_end)),
         standing=frozenset(word for word, holds in standing if holds),
-        figures=figures_of(obj["metadata"]["name"], target.name, wanted.in_all(), status, bool(rolling)),
+        figures=figures_of(obj["metadata"]["name"], target.name, targets.in_all(), status, bool(rolling)),
     )
 
 
@@ -190,24 +187,24 @@ def _written(
     return (Status(Reference.to(obj), patch, announce, can_wait(stored, patch, slices), before=stored),)
 
 
-def _pending(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> tuple[str, ...]:
+def _pending(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> tuple[str, ...]:
     """What the set waits for without a problem."""
-    snapshot, recorded = wanted.snapshot, wanted.recorded(target.key)
-    edits = waiting_edits(wanted.spec, recorded) if recorded else ()
+    snapshot, recorded = targets.snapshot, targets.recorded(target.key)
+    edits = waiting_edits(targets.spec, recorded) if recorded else ()
     nodes = without_nodes(snapshot.children, snapshot.now)
-    return (*edits, *waiting_slices(steps), *wanted.without_groups, *nodes)
+    return (*edits, *waiting_slices(steps), *targets.without_groups, *nodes)
 
 
 def _has_ended(stored: Object, target: TargetRevision, rolling: frozenset[int]) -> bool:
-    """A rollout that the status speaks of has come to its end. One that was taken back before it was recorded
-    has never begun.
+    """Whether the rollout in the status has completed. One that was reverted before it was recorded has never
+    begun.
     """
     was, goal = stored.get("currentRevision", ""), stored.get("updateRevision", "")
     return not rolling and was != goal == target.name
 
 
 def _current(snapshot: DisaggregatedSnapshot, target: TargetRevision, is_rolling: bool) -> str:
-    """Name of the previous revision; of the target revision once no other is left."""
+    """Name of the previous revision; of the target revision once no other has children."""
     if not is_rolling:
         return target.name
     stored = str((snapshot.obj.get("status") or {}).get("currentRevision") or "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 
@@ -16,7 +16,10 @@ from lws.disaggregatedset.routes import PASS, Routes
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.status import IN_ROLLOUT
 from lws.disaggregatedset.tables import DISAGGREGATED_SET, TABLES
+from lws.kube.field_errors import FieldError
 from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider
+from lws.leaderworkerset.observe.gangs import scheduler_of
+from lws.leaderworkerset.scheduling import NOBODY, Scheduler
 from lws.leaderworkerset.status.problems import STALLED
 from lws.runtime.actions import Action, Key, Object, Reference
 from lws.runtime.apply import Applier, WriteHooks
@@ -28,7 +31,7 @@ from lws.runtime.errors import ApiError
 from lws.runtime.loop import Kind, Term
 from lws.runtime.registration import Controller, Parts, Registration
 from lws.runtime.store import Store
-from lws.runtime.throttle import Moving
+from lws.runtime.throttle import ActiveSets
 from lws.runtime.webhooks.handlers import Handler, Siblings, siblings_of, validator
 from lws_api.disaggregatedset.v1 import KIND
 
@@ -42,20 +45,28 @@ def handlers(settings: Settings, store: Store) -> Mapping[str, Handler]:
     """The handlers of all `ENDPOINTS`."""
     provider = settings.gang_provider
     gang = PROVIDERS[provider] if provider is not None else None
-    return handlers_with(siblings_of(store, KIND), gang)
+    return handlers_with(siblings_of(store, KIND), gang, partial(scheduler_of, settings, store))
 
 
-def handlers_with(siblings: Siblings, gang: GangProvider | None) -> Mapping[str, Handler]:
-    """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured."""
-    return {VALIDATE_SET: validator(partial(warnings_in, gang=gang), errors_in, siblings)}
+def handlers_with(
+    siblings: Siblings, gang: GangProvider | None, scheduler: Callable[[], Scheduler] = lambda: NOBODY
+) -> Mapping[str, Handler]:
+    """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured. scheduler: who serves
+    `scheduling` of roles.
+    """
+
+    def errors(new: Object, old: Object | None, others: Iterable[Object]) -> list[FieldError]:
+        return errors_in(new, old, others, scheduler())
+
+    return {VALIDATE_SET: validator(partial(warnings_in, gang=gang), errors, siblings)}
 
 
 def _build(parts: Parts) -> Controller:
-    return Controller(partial(_begin, parts, Moving()), Routes(parts.store).keys)
+    return Controller(partial(_begin, parts, ActiveSets()), Routes(parts.store).keys)
 
 
-def _begin(parts: Parts, moving: Moving, cluster: Cluster) -> Term:
-    memory = DisaggregatedMemory(parts.store, parts.source.clock, moving)
+def _begin(parts: Parts, active: ActiveSets, cluster: Cluster) -> Term:
+    memory = DisaggregatedMemory(parts.store, parts.source.clock, active)
     observer = DisaggregatedObserver(cluster, parts.store, memory)
     applier = _applier(parts, memory, cluster)
     return Term(
@@ -72,23 +83,23 @@ def _set_of(snapshot: DisaggregatedSnapshot) -> Object:
 def _applier(parts: Parts, memory: DisaggregatedMemory, cluster: Cluster) -> Applier:
     """Rejected writes, and the end of rejections, trigger a pass that updates the status of the set."""
 
-    def refused(action: Action, error: ApiError, owner: Reference) -> None:
-        memory.refusals.remember(action, error, owner)
+    def rejected(action: Action, error: ApiError, owner: Reference) -> None:
+        memory.refusals.record(action, error, owner)
         parts.add(Key(PASS, owner.namespace, owner.name))
 
-    def done(action: Action, owner: Reference) -> None:
+    def succeeded(action: Action, owner: Reference) -> None:
         if memory.refusals.forget(action, owner):
             parts.add(Key(PASS, owner.namespace, owner.name))
 
-    written = WriteHooks(
+    hooks = WriteHooks(
         memory.put,
-        refused=refused,
-        taken=memory.taken.remember,
-        gone=memory.gone,
+        rejected=rejected,
+        name_taken=memory.taken.record,
+        deleted=memory.drop,
         statuses=memory.statuses,
-        done=done,
+        succeeded=succeeded,
     )
-    return Applier(cluster, parts.recorder, written, parts.turns)
+    return Applier(cluster, parts.recorder, hooks, parts.locks)
 
 
 _STANDINGS = (
@@ -96,21 +107,21 @@ _STANDINGS = (
         PASS,
         IN_ROLLOUT,
         "lws_disaggregatedsets_in_rollout",
-        "DisaggregatedSets that are being moved to another revision.",
+        "DisaggregatedSets in a rollout.",
     ),
     KeyState(
         PASS,
         STALLED,
         "lws_disaggregatedsets_stalled",
-        "DisaggregatedSets without progress for longer than their progressDeadlineSeconds.",
+        "DisaggregatedSets without progress for their progressDeadlineSeconds.",
     ),
 )
 
 _ROLES = (
-    (status.DESIRED, "groups_desired", "Groups that a role is to have, over all slices."),
-    (status.EXISTING, "groups", "Groups that a role has, over all slices and revisions."),
-    (status.READY, "groups_ready", "Groups of a role that are ready."),
-    (status.UPDATED, "groups_updated", "Groups of a role that are on the target revision."),
+    (status.DESIRED, "groups_desired", "Desired groups of a role, over all slices."),
+    (status.EXISTING, "groups", "Groups of a role, over all slices and revisions."),
+    (status.READY, "groups_ready", "Ready groups of a role."),
+    (status.UPDATED, "groups_updated", "Groups of a role on the target revision."),
 )
 
 _SERIES = (
@@ -123,7 +134,7 @@ _SERIES = (
         KIND,
         status.STUCK,
         "lws_disaggregatedset_stalled",
-        "1 while a DisaggregatedSet has been without progress for longer than its progressDeadlineSeconds.",
+        "1 while the set has made no progress for its progressDeadlineSeconds.",
     ),
 )
 

@@ -27,7 +27,7 @@ PASS = "disaggregatedset"
 
 
 def _by_others(obj: Object) -> bool:
-    """Default if our own writes are not recorded."""
+    """Default without records of our own writes."""
     return False
 
 
@@ -65,15 +65,15 @@ class Routes:
         return [(Key(PASS, metadata["namespace"], metadata["name"]), 0.0)]
 
     def _of_revision(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """The plan that creates or prunes a revision contains what follows from it, or a pass follows at once
-        anyway.
+        """Creates and deletes of our own need no pass: the same plan contains what follows, or a pass follows
+        at once anyway.
         """
         is_changed = before is not None and after is not None
         is_news = is_changed or not self._is_ours(after or before or {})
         return self._woken(before, after, 0.0 if is_news else timing.CHILD_REPORT_SECONDS)
 
     def _of_service(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """No step waits for a Service, created or deleted by anyone."""
+        """Delayed, because no step waits for a Service."""
         if self._is_ours(after or before or {}):
             return self._woken(before, after, timing.CHILD_REPORT_SECONDS)
         return self._woken(before, after, 0.0 if before is not None else timing.CHILD_SECONDS)
@@ -86,8 +86,8 @@ class Routes:
         child = self._store.get(CHILD_KIND, (after or before or {})["metadata"]["namespace"], owner["name"])
         if child is None or controller_of(child) is None:
             return ()
-        has_gone = after is None or groups_of(after) < groups_of(before)
-        delay = self._delays.of_groups_gone(child) if has_gone else timing.CHILD_REPORT_SECONDS
+        has_lost_groups = after is None or groups_of(after) < groups_of(before)
+        delay = self._delays.of_groups_gone(child) if has_lost_groups else timing.CHILD_REPORT_SECONDS
         return self._woken(None, child, delay)
 
     def _of_pod(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
@@ -108,7 +108,7 @@ class Routes:
         return () if self._is_own_report(before, after) else self._woken(before, after, 0.0)
 
     def _is_own_report(self, before: Object | None, after: Object | None) -> bool:
-        """A pass learns nothing from the status that it has just written."""
+        """Whether the change is the status that a pass has just written."""
         return before is not None and after is not None and self._is_ours(after) and is_report(before, after)
 
     def _of_leaderworkerset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
@@ -129,7 +129,7 @@ class Routes:
 
 
 def _is_no_news(before: Object | None, after: Object | None) -> bool:
-    """Of a LeaderWorkerSet, only fields that passes over sets and groups record have changed."""
+    """Whether only records of other passes have changed in a LeaderWorkerSet."""
     if before is None or after is None:
         return False
     return is_report(before, after) and CHILDREN.is_same(before, after)
@@ -171,9 +171,9 @@ class Delays:
         """Seconds by which the pass may be delayed after groups of a child were deleted. Its siblings lose
         groups at the same time, and one pass over all of them is enough.
         """
-        return 0.0 if self._is_last(child, self._has_no_more_than_wanted) else timing.CHILD_SECONDS
+        return 0.0 if self._is_last(child, self._has_no_surplus) else timing.CHILD_SECONDS
 
-    def _has_no_more_than_wanted(self, child: Object) -> bool:
+    def _has_no_surplus(self, child: Object) -> bool:
         metadata = child["metadata"]
         leaders = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
         return groups_of(leaders) <= number_of(child, fields.REPLICAS)
@@ -191,13 +191,13 @@ class Delays:
         return timing.CHILD_SECONDS if is_urgent else timing.CHILD_REPORT_SECONDS
 
     def _shows_groups(self, child: Object) -> bool:
-        """Its StatefulSet exists and shows deleted groups earlier."""
+        """Whether its StatefulSet exists, which shows deleted groups earlier."""
         metadata = child["metadata"]
         return self._store.get("StatefulSet", metadata["namespace"], metadata["name"]) is not None
 
     def _is_last(self, child: Object, is_there: Callable[[Object], bool]) -> bool:
-        """All other roles of its slice and revision, which take their steps together, fulfil the condition
-        too. A role that is not created yet may wait for this one (startAfter).
+        """Whether all other roles of its slice and revision, whose steps are taken together, fulfil the
+        condition too. A role that does not exist yet may wait for this one (startAfter).
         """
         owner, place = controller_of(child) or {}, _place(child)
         siblings = [
@@ -213,13 +213,13 @@ class Delays:
 
 
 def is_report(before: Object, after: Object) -> bool:
-    """Only the status of an object has changed."""
+    """Whether only the status of an object has changed."""
     one, two = before["metadata"], after["metadata"]
     return all(one.get(name) == two.get(name) for name in _ASKED)
 
 
 def groups_of(obj: Object | None) -> int:
-    """Number of groups, as counted by a LeaderWorkerSet or by the StatefulSet of its leaders."""
+    """Number of groups in the status of a LeaderWorkerSet or of its leader StatefulSet."""
     return int(((obj or {}).get("status") or {}).get("replicas") or 0)
 
 
@@ -239,17 +239,17 @@ def _has_acted(child: Object) -> bool:
 
 
 def _is_available(child: Object) -> bool:
-    """Its controller has observed its current generation, and all groups are ready."""
+    """Whether its controller has observed the current generation, and all groups are ready."""
     return _has_acted(child) and is_true(_conditions(child), AVAILABLE)
 
 
 def _has_lost(before: Object, after: Object) -> bool:
-    """A group is no longer ready, although the requested number of groups has not changed."""
+    """Whether a group is no longer ready, although the desired number of groups has not changed."""
     return _is_available(before) and not is_true(_conditions(after), AVAILABLE)
 
 
 def _serves(child: Object) -> bool:
-    """A group is ready, or none is requested."""
+    """Whether a group is ready, or none is desired."""
     ready = (child.get("status") or {}).get("readyReplicas")
     return bool(ready) or not number_of(child, fields.REPLICAS)
 

@@ -1,7 +1,4 @@
-"""What one pass over a DisaggregatedSet knows: the set and its children, at one moment.
-
-In: nothing. Out: frozen facts.
-"""
+"""The snapshot of a pass over a DisaggregatedSet: frozen facts about the set and its objects."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from datetime import datetime
 from functools import cached_property
 
 from lws.disaggregatedset.revisions.record import RecordedRoles
-from lws.kube.conditions import Obstruction
+from lws.kube.conditions import Rejection
 from lws.kube.metadata import is_terminating, owner_reference
 from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait
@@ -24,17 +21,17 @@ from lws_api.disaggregatedset.v1 import KIND
 
 @dataclass(frozen=True)
 class ChildFacts:
-    """One LeaderWorkerSet of a set; its name says which. is_legacy: it was made by release 0.9 of the
-    original and has no slice in its name.
+    """One LeaderWorkerSet of a set, identified by its name. is_legacy: created by upstream's release 0.9,
+    without a slice in its name.
 
-    existing: groups that are there; those that end count too. ready: groups that serve. is_settled: its
-    controller has acted on what it wants, and all of that is ready. broken_on_top: how many groups in a row,
-    from the highest index that it wants down, do not serve. starting: those that it wants, do not serve, and
-    may any moment. failed_on_top: how many of `broken_on_top`, in a row from the top, are not among them.
-    judged_in: seconds until one that is starting has had its time; None where none is. waits: for a node, of
-    pods of groups that it wants and that do not serve.
+    existing: number of groups, including terminating ones. ready: serving groups. is_settled: its controller
+    has observed `spec.replicas`, and all groups are ready. broken_on_top: number of consecutive groups, from
+    the highest desired index down, that do not serve. starting: desired groups that do not serve yet but may
+    soon. failed_on_top: number of consecutive groups of `broken_on_top`, from the top, that are not starting.
+    judged_in: seconds until the time of a starting group is over; None if there is none. waits: of pods for a
+    node, in desired groups that do not serve.
 
-    What is read off `obj` is kept: a pass asks each twenty times.
+    Properties of `obj` are cached: a pass reads each twenty times.
     """
 
     obj: Object
@@ -53,23 +50,23 @@ class ChildFacts:
 
     @cached_property
     def name(self) -> str:
-        """Its name."""
+        """The name of the LeaderWorkerSet."""
         name: str = self.obj["metadata"]["name"]
         return name
 
     @cached_property
-    def wanted(self) -> int:
-        """Groups that it wants; none once it is being deleted."""
-        return 0 if self.is_leaving else number_of(self.obj, fields.REPLICAS)
+    def desired(self) -> int:
+        """Desired groups; 0 once it is terminating."""
+        return 0 if self.is_terminating else number_of(self.obj, fields.REPLICAS)
 
     @property
     def present(self) -> int:
-        """Groups that it wants, or that are there, whichever are more."""
-        return max(self.wanted, self.existing)
+        """The greater number of desired and existing groups."""
+        return max(self.desired, self.existing)
 
     @cached_property
-    def is_leaving(self) -> bool:
-        """It is being deleted."""
+    def is_terminating(self) -> bool:
+        """Whether it is being deleted."""
         return is_terminating(self.obj)
 
 
@@ -77,16 +74,15 @@ class ChildFacts:
 class DisaggregatedSnapshot:
     """A DisaggregatedSet and its objects.
 
-    children, services, scalers: those that the set controls. unreadable: its LeaderWorkerSets of whose spec
-    nothing can be told, by name, with why. orphans: LeaderWorkerSets that nobody controls,
-    with the name and the label of a child. strangers: what has a name that the set gives, and is not its own,
-    by kind and name. revisions: recorded ones that it controls or may adopt. taken: ControllerRevisions of
-    others that have names which its own were to get. lingering: groups that are left of children which
-    somebody has deleted and that go after them, by name of the child, as far as the status remembers those.
-    orphaned: the same of those that stay, for the next child of the name to take over.
-    owners_alive: UIDs of controllers of `strangers` that live. reread: the set as a read past every cache
-    returned it, only where something is to be made or adopted. obstructions: what the API server refuses.
-    fault: why the spec cannot be read; then nothing else is known. Empty where it can.
+    children, services, scalers: those that the set controls. unreadable: its LeaderWorkerSets whose spec
+    cannot be read: name → reason. orphans: LeaderWorkerSets without controller, with the name and label of a
+    child. strangers: objects of other owners that have names of the set's objects, by kind and name.
+    revisions: those that it controls or may adopt. taken: ControllerRevisions of other owners that have names
+    for its revisions. lingering: name of a deleted child in the status → number of its groups that the
+    garbage collector deletes. orphaned: the same for groups that stay, to be adopted by the next child of the
+    name. owners_alive: UIDs of existing controllers of `strangers`. reread: the set from a live read, only if
+    something is to be created or adopted. rejections: rejected writes. fault: why the spec cannot be read,
+    then other facts are missing; empty if it can.
     """
 
     obj: Object
@@ -103,7 +99,7 @@ class DisaggregatedSnapshot:
     orphaned: Mapping[str, int] = field(default_factory=dict)
     owners_alive: frozenset[str] = frozenset()
     reread: Object | None = None
-    obstructions: tuple[Obstruction, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
     fault: str = ""
 
     @cached_property
@@ -124,10 +120,10 @@ class DisaggregatedSnapshot:
 
     @cached_property
     def _by_slice(self) -> Mapping[int, tuple[ChildFacts, ...]]:
-        found: dict[int, list[ChildFacts]] = {}
+        by_slice: dict[int, list[ChildFacts]] = {}
         for child in self.children:
-            found.setdefault(child.slice_index, []).append(child)
-        return {index: tuple(children) for index, children in found.items()}
+            by_slice.setdefault(child.slice_index, []).append(child)
+        return {index: tuple(children) for index, children in by_slice.items()}
 
 
 def number_of(child: Object, of: Field) -> int:

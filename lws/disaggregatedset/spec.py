@@ -1,7 +1,7 @@
-"""What a DisaggregatedSet asks for: its spec with the defaults of the API, parsed once.
+"""The parsed spec of a DisaggregatedSet, with the defaults of the API.
 
-In: a DisaggregatedSet as stored; another definition may have let anything through. Out: frozen values, or why
-there are none.
+In: a stored DisaggregatedSet, which another CRD may have admitted with any content. Out: frozen values, or
+the fault of the spec.
 """
 
 from __future__ import annotations
@@ -15,32 +15,31 @@ from typing import Any
 from lws.kube.metadata import is_mapping
 from lws.kube.names import LABEL_LENGTH
 from lws.kube.shapes import Numbers, Shapes, json_fault
-from lws.kube.typed import Table
+from lws.kube.typed import Table, types_of
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.shape import number_faults as numbers_of_role
 from lws.leaderworkerset.revisions.shape import shape_fault
+from lws.leaderworkerset.spec import other_manager
 from lws.runtime.actions import Object
-from lws_api.disaggregatedset.v1 import ROLE_NAME_PATTERN, PlacementStrength, PlacementType, ScalingMode
+from lws_api.disaggregatedset.v1 import (
+    ROLE_NAME_PATTERN,
+    DisaggregatedSetSpec,
+    PlacementStrength,
+    PlacementType,
+    ScalingMode,
+)
 
 _MOST_SLICES = 100
 _INT32 = 2**31 - 1
 _HISTORY_LIMIT = 10
 
+# The spec of a role has the shape of a LeaderWorkerSet's.
 _TYPES: Table = {
-    "Spec": {
-        "placementPolicy": "*Placement",
-        "progressDeadlineSeconds": "*i",
-        "revisionHistoryLimit": "*i",
-        "roles": "[Role]",
-        "rolloutStrategy": "*Strategy",
-        "slices": "*i",
-    },
-    "Metadata": {"annotations": "{s}", "labels": "{s}"},
-    "Placement": {"strength": "s", "topology": "s", "type": "s"},
-    "Role": {"metadata": "*Metadata", "name": "s", "scaling": "*Scaling", "spec": "j", "startAfter": "[s]"},
-    "Scaling": {"mode": "s"},
-    "Strategy": {"maxUpdatingSlices": "*i", "paused": "b"},
+    **types_of(DisaggregatedSetSpec),
+    "ObjectMeta": {"annotations": "{s}", "labels": "{s}"},
+    "RoleSpec": {},
 }
-_SHAPES = Shapes(_TYPES, {"Spec": ("roles",), "Role": ("name", "spec")})
+_SHAPES = Shapes(_TYPES, {"DisaggregatedSetSpec": ("roles",), "Role": ("name", "spec")})
 _NUMBERS = Numbers(_TYPES)
 _RANGES: Mapping[tuple[str, ...], tuple[int, int]] = {
     ("slices",): (1, _MOST_SLICES),
@@ -50,13 +49,16 @@ _RANGES: Mapping[tuple[str, ...], tuple[int, int]] = {
 }
 _ROLE_NAME = re.compile(ROLE_NAME_PATTERN)
 
+NO_SUB_ROLES = "pools within a role are not supported by this release"
+NO_MANAGER = "the LeaderWorkerSets of roles are run by the controller of their DisaggregatedSet"
+
 
 @dataclass(frozen=True, slots=True)
 class Role:
     """One role of a DisaggregatedSet.
 
-    spec, metadata: as the user wrote them. rolling: the budgets of its rollouts, None where it gives none.
-    start_after: the roles that must have a ready group before this one is first created.
+    spec, metadata: as the user wrote them. rolling: `maxSurge` and `maxUnavailable`; None if not set.
+    start_after: roles that must have a ready group before this one is first created.
     """
 
     name: str
@@ -70,7 +72,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class SlicePlacement:
-    """Where the pods of a slice go. topology: the label of nodes that all of them share one value of."""
+    """Placement of the pods of a slice. topology: the node label of which all of them share a value."""
 
     type: PlacementType
     topology: str
@@ -79,10 +81,10 @@ class SlicePlacement:
 
 @dataclass(frozen=True, slots=True)
 class DisaggregatedSpec:
-    """What a DisaggregatedSet asks for.
+    """The spec of a DisaggregatedSet.
 
-    max_updating_slices: how many slices roll at once, None for all of them. progress_deadline: seconds
-    without progress after which it counts as stalled, None where it never does.
+    max_updating_slices: maximum number of slices in a rollout at once; None for all. progress_deadline:
+    seconds without progress after which it counts as stalled; None for never.
     """
 
     roles: tuple[Role, ...]
@@ -94,12 +96,12 @@ class DisaggregatedSpec:
     progress_deadline: int | None = None
 
     def role(self, name: str) -> Role | None:
-        """The role of this name; None where there is none."""
+        """The role of this name; None if there is none."""
         return next((role for role in self.roles if role.name == name), None)
 
 
 def parse(obj: Object) -> DisaggregatedSpec:
-    """What a set without a fault asks for."""
+    """Parse the spec of a set without a fault."""
     spec: Mapping[str, Any] = obj["spec"]
     strategy = spec.get("rolloutStrategy") or {}
     return DisaggregatedSpec(
@@ -114,7 +116,7 @@ def parse(obj: Object) -> DisaggregatedSpec:
 
 
 def placement_of(policy: Object | None) -> SlicePlacement | None:
-    """The placement that a `placementPolicy` asks for; None where it has no effect."""
+    """The placement of a `placementPolicy`; None if it has no effect."""
     given = policy or {}
     kind = PlacementType(given.get("type") or PlacementType.NONE)
     topology = given.get("topology") or ""
@@ -126,22 +128,17 @@ def placement_of(policy: Object | None) -> SlicePlacement | None:
 
 
 def fault_of(obj: Any) -> str:
-    """Why the spec of a set cannot be read; empty if it can, and then no decision stumbles over it."""
+    """Why the spec of a set cannot be read; empty if every decision can use it."""
     spec = (obj.get("spec") if is_mapping(obj) else None) or {}
-    fault = json_fault(spec, "spec") or _SHAPES.fault("Spec", spec, "spec")
+    fault = json_fault(spec, "spec") or _SHAPES.fault("DisaggregatedSetSpec", spec, "spec")
     return fault or next(_value_faults(spec), "")
 
 
 def number_faults(spec: Any) -> Iterator[tuple[str, Any, str]]:
-    """Numbers and quantities of a spec that typed clients cannot read: path, value, and what is wrong."""
-    yield from _NUMBERS.faults("Spec", spec, "spec")
+    """Numbers and quantities of a spec that typed clients cannot read: path, value, and error."""
+    yield from _NUMBERS.faults("DisaggregatedSetSpec", spec, "spec")
     for index, role in enumerate(spec.get("roles") or ()):
         yield from numbers_of_role(role.get("spec"), f"spec.roles[{index}].spec")
-
-
-def placement_fault(policy: Any, path: str) -> str:
-    """Why a `placementPolicy` cannot be read; empty if it can."""
-    return _SHAPES.fault("Placement", policy, path) or next(_placement_faults(policy or {}, path), "")
 
 
 def _role(given: Mapping[str, Any]) -> Role:
@@ -169,6 +166,10 @@ def _value_faults(spec: Mapping[str, Any]) -> Iterator[str]:
             yield f"{path}.name is {name[:LABEL_LENGTH]!a}, not a name"
         if names.index(name) != index:
             yield f"{path}.name is {name!a}, as that of another role"
+        if role.get("subRoles"):
+            yield f"{path}.subRoles is set: {NO_SUB_ROLES}"
+        if other_manager(role):
+            yield f"{path}.{fields.MANAGED_BY} is set: {NO_MANAGER}"
         yield from _choice_faults(
             (role.get("scaling") or {}).get("mode"), ScalingMode, f"{path}.scaling.mode"
         )

@@ -1,8 +1,8 @@
-"""Build the status of a DisaggregatedSet: counters, conditions, memory, and Events for conditions that become
-true.
+"""Build the status of a DisaggregatedSet: counters, conditions, records, and Events for conditions that
+become true.
 
-Out: the smallest patch that leads to the status, and announcements. Types, reasons and messages of Available
-and Progressing are upstream's; a condition that was never true is absent.
+Out: the smallest patch of the status, and announcements. Types, reasons and messages of Available and
+Progressing are upstream's; a condition that was never true is absent.
 """
 
 from __future__ import annotations
@@ -32,28 +32,27 @@ PROGRESSING = "Progressing"
 REPLICA_FAILURE = "ReplicaFailure"
 
 IN_ROLLOUT = "InRollout"
-"""How a set stands whose slices are not all on the target revision; no condition says so."""
+"""State of a set whose slices are not all on the target revision; there is no condition for it."""
 
 _REACHED = "All roles have reached their desired replica count, ready and updated to the current revision"
 _UNDER_WAY = f"Not {_REACHED[0].lower()}{_REACHED[1:]}"
-# metav1.Condition allows no longer messages.
+# Maximum length of a message of metav1.Condition.
 _LONGEST_MESSAGE = 32768
-# The note of an Event holds 1 KiB.
-_LONGEST_TROUBLE = 900
+# The note of an Event is limited to 1 KiB.
+_LONGEST_PROBLEM = 900
 _MOST_PENDING = 20
 _PROGRESS = frozenset({"roleStatuses", "sliceStatuses", "slices", LAST_PROGRESS, "conditions"})
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedRoles:
-    """What a status is made from.
+    """The facts that a status is built from.
 
-    desired: role → groups over all slices, in the order of the spec; None if no count is specified.
-    key, update, current: the target revision, its name, and the name of that before it. moving: slices that
-    are in a rollout; rollouts: what is to be remembered of them. pending: what waits for the next revision,
-    and rollouts that are held back.
-    waiting_for: what has to happen next, in words. deadline: seconds without progress after which the set
-    counts as stalled, None for never.
+    desired: role → groups over all slices, in the order of the spec; None if no count is specified. key,
+    update, current: key and name of the target revision, name of the previous one. rolling: slices in a
+    rollout; rollouts: the records of them. pending: edits that wait for the next revision, and delayed
+    rollouts. waiting_for: what has to happen next, in words. deadline: seconds without progress after which
+    the set counts as stalled; None for never.
     """
 
     now: datetime
@@ -63,7 +62,7 @@ class ObservedRoles:
     update: str = ""
     current: str = ""
     collisions: int = 0
-    moving: frozenset[int] = frozenset()
+    rolling: frozenset[int] = frozenset()
     rollouts: Mapping[str, Any] = field(default_factory=dict)
     pending: Sequence[str] = ()
     problems: Sequence[Problem] = ()
@@ -74,9 +73,9 @@ class ObservedRoles:
 
 @dataclass(frozen=True, slots=True)
 class DisaggregatedStatus:
-    """patch: JSON merge patch from the stored status, None where that is as good. due_in: seconds until the
-    set counts as stalled if nothing happens; None where it does, or cannot. is_available: every role has what
-    is wanted. is_stalled: nothing has moved for as long as the set allows. roles: how many groups each has.
+    """patch: JSON merge patch of the stored status; None if it is up to date. due_in: seconds until the set
+    counts as stalled without progress; None if it does already, or has no deadline. is_available: all groups
+    of every role are ready. is_stalled: no progress within the deadline. roles: number of groups of each.
     """
 
     patch: Mapping[str, Any] | None
@@ -93,29 +92,30 @@ def disaggregated_status(obj: Object, observed: ObservedRoles) -> DisaggregatedS
     generation = obj["metadata"].get("generation", 0)
     counts = role_counts(observed.desired, observed.children, observed.key)
     is_reached = all(_is_reached(count, observed.desired[count.name]) for count in counts)
-    # What is left of a former revision may have no groups any more.
-    is_available = is_reached and not observed.moving
+    # Children of a former revision may still exist without groups.
+    is_available = is_reached and not observed.rolling
     pace = _pace(obj, observed, is_available)
     last_progress = pace.last_progress(stored)
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
     conditions = list(before)
-    wanted = (*_conditions(before, is_available), *_failure(observed.problems))
-    for condition in (*wanted, *_stall(before, pace, due_in, observed)):
+    desired = (*_conditions(before, is_available), *_failure(observed.problems))
+    for condition in (*desired, *_stall(before, pace, due_in, observed)):
         conditions = with_condition(conditions, condition, generation, observed.now)
     if not observed.problems:
         conditions = without_condition(conditions, REPLICA_FAILURE)
     if pace.deadline is None:
         conditions = without_condition(conditions, STALLED)
-    made = {
+    conditions = status.with_reconciling(conditions, generation, observed.now)
+    fields = {
         "observedGeneration": generation,
         "roleStatuses": [count.stored for count in counts],
         "conditions": conditions,
         LAST_PROGRESS: last_progress,
         **_additions(obj, observed),
     }
-    # Zero and absent are the same for readers; the API has always stored absence.
-    intended = {name: value for name, value in {**stored, **made}.items() if value}
+    # Zeros are omitted, as upstream stores them.
+    intended = {name: value for name, value in {**stored, **fields}.items() if value}
     patch = merge_patch(stored, intended)
     announce = tuple(_announcements(obj, before, conditions))
     is_stalled = is_true(conditions, STALLED)
@@ -123,8 +123,8 @@ def disaggregated_status(obj: Object, observed: ObservedRoles) -> DisaggregatedS
 
 
 def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any], slices: int) -> bool:
-    """Whether a patch says only how far the set has come: more of its kind may follow. Autoscalers act on the
-    number of slices: that the last one too many is gone, which no condition says, is told at once.
+    """Whether a patch only reports progress, so that it may be batched. Autoscalers act on the number of
+    slices, so the deletion of the last surplus slice, which has no condition, is reported at once.
     """
     has_shrunk = patch.get("slices") == slices < (stored.get("slices") or 0)
     return status.can_wait(stored, patch, _PROGRESS) and not has_shrunk
@@ -135,7 +135,7 @@ def _is_reached(counts: RoleCounts, desired: int | None) -> bool:
 
 
 def _additions(obj: Object, observed: ObservedRoles) -> dict[str, Any]:
-    """What the original's status does not have."""
+    """Fields that upstream's status lacks."""
     slices = {child.slice_index for child in observed.children if child.existing}
     return {
         "currentRevision": observed.current,
@@ -143,14 +143,14 @@ def _additions(obj: Object, observed: ObservedRoles) -> dict[str, Any]:
         "collisionCount": observed.collisions,
         "slices": len(slices),
         "selector": f"{NAME_LABEL}={obj['metadata']['name']},{WORKER_INDEX_LABEL}=0",
-        "sliceStatuses": slice_counts(observed.children, observed.key, observed.moving),
+        "sliceStatuses": slice_counts(observed.children, observed.key, observed.rolling),
         "rollouts": dict(observed.rollouts),
         "pending": _bounded(observed.pending),
     }
 
 
 def _bounded(lines: Sequence[str]) -> list[str]:
-    """As many as there is room for, and how many more there are."""
+    """As many lines as there is room for, and the number of further ones."""
     more = len(lines) - _MOST_PENDING
     return [*lines[:_MOST_PENDING], *([f"and {more} more"] if more > 0 else [])]
 
@@ -171,7 +171,7 @@ def _pace(obj: Object, observed: ObservedRoles, is_available: bool) -> Pace:
 
 
 def _conditions(stored: Sequence[Mapping[str, Any]], is_available: bool) -> Iterator[Condition]:
-    """The one that holds, and the other if it ever held."""
+    """Available and Progressing; one that was never true is absent."""
     holds, other = (AVAILABLE, PROGRESSING) if is_available else (PROGRESSING, AVAILABLE)
     reason = "AllRolesReady" if is_available else "RolloutInProgress"
     message = _REACHED if is_available else _UNDER_WAY
@@ -189,10 +189,10 @@ def _failure(problems: Sequence[Problem]) -> Iterator[Condition]:
 def _stall(
     stored: Sequence[Mapping[str, Any]], pace: Pace, due_in: float | None, observed: ObservedRoles
 ) -> Iterator[Condition]:
-    """Absent until it was true once; without a deadline there is none."""
+    """Absent until it was true once, and without a deadline."""
     if pace.deadline is not None and (due_in == 0 or find(stored, STALLED) is not None):
         why = (problem.message for problem in observed.problems)
-        yield stalled(pace, pace.deadline, due_in, "; ".join([*why, observed.waiting_for])[:_LONGEST_TROUBLE])
+        yield stalled(pace, pace.deadline, due_in, "; ".join([*why, observed.waiting_for])[:_LONGEST_PROBLEM])
 
 
 def _announcements(
@@ -204,7 +204,7 @@ def _announcements(
 
 
 class _Place(NamedTuple):
-    """What groups of one LeaderWorkerSet are counted under."""
+    """The key under which groups of one LeaderWorkerSet are counted."""
 
     slice_index: int
     revision: str
@@ -212,17 +212,17 @@ class _Place(NamedTuple):
 
 
 def has_come_closer(stored: Mapping[str, Any], children: Sequence[ChildFacts], key: str) -> bool:
-    """More groups are ready on the target revision, or fewer are left of those that nobody wants any more.
+    """Whether more groups are ready on the target revision, or fewer surplus groups exist.
 
-    Groups of old revisions that become ready again, and those that are recreated, are neither: they must not
-    hide that nothing starts on a new revision. key: the wanted one.
+    Groups of old revisions that become ready again, and recreated groups, do not count: they must not hide
+    that no group starts on a new revision. key: the target revision.
     """
     slices = stored.get("sliceStatuses") or ()
     listed = {slice_.get("index", 0) for slice_ in slices}
     known = [child for child in children if child.slice_index in listed]
     if _is_more_ready(slices, known, key) or _is_less_left(slices, known):
         return True
-    # A new slice, or one that a long status leaves out: all that is remembered of it is in the sum.
+    # A new slice, or one omitted from a long status: only the sums record it.
     return len(known) < len(children) and _is_any_more_ready(stored, children)
 
 
@@ -234,13 +234,13 @@ def _is_more_ready(slices: Sequence[Mapping[str, Any]], children: Sequence[Child
 
 
 def _is_less_left(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts]) -> bool:
-    """A group that is recreated is missing for a while and wanted all the time."""
-    existing, wanted = Counter[_Place](), Counter[_Place]()
+    """Whether fewer surplus groups exist. A recreated group is no surplus."""
+    existing, desired = Counter[_Place](), Counter[_Place]()
     for child in children:
         existing[_place(child)] += child.existing
-        wanted[_place(child)] += child.wanted
+        desired[_place(child)] += child.desired
     before = _remembered(slices, "replicas")
-    return any(count > max(existing[place], wanted[place]) for place, count in before.items())
+    return any(count > max(existing[place], desired[place]) for place, count in before.items())
 
 
 def _is_any_more_ready(stored: Mapping[str, Any], children: Sequence[ChildFacts]) -> bool:
@@ -269,7 +269,7 @@ def _place(child: ChildFacts) -> _Place:
 # as the API server stores them.
 
 
-# One slice of two roles in a rollout has four; a status that says all of a hundred would be too long.
+# A slice of two roles has four in a rollout; a status with all counts of a hundred slices would be too long.
 _MOST_COUNTS = 200
 
 
@@ -284,7 +284,7 @@ class RoleCounts:
 
     @property
     def stored(self) -> dict[str, Any]:
-        """As the status has it."""
+        """The entry in the status."""
         counts = {
             "replicas": self.existing,
             "readyReplicas": self.ready,
@@ -294,7 +294,7 @@ class RoleCounts:
 
 
 def role_counts(roles: Iterable[str], children: Sequence[ChildFacts], key: str) -> tuple[RoleCounts, ...]:
-    """Of each of these roles; key: the target revision."""
+    """The counts of these roles; key: the target revision."""
     return tuple(_of_role(name, [child for child in children if child.role == name], key) for name in roles)
 
 
@@ -307,13 +307,13 @@ def _of_role(name: str, children: Sequence[ChildFacts], key: str) -> RoleCounts:
     )
 
 
-def slice_counts(children: Iterable[ChildFacts], key: str, moving: Collection[int]) -> list[dict[str, Any]]:
-    """Slice by slice, the target revision first. moving: slices in a rollout, which are left out last."""
+def slice_counts(children: Iterable[ChildFacts], key: str, rolling: Collection[int]) -> list[dict[str, Any]]:
+    """Counts by slice, the target revision first. rolling: slices in a rollout, which are omitted last."""
     order = sorted(children, key=lambda each: (each.slice_index, each.key != key, each.key, each.role))
     by_slice = groupby(order, lambda each: each.slice_index)
     slices = [(index, _revisions(of_slice)) for index, of_slice in by_slice]
     kept, room = [], _MOST_COUNTS
-    for index, revisions in sorted(slices, key=lambda each: (each[0] not in moving, each[0])):
+    for index, revisions in sorted(slices, key=lambda each: (each[0] not in rolling, each[0])):
         room -= sum(len(revision["roles"]) for revision in revisions)
         if room < 0:
             break
@@ -333,22 +333,22 @@ def _count(child: ChildFacts) -> dict[str, Any]:
     return {"name": child.role, **{field: count for field, count in counts.items() if count}}
 
 
-# --- Collect what keeps a DisaggregatedSet from getting its groups, worst first. The result goes into the
-# condition ReplicaFailure and into Events.
+# --- Collect the problems that keep a DisaggregatedSet from getting its groups, worst first, for the
+# condition ReplicaFailure and for Events.
 
 
 def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:
-    """encountered: what the pass itself ran into."""
-    # Refusals come last: whatever else is wrong may be the reason for them.
-    refused = (
-        Problem(obstruction.reason, obstruction.message, obstruction.is_reported, obstruction.action)
-        for obstruction in snapshot.obstructions
+    """encountered: problems of this pass."""
+    # Rejections come last: the other problems may cause them.
+    rejected = (
+        Problem(rejection.reason, rejection.message, rejection.is_reported, rejection.action)
+        for rejection in snapshot.rejections
     )
-    return (*encountered, *_unreadable(snapshot), *_of_children(snapshot.children), *refused)
+    return (*encountered, *_unreadable(snapshot), *_of_children(snapshot.children), *rejected)
 
 
 def plan_left_alone(snapshot: DisaggregatedSnapshot) -> Plan:
-    """Nothing but a condition, and an Event when that is new."""
+    """Only a condition, and an Event when it is new."""
     problem = unreadable(snapshot.fault)
     plan = reported(snapshot.obj, problem, snapshot.now)
     return replace(plan, announce=events.problems(snapshot.obj, [problem]))
@@ -361,31 +361,31 @@ def _unreadable(snapshot: DisaggregatedSnapshot) -> Iterator[Problem]:
 
 
 def _of_children(children: Iterable[ChildFacts]) -> Iterator[Problem]:
-    """In the words of each child, which has said them in an Event of its own."""
+    """Problems of children, which the children have reported by Events already."""
     for child in children:
         condition = find((child.obj.get("status") or {}).get("conditions"), REPLICA_FAILURE)
-        if condition is not None and condition.get("status") == "True" and not child.is_leaving:
+        if condition is not None and condition.get("status") == "True" and not child.is_terminating:
             where = f"role {child.role} of slice {child.slice_index} ({child.name})"
             message = f"{where}: {condition.get('message', '')}"
             yield Problem(str(condition.get("reason", "")), message, is_reported=True)
 
 
 def without_nodes(children: Iterable[ChildFacts], now: datetime) -> tuple[str, ...]:
-    """By slice and role, those with a pod that has waited for long and still does, and what for."""
-    found = {
+    """Slices and roles with a pod that has been unscheduled for long, and the reason."""
+    reasons = {
         (child.slice_index, child.role, _awaited(wait))
         for child in children
         for wait in child.waits
         if wait.until is None and now - wait.since >= timing.NODE_WAIT_IS_LONG
     }
     return tuple(
-        f"slice {index}: role {role}: pods wait for {awaited}" for index, role, awaited in sorted(found)
+        f"slice {index}: role {role}: pods wait for {awaited}" for index, role, awaited in sorted(reasons)
     )
 
 
-def look_again(children: Iterable[ChildFacts]) -> float | None:
-    """Seconds; None where every group serves."""
-    is_awaited = any(child.ready < child.wanted for child in children)
+def recheck_after(children: Iterable[ChildFacts]) -> float | None:
+    """Seconds; None if every group serves."""
+    is_awaited = any(child.ready < child.desired for child in children)
     return timing.NODE_WAIT_IS_LONG.total_seconds() if is_awaited else None
 
 
@@ -393,7 +393,7 @@ def _awaited(wait: NodeWait) -> str:
     return f"scheduling gate {wait.gate}" if wait.gate else "nodes"
 
 
-# --- Numbers of a DisaggregatedSet for metrics, and the names that passes and series use for them.
+# --- Gauges of a DisaggregatedSet, and their names in passes and series.
 
 
 DESIRED, EXISTING, READY, UPDATED, STUCK = "desired", "existing", "ready", "updated", "stalled"
@@ -402,7 +402,7 @@ DESIRED, EXISTING, READY, UPDATED, STUCK = "desired", "existing", "ready", "upda
 def figures_of(
     name: str, revision: str, desired: Mapping[str, int | None], status: DisaggregatedStatus, is_rolling: bool
 ) -> Figures:
-    """How a set stands. revision: the name of the wanted one. desired: by role, None where nobody says."""
+    """The gauges of a set. revision: name of the target. desired: groups by role; None if not specified."""
     numbers: dict[tuple[str, str], float] = {(ROLLING, ""): is_rolling, (STUCK, ""): status.is_stalled}
     for role in status.roles:
         numbers[DESIRED, role.name] = desired.get(role.name) or 0

@@ -1,5 +1,5 @@
-"""Fields that the store keeps for passes over DisaggregatedSets, in addition to those of passes over sets and
-groups, and the changes that matter.
+"""Fields that the store keeps for passes over DisaggregatedSets, in addition to those for LeaderWorkerSets,
+and the changes that trigger passes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any
 
 from lws.kube.metadata import controller_of, is_mapping
 from lws.kube.shapes import Shapes, is_deep
+from lws.kube.typed import types_of
 from lws.runtime.client.resources import (
     CONTROLLER_REVISIONS,
     DISAGGREGATED_SETS,
@@ -18,42 +19,19 @@ from lws.runtime.client.resources import (
     Workload,
 )
 from lws.runtime.fields import NOBODY, StoredField, StoredFields
-from lws_api.disaggregatedset.v1 import GROUP, KIND, NAME_LABEL, SCALER_KIND
+from lws_api.disaggregatedset.v1 import (
+    GROUP,
+    KIND,
+    NAME_LABEL,
+    SCALER_KIND,
+    DisaggregatedSetStatus,
+    RoleScalerStatus,
+)
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
-_FIELDS = {
-    "collisionCount": "i",
-    "conditions": "[Condition]",
-    "currentRevision": "s",
-    "lastProgressTime": "s",
-    "observedGeneration": "i",
-    "pending": "[s]",
-    "replicas": "i",
-    "roleStatuses": "[Role]",
-    "rollouts": "{Rollout}",
-    "selector": "s",
-    "sliceStatuses": "[Slice]",
-    "slices": "i",
-    "updateRevision": "s",
-}
-_STATUS_COUNTS = {"name": "s", "readyReplicas": "i", "replicas": "i", "updatedReplicas": "i"}
-_SHAPES = Shapes(
-    {
-        "Condition": {
-            "lastTransitionTime": "s",
-            "message": "s",
-            "observedGeneration": "i",
-            "reason": "s",
-            "status": "s",
-            "type": "s",
-        },
-        "Revision": {"revision": "s", "roles": "[Role]"},
-        "Role": _STATUS_COUNTS,
-        "Rollout": {"initialReplicas": "{i}", "revision": "s", "targets": "{i}"},
-        "Slice": {"index": "i", "revisions": "[Revision]"},
-    },
-    {"Condition": ("type", "status"), "Role": ("name",)},
-)
+_TYPES = types_of(DisaggregatedSetStatus)
+_FIELDS = _TYPES["DisaggregatedSetStatus"] | types_of(RoleScalerStatus)["RoleScalerStatus"]
+_SHAPES = Shapes(_TYPES, {"Condition": ("type", "status"), "RoleStatus": ("name",), "RoleCount": ("name",)})
 
 
 def readable_status(status: Any, obj: Mapping[str, Any]) -> Any:
@@ -67,7 +45,7 @@ def readable_status(status: Any, obj: Mapping[str, Any]) -> Any:
 
 
 def _nothing(value: Any, obj: Mapping[str, Any]) -> None:
-    """Excerpt that drops a field from an object that is otherwise kept whole."""
+    """Excerpt that drops a field of an object that is otherwise kept whole."""
 
 
 def _own_data(data: Any, revision: Mapping[str, Any]) -> Any:
@@ -84,8 +62,8 @@ def _own_labels(labels: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, 
     return {key: value for key, value in labels.items() if key.startswith(f"{GROUP}/")} or None
 
 
-# Kept whole, because users write it. A changed status matters unless our last write caused it; the routes
-# decide that.
+# Kept whole, because users write it. A change of the status triggers a pass unless it is our own write; the
+# routes decide that.
 _METADATA = ("uid", "generation", "labels", "annotations", "deletionTimestamp", "ownerReferences")
 _WHOLE = (
     StoredField("metadata.managedFields", NOBODY, _nothing),
@@ -101,13 +79,13 @@ CHILDREN = StoredFields(
 )
 """Fields of LeaderWorkerSets, in addition to those that passes over them read."""
 
-# What is made for its LeaderWorkerSets is theirs.
+# Children of its LeaderWorkerSets are watched for those.
 DISAGGREGATED_SET = Workload(
     DISAGGREGATED_SETS,
     NAME_LABEL,
     (LEADERWORKERSETS, SERVICES, CONTROLLER_REVISIONS, ROLE_SCALERS),
 )
-"""What is watched for DisaggregatedSets."""
+"""Kinds that are watched for DisaggregatedSets."""
 
 TABLES = (
     StoredFields(KIND, _WHOLE, others=NOBODY),

@@ -1,8 +1,7 @@
 """Choose the target revision of a set, and plan all writes to its history.
 
-One algorithm for every kind, after the Kubernetes design “Controller History”: `choose` decides what is
-recorded, `plan_upkeep` repairs and adopts, `plan_pruning` deletes. A kind hands in a `Codec`, which knows
-what its revisions mean.
+One algorithm for every kind, after the Kubernetes design “Controller History”: `choose` creates revisions,
+`plan_upkeep` repairs and adopts them, `plan_pruning` deletes them. Each kind supplies a `Codec`.
 """
 
 from __future__ import annotations
@@ -35,26 +34,26 @@ from lws.runtime.actions import Action, Announce, Create, Delete, Merge, Object,
 
 @dataclass(frozen=True, slots=True)
 class Reconstruction(Generic[C]):
-    """What runs under a key that no revision records.
+    """A running state under a key that no revision records.
 
-    is_wanted: it is what the set asks for; then the record is spelled as the set spells it. guessed: parts
-    that nothing shows, in words; empty if there are none.
+    is_desired: it equals the desired state; then it is recorded as spelled in the set. guessed: the parts
+    that could not be derived, in words; empty if there are none.
     """
 
     key: str
     record: C
-    is_wanted: bool
+    is_desired: bool
     guessed: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Codec(ABC, Generic[C]):
-    """What a kind knows about the history of one set in one pass.
+    """The history of one set in one pass, and how its kind compares revisions.
 
-    owner: the set. adopter: the reference that orphans get; None while the set must not adopt. revisions:
-    those that the set controls or may adopt. taken: ControllerRevisions of other owners that have names which
-    revisions of the set were to get. desired: what the set asks for now. carried: keys that run; those that
-    are neither recorded nor reconstructed are given to no other template.
+    owner: the set. adopter: the owner reference for orphans; None while the set must not adopt. revisions:
+    those that the set controls or may adopt. taken: ControllerRevisions of other owners that have names for
+    revisions of the set. desired: the state that the spec describes. carried: keys of running objects; those
+    that are neither recorded nor reconstructed are not reused.
     """
 
     format: Format[C]
@@ -70,16 +69,16 @@ class Codec(ABC, Generic[C]):
         """Whether a usable revision means the same as the desired state."""
 
     def is_same_data(self, revision: Revision[C]) -> bool:
-        """Whether it is no collision if a usable revision has the same hash."""
+        """Whether a usable revision with the same hash is no collision."""
         return self.is_equal(revision)
 
     @abstractmethod
     def preference(self, revision: Revision[C]) -> tuple[bool, ...]:
-        """Which of several equal revisions restarts nothing; the highest wins, before the newest."""
+        """Sort key among equal revisions: the highest restarts nothing; then the newest is chosen."""
 
     @abstractmethod
     def rebuilt(self) -> Iterable[Reconstruction[C]]:
-        """What runs unrecorded; the last one is recorded as the newest."""
+        """Running states without a revision; the last one is recorded as the newest."""
 
     def fingerprint(self, rebuilt: Reconstruction[C]) -> str:
         """The hash in the name of its revision."""
@@ -99,14 +98,14 @@ class Codec(ABC, Generic[C]):
 
     @abstractmethod
     def announce_rebuilt(self, draft: Revision[C], guessed: str) -> tuple[Announce, ...]:
-        """Events about the revision of what runs unrecorded."""
+        """Events about a revision for a running state without one."""
 
     def edited_annotations(self, revision: Revision[C], target: str) -> Mapping[str, str | None]:
         """The patch that restores annotations as recorded. target: name of the target revision."""
         return revision.edits
 
     def announce_edited(self, revision: Revision[C], edited: Collection[str]) -> tuple[Announce, ...]:
-        """Events about labels and annotations that are restored; the name label is none of them."""
+        """Events about restored labels and annotations, except the name label."""
         return ()
 
 
@@ -126,7 +125,7 @@ class Target(Generic[C]):
 
     @property
     def key(self) -> str:
-        """Revision key of what is made from it."""
+        """Its revision key."""
         return self.content.key
 
     @property
@@ -147,24 +146,24 @@ class Target(Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class _Fill(Generic[C]):
-    """The revision of what runs unrecorded. is_wanted: as in `Reconstruction`."""
+    """A revision for a running state without one. is_desired: as in `Reconstruction`."""
 
     revision: Revision[C]
     create: Create
-    is_wanted: bool
+    is_desired: bool
 
 
 def choose(codec: Codec[C]) -> Target[C]:
     """Reuse an equal revision of any age; record a new one only if there is none.
 
-    What runs without a revision is recorded first. If that is what the set asks for, it becomes the target,
-    unless an equal revision is preferred.
+    Running states without a revision are recorded first. One that equals the desired state becomes the
+    target, unless an equal revision is preferred.
     """
     fills = _fills(codec)
     filled, creates = [fill.revision for fill in fills], [fill.create for fill in fills]
     records = {revision.key: revision for revision in (*usable(codec.revisions), *filled)}
     existing = recognise(codec.revisions, codec.is_equal, codec.preference)
-    if fills and fills[-1].is_wanted and _prevails(codec, filled[-1], existing):
+    if fills and fills[-1].is_desired and _prevails(codec, filled[-1], existing):
         return Target(filled[-1], records, tuple(creates))
     if existing is None:
         return _record(codec, filled, creates, records)
@@ -187,7 +186,7 @@ def recognise(
     equal = (
         revision
         for revision in revisions
-        if not revision.is_leaving and not revision.broken and is_equal(revision)
+        if not revision.is_terminating and not revision.broken and is_equal(revision)
     )
     return max(equal, key=lambda revision: (preference(revision), age(revision)), default=None)
 
@@ -195,8 +194,8 @@ def recognise(
 def plan_reuse(existing: Revision[C], newest: int, owner: Object | None) -> tuple[Action, ...]:
     """Make a revision the newest (its key stays), and adopt it if it is an orphan.
 
-    newest: the highest number there is. owner: the reference that an orphan gets; None while none may be
-    adopted.
+    newest: the highest number of the history. owner: the owner reference for an orphan; None while the set
+    must not adopt.
     """
     patch: dict[str, object] = {}
     why = "an orphan of the set is adopted"
@@ -204,7 +203,7 @@ def plan_reuse(existing: Revision[C], newest: int, owner: Object | None) -> tupl
         patch["revision"] = storable(newest + 1)
         why = f"the set asks again for what revision {existing.number} holds"
     if existing.is_orphan:
-        # An orphan gets its owner with the first write.
+        # The write that adopts an orphan also raises its number.
         return (SetOwner(existing.reference, owner, why, patch=patch),) if owner is not None else ()
     return (Merge(existing.reference, patch, why=why),) if patch else ()
 
@@ -218,9 +217,9 @@ def _fills(codec: Codec[C]) -> list[_Fill[C]]:
         revision = draft(
             codec.owner, codec.fingerprint(rebuilt), place.number, rebuilt.record, rebuilt.key, generation
         )
-        why = f"{codec.format.made} run under key {rebuilt.key}, which no revision records"
+        why = f"{codec.format.children} run under key {rebuilt.key}, which no revision records"
         create = _create(codec, revision, place, why, codec.announce_rebuilt(revision, rebuilt.guessed))
-        fills.append(_Fill(revision, create, rebuilt.is_wanted))
+        fills.append(_Fill(revision, create, rebuilt.is_desired))
     return fills
 
 
@@ -254,25 +253,25 @@ def _place(codec: Codec[C], fingerprint: str, filled: Sequence[Revision[C]]) -> 
 def _create(
     codec: Codec[C], revision: Revision[C], place: Place, why: str, announce: tuple[Announce, ...]
 ) -> Create:
-    """The write that records a revision, which reports each name that another owner has once.
+    """The create of a revision, with an Event for each name that belongs to another owner.
 
-    Revisions left by a deleted set of the same name are not reported: they are garbage collected.
+    Revisions of a deleted set of the same name are not reported: they are garbage collected.
     """
-    passed = (stranger for stranger in codec.taken if name_of(stranger) in place.passed)
-    clashes = (
-        _passed_over(codec.owner, stranger, revision.reference)
-        for stranger in passed
-        if not _is_of_a_former_set(stranger, codec.owner)
+    skipped = (other for other in codec.taken if name_of(other) in place.skipped)
+    conflicts = (
+        _announce_conflict(codec.owner, other, revision.reference)
+        for other in skipped
+        if not _is_of_a_former_set(other, codec.owner)
     )
-    return Create(build(codec.format, codec.owner, revision), why=why, announce=(*announce, *clashes))
+    return Create(build(codec.format, codec.owner, revision), why=why, announce=(*announce, *conflicts))
 
 
-def _passed_over(owner: Object, stranger: Object, instead: Reference) -> Announce:
+def _announce_conflict(owner: Object, other: Object, instead: Reference) -> Announce:
     note = (
-        f"{existing_note(stranger)}: the revision is recorded as {instead.name} instead, with the same key; "
-        f"{name_of(stranger)} is left untouched"
+        f"{existing_note(other)}: the revision is recorded as {instead.name} instead, with the same key; "
+        f"{name_of(other)} is left untouched"
     )
-    return Announce(Reference.to(owner), "NameClash", "Create", note, "Warning", Reference.to(stranger))
+    return Announce(Reference.to(owner), "NameClash", "Create", note, "Warning", Reference.to(other))
 
 
 def _is_of_a_former_set(revision: Object, owner: Object) -> bool:
@@ -281,14 +280,14 @@ def _is_of_a_former_set(revision: Object, owner: Object) -> bool:
 
 
 def _collisions(owner: Object, collisions: int) -> int | None:
-    # Not a sum: a pass is repeated if its writes fail.
+    # Not added up, because a pass is repeated if its writes fail.
     stored = (owner.get("status") or {}).get("collisionCount")
     return max(stored if type(stored) is int else 0, collisions) if collisions else None
 
 
 def plan_upkeep(codec: Codec[C], target: Target[C]) -> tuple[Action, ...]:
-    """Restore edited metadata of the set's revisions, and adopt orphans beside the target."""
-    own = (revision for revision in codec.revisions if not (revision.is_orphan or revision.is_leaving))
+    """Restore edited metadata of the set's revisions, and adopt orphans except the target."""
+    own = (revision for revision in codec.revisions if not (revision.is_orphan or revision.is_terminating))
     repairs = (_repair(codec, revision, target.name) for revision in own)
     actions: list[Action] = [repair for repair in repairs if repair is not None]
     if codec.adopter is not None:
@@ -329,13 +328,13 @@ def plan_pruning(
 def prunable(
     revisions: Iterable[Revision[C]], live_keys: Collection[str], limit: int, named: Collection[str] = ()
 ) -> list[Revision[C]]:
-    """Revisions that are neither running nor wanted, beyond the newest `limit` of them; oldest first, broken
-    ones last: users may want to see them.
+    """Unused revisions beyond the newest `limit` of them; oldest first, broken ones last, because users may
+    want to see them.
 
-    live_keys: of what runs, may be recreated, or is wanted. named: revisions that the status names. Both
-    stay, and so do the newest one and orphans.
+    live_keys: keys of running objects, of those that may be recreated, and of the target. named: revisions in
+    the status. Both stay, and so do the newest one and orphans.
     """
-    owned = (revision for revision in revisions if not (revision.is_orphan or revision.is_leaving))
+    owned = (revision for revision in revisions if not (revision.is_orphan or revision.is_terminating))
     spare = [revision for revision in sorted(owned, key=age)[:-1] if revision.name not in named]
     spare = [revision for revision in spare if revision.broken or revision.key not in live_keys]
     spare.sort(key=lambda revision: bool(revision.broken))
@@ -343,9 +342,9 @@ def prunable(
 
 
 def former_name(target: Target[C], keys: Iterable[str]) -> str:
-    """`status.currentRevision` of a set that has none: the revision that it is leaving.
+    """The previous revision, for a `status.currentRevision` that is not set.
 
-    keys: of what runs, in the order of preference.
+    keys: of running objects, in the order of preference.
     """
     others = (key for key in keys if key != target.key and key in target.records)
     return next((target.records[key].name for key in others), target.name)
@@ -357,10 +356,10 @@ def keys_of_others(revisions: Iterable[Revision[C]], is_equal: Callable[[Revisio
 
 
 def free_probe(key_at: Callable[[int], str], taken: Container[str]) -> int:
-    """The lowest number at which the key is not that of another template: two must never share one."""
+    """The lowest number at which the key does not belong to another template."""
     return next(probe for probe in count() if key_at(probe) not in taken)
 
 
 def collisions_below(key_at: Callable[[int], str], probe: int, taken: Container[str]) -> int:
-    """How many keys below `probe` were skipped because other data has them."""
+    """Number of keys below `probe` that were skipped because they belong to other data."""
     return sum(key_at(lower) in taken for lower in range(probe))

@@ -1,6 +1,6 @@
-"""One ControllerRevision: its fields, name and labels, what is stored of it, and its place in the history.
+"""ControllerRevisions: fields, names, labels, and order in the history.
 
-A kind hands in a `Format`: how its revisions are stored.
+Each kind supplies a `Format`, which describes how its revisions are stored.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from lws.kube.metadata import (
 from lws.runtime.actions import Object, Reference, Verbatim
 
 CHANGE_CAUSE_ANNOTATION = "kubernetes.io/change-cause"
-"""What users and tools say of a change."""
+"""Description of a change by users and tools."""
 
 HIGHEST_NUMBER = 2**63 - 1
 """The largest `revision` that a ControllerRevision can have (int64)."""
 
 
 class Content(Protocol):
-    """A target state. text: the `data` that records it, to the byte."""
+    """A target state. text: the `data` that records it, byte for byte."""
 
     @property
     def text(self) -> str: ...
@@ -49,13 +49,13 @@ C = TypeVar("C", bound=Content)
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Revision(Generic[C]):
-    """One ControllerRevision, decoded, or about to be recorded: then its reference has no UID.
+    """A decoded ControllerRevision, or one to create: then its reference has no UID.
 
-    number: its place in the history, the highest is the newest. key: what is made from it carries it as a
-    label. record: what it holds. created: creation time, RFC 3339. labels: those of owner and key, as stored.
-    broken: why it can be used for nothing, in words; empty if it can. generation: that of the set, if the
-    record was reconstructed from what ran; None if it was recorded before anything ran. is_sealed: a checksum
-    proves its metadata. edits: the patch that restores its annotations.
+    number: `revision`; the highest is the newest. key: revision key, a label of all objects created from it.
+    record: its content. created: creation time, RFC 3339. labels: the stored labels for owner and key.
+    broken: why it cannot be used, in words; empty if it can. generation: of the set, if the record was
+    reconstructed from running objects; None if it was recorded before. is_sealed: a checksum proves its
+    metadata. edits: the patch that restores its annotations.
     """
 
     reference: Reference
@@ -64,7 +64,7 @@ class Revision(Generic[C]):
     record: C
     created: str = ""
     is_orphan: bool = False
-    is_leaving: bool = False
+    is_terminating: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     broken: str = ""
     generation: int | None = None
@@ -85,8 +85,8 @@ class Format(Generic[C]):
     """How a kind stores its revisions.
 
     name_label, key_label: labels for the name of the set and the revision key. fingerprint: pattern of the
-    hash in names. annotations: those of a new revision. fault: why a stored revision cannot be used; empty if
-    it can. made: what is made from a revision. blocks_deletion: as in `owner_reference`.
+    hash in names. annotations: of a new revision. fault: why a stored revision cannot be used; empty if it
+    can. children: what is created from a revision, for messages. blocks_deletion: as in `owner_reference`.
     """
 
     name_label: str
@@ -94,15 +94,15 @@ class Format(Generic[C]):
     fingerprint: str
     annotations: Callable[[Revision[C]], Mapping[str, str]]
     fault: Callable[[Object], str]
-    made: str = "pods"
+    children: str = "pods"
     blocks_deletion: bool = True
 
     def labels(self, owner: Object, key: str) -> dict[str, str]:
-        """The labels of a revision of this key."""
+        """The labels of a revision with this key."""
         return {self.name_label: name_of(owner), self.key_label: key}
 
     def fingerprint_in(self, name: str) -> str:
-        """The hash in the name of a revision, which nobody can edit; empty if the name has another form."""
+        """The hash in the name of a revision, which is immutable; empty if the name has another form."""
         match = re.fullmatch(rf"(?s).+-({self.fingerprint})-[0-9]+", name)
         return match[1] if match is not None else ""
 
@@ -110,7 +110,7 @@ class Format(Generic[C]):
 def draft(
     owner: Object, fingerprint: str, number: int, record: C, key: str = "", generation: int | None = None
 ) -> Revision[C]:
-    """A revision to record. key: its hash if none is given."""
+    """A revision to create. key: by default its hash."""
     name = revision_name(owner, fingerprint, number)
     reference = Reference("apps/v1", "ControllerRevision", namespace_of(owner), name)
     return Revision(
@@ -140,7 +140,7 @@ def build(format: Format[C], owner: Object, draft: Revision[C]) -> dict[str, Any
 
 
 def read(format: Format[C], stored: Object, broken: str, key: str, record: C, **proven: Any) -> Revision[C]:
-    """The decoded revision; stored objects never raise. proven: what its checksum proves."""
+    """The decoded revision; never raises. proven: fields that its checksum proves."""
     number, labels = stored.get("revision"), labels_of(stored)
     return Revision(
         reference=Reference.to(stored),
@@ -149,7 +149,7 @@ def read(format: Format[C], stored: Object, broken: str, key: str, record: C, **
         record=record,
         created=str(metadata_of(stored).get("creationTimestamp") or ""),
         is_orphan=controller_of(stored) is None,
-        is_leaving=is_terminating(stored),
+        is_terminating=is_terminating(stored),
         labels={label: labels[label] for label in (format.name_label, format.key_label) if labels.get(label)},
         broken=broken,
         **proven,
@@ -157,7 +157,7 @@ def read(format: Format[C], stored: Object, broken: str, key: str, record: C, **
 
 
 def checksum(revision: Object, annotation: str) -> Object:
-    """What the checksum annotation of a stored revision holds; empty if it cannot be read."""
+    """The decoded checksum annotation of a stored revision; empty if it cannot be read."""
     try:
         noted = json.loads(annotations_of(revision).get(annotation, ""))
     except (TypeError, ValueError, RecursionError):
@@ -168,7 +168,7 @@ def checksum(revision: Object, annotation: str) -> Object:
 def is_ours(format: Format[C], revision: Object, owner: Object) -> bool:
     """Whether the set controls the revision or may adopt it (ControllerRef rules).
 
-    An orphan must bear the name that the set would have given to its data.
+    An orphan must have the name that the set would use for its data.
     """
     if controller_of(revision) is not None:
         return is_controlled_by(revision, uid_of(owner))
@@ -177,53 +177,53 @@ def is_ours(format: Format[C], revision: Object, owner: Object) -> bool:
 
 
 def edited_labels(format: Format[C], owner: Object, revision: Revision[C]) -> dict[str, str]:
-    """Labels to restore: watches select revisions by the name label, and users by both."""
+    """Labels to restore: watches select revisions by the name label, users by both labels."""
     desired = format.labels(owner, revision.key)
     return {label: value for label, value in desired.items() if value and revision.labels.get(label) != value}
 
 
 def age(revision: Revision[C]) -> tuple[int, str, str]:
-    """Sorts revisions from the oldest to the newest: by number, never by time alone."""
+    """Sort key from the oldest to the newest: by number, never by time alone."""
     return revision.number, revision.created, revision.name
 
 
 def usable(revisions: Iterable[Revision[C]]) -> list[Revision[C]]:
-    """Those that are not broken, the oldest first."""
+    """Revisions that are not broken, oldest first."""
     return sorted((revision for revision in revisions if not revision.broken), key=age)
 
 
 def newest(revisions: Iterable[Revision[C]]) -> Revision[C] | None:
-    """The newest of them; None if there is none."""
+    """The newest revision; None if there is none."""
     return max(revisions, key=age, default=None)
 
 
 def find(revisions: Iterable[Revision[C]], key: str) -> Revision[C] | None:
-    """The newest usable revision of that key; none has the empty key."""
+    """The newest usable revision with that key; no revision has the empty key."""
     return newest(revision for revision in revisions if revision.key == key and not revision.broken)
 
 
 def next_number(revisions: Iterable[Revision[C]]) -> int:
-    """The number that makes a revision the newest; it may be more than can be stored."""
+    """The number that makes a revision the newest; it may exceed `HIGHEST_NUMBER`."""
     return max((revision.number for revision in revisions), default=0) + 1
 
 
 def storable(number: int) -> int:
-    """The number as it can be stored; a user may have raised a revision to the highest one.
+    """The number, at most `HIGHEST_NUMBER`, which a user may have given to a revision.
 
-    Revisions that share the highest number are ordered by their creation.
+    Revisions with equal numbers are ordered by creation.
     """
     return min(number, HIGHEST_NUMBER)
 
 
 _NAME_PART = 220
-"""Bytes of the owner's name in the name of a revision; leaves room for hash and number within 253."""
+"""Maximum bytes of the owner's name in the name of a revision, so that hash and number fit into 253."""
 
 _IN_A_ROW = 3
-"""Places that are tried one by one. Each that is taken costs a write that fails, and failures wait."""
+"""Number of names to try one by one. Each taken name costs a failed write and a backoff."""
 
 
 def stem_of(owner: Object) -> str:
-    """What the names of all revisions of an owner begin with."""
+    """The prefix of the names of an owner's revisions."""
     return name_of(owner)[:_NAME_PART]
 
 
@@ -234,20 +234,20 @@ def revision_name(owner: Object, fingerprint: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The number of a new revision, by which its name is free. passed: names before it that are taken."""
+    """The number of a new revision, whose name is free. skipped: taken names before it."""
 
     number: int
-    passed: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
 
 def free_place(owner: Object, fingerprint: str, number: int, taken: Container[str]) -> Place:
-    """The first free place from `number` on; after a few tries in growing leaps.
+    """The first free place from `number` on; after a few attempts in growing steps.
 
-    The number gives way, not the key: pods carry the key, and upstream would have computed the same.
+    The number changes, not the key, which pods carry and upstream computes too.
     """
     free = next(place for place in _places(number) if revision_name(owner, fingerprint, place) not in taken)
-    passed = takewhile(lambda place: place != free, _places(number))
-    return Place(free, tuple(revision_name(owner, fingerprint, place) for place in passed))
+    skipped = takewhile(lambda place: place != free, _places(number))
+    return Place(free, tuple(revision_name(owner, fingerprint, place) for place in skipped))
 
 
 def _places(number: int) -> Iterator[int]:

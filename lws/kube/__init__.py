@@ -1,1 +1,1 @@
-"""What anyone knows about Kubernetes objects: plain dicts in, answers out. Pure."""
+"""Functions of plain Kubernetes objects, without I/O and without knowledge of our kinds."""

@@ -1,7 +1,7 @@
 """Compare Kubernetes objects or parts of them, and describe a difference in words.
 
-In: plain JSON data. Out: a canonical form, a verdict, lines for people. The verdict costs microseconds, the
-words cost milliseconds: explain only what is known to differ.
+In: plain JSON data. Out: a canonical form, a verdict, lines for users. The verdict costs microseconds, the
+lines cost milliseconds: explain only values that differ.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOISE = frozenset(
         "status",
     }
 )
-"""Fields in which an empty mapping says nothing; elsewhere it does (`emptyDir: {}` is a volume)."""
+"""Fields in which an empty mapping equals an absent one; elsewhere it does not (`emptyDir: {}`)."""
 
 _MERGE_KEYS = {
     "conditions": "type",
@@ -37,7 +37,7 @@ _MERGE_KEYS = {
     "volumeDevices": "devicePath",
     "volumeMounts": "mountPath",
 }
-"""What tells the elements of a list apart where it is not their name (list-map keys of Kubernetes)."""
+"""Keys of list elements that have no name (list-map keys of Kubernetes)."""
 
 _WORDS: Mapping[str, str] = {
     "annotations": "annotation",
@@ -58,18 +58,18 @@ _WORDS: Mapping[str, str] = {
 }
 
 _MAPS = frozenset({"annotations", "labels", "limits", "matchLabels", "nodeSelector", "requests"})
-"""Fields whose keys are names that users gave, not fields."""
+"""Fields whose keys are names chosen by users, not fields."""
 
 _NAME = "\0"
-"""Before a key that is a name: a container named `spec` is not the field. No name contains it."""
+"""Prefix of keys that are names: a container named `spec` is not the field. No name contains it."""
 _ORDER = _NAME
-"""Key of the order of a list that was made a mapping."""
+"""Key of the order of a list that was turned into a mapping."""
 
 _ABSENT = object()
 _LONGEST_VALUE = 60
 _MOST_ELEMENTS = 50
-"""Of lists that are compared element by element: deepdiff took 0.3 s for 1,000 arguments of which every other
-was new, 35 s for 10,000 equal ones of which the last was.
+"""Maximum length of lists that are compared element by element: deepdiff took 0.3 s for 1,000 arguments with
+every other one new, 35 s for 10,000 equal ones with a new one at the end.
 """
 
 _Difference = tuple[list[Any], Any, Any]
@@ -77,13 +77,13 @@ _Difference = tuple[list[Any], Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """In the place of a long list of which many elements differ."""
+    """Replaces a long list with many different elements."""
 
     count: int
 
 
 def canonical(value: Any) -> Any:
-    """The value without nulls, and without empty mappings where they say nothing. List order counts."""
+    """The value without nulls and without meaningless empty mappings. List order counts."""
     if is_mapping(value):
         return dict(_meaningful(value))
     if isinstance(value, list | tuple):
@@ -92,14 +92,15 @@ def canonical(value: Any) -> Any:
 
 
 def explain(old: Any, new: Any, words: Mapping[str, str] = MappingProxyType({})) -> list[str]:
-    """One line per difference, such as `container main image: a:1 → a:2`; empty if both say the same.
+    """One line per difference, such as `container main image: a:1 → a:2`; empty if there is none.
 
-    Elements of lists are told apart by name where they have one. words: what to call a field in the lines,
-    beside the words that are known here; an empty one leaves it out.
+    Elements of lists are identified by name if they have one. words: names of fields in the lines, in
+    addition to those defined here; an empty one omits the field.
     """
     before, after = _unlike(_by_name(canonical(old)), _by_name(canonical(new)))
-    known = {**_WORDS, **words}
-    return sorted(line for found in _differences([], before, after) for line in _lines(*found, known))
+    words = {**_WORDS, **words}
+    differences = _differences([], before, after)
+    return sorted(line for difference in differences for line in _lines(*difference, words))
 
 
 def _differences(path: list[Any], old: Any, new: Any) -> Iterator[_Difference]:
@@ -114,7 +115,7 @@ def _differences(path: list[Any], old: Any, new: Any) -> Iterator[_Difference]:
 
 
 def _differences_of_lists(path: list[Any], old: list[Any], new: list[Any]) -> Iterator[_Difference]:
-    """What of a list stayed is not seen at once where elements come and go in its middle."""
+    """Differences of two lists after removing their common start and end."""
     pairs = zip(old, new, strict=False)
     first = next(
         (index for index, pair in enumerate(pairs) if not _is_identical(*pair)), min(len(old), len(new))
@@ -126,22 +127,20 @@ def _differences_of_lists(path: list[Any], old: list[Any], new: list[Any]) -> It
         yield path, _Elements(len(old)), _Elements(len(new))
         return
     if any(isinstance(each, dict | list) for each in (*before, *after)):
-        # By position, as deepdiff would, to which lists within lists have no bound.
+        # By position, as in deepdiff, which has no limit for nested lists.
         for index, (one, other) in enumerate(zip_longest(before, after, fillvalue=_ABSENT), start=first):
             yield from _differences([*path, index], one, other)
         return
-    # Imported here: that takes 0.1 s, mostly for nothing.
+    # Imported late: it takes 0.1 s and is rarely needed.
     from deepdiff import DeepDiff
 
-    tree = DeepDiff(
-        before, after, view="tree", threshold_to_diff_deeper=0, custom_operators=[_TextsAsTheyAre()]
-    )
-    for level in (level for found in tree.values() for level in found):
+    tree = DeepDiff(before, after, view="tree", threshold_to_diff_deeper=0, custom_operators=[_WholeTexts()])
+    for level in (level for levels in tree.values() for level in levels):
         index, *rest = level.path(output_format="list")
         yield [*path, first + index, *rest], level.t1, level.t2
 
 
-class _TextsAsTheyAre:
+class _WholeTexts:
     """Keeps deepdiff from comparing two texts line by line: 9 s and more for a script of a megabyte."""
 
     def match(self, level: Any) -> bool:
@@ -178,7 +177,7 @@ def _is_identical(one: Any, other: Any) -> bool:
 
 
 def _unlike(old: Any, new: Any) -> tuple[Any, Any]:
-    """Both without the fields that are alike: deepdiff takes a hundred times longer to find them."""
+    """Both values without equal fields: deepdiff would take a hundred times longer to find them."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return old, new
     before, after = dict(old), dict(new)
@@ -191,7 +190,7 @@ def _unlike(old: Any, new: Any) -> tuple[Any, Any]:
 
 
 def _by_name(value: Any, field: str = "") -> Any:
-    """Lists of named elements as mappings, so that an element is compared with its namesake."""
+    """Lists of named elements as mappings, so that elements of the same name are compared."""
     if isinstance(value, dict):
         prefix = _NAME if field in _MAPS else ""
         return {prefix + key: _by_name(item, key) for key, item in value.items()}
@@ -205,7 +204,7 @@ def _by_name(value: Any, field: str = "") -> Any:
 
 
 def _names(elements: list[Any], key: str) -> list[str] | None:
-    """The names of all elements, if they have some and no two the same."""
+    """The names of all elements; None if one is missing or repeated."""
     if not elements or not all(isinstance(item, dict) and key in item for item in elements):
         return None
     names = [str(item[key]) for item in elements]
@@ -253,12 +252,12 @@ def _parts(order: Any) -> list[str]:
 
 
 def _is_missing(value: Any) -> bool:
-    # deepdiff has a marker of its own; no JSON value is of another type than these.
+    # deepdiff's own marker is of no JSON type.
     return not isinstance(value, str | int | float | dict | list)
 
 
 def _is_scalar(value: Any) -> bool:
-    """Report whether a value is worth showing: a structure would hide that it was added or removed."""
+    """Report whether to show a value; a structure would hide that it was added or removed."""
     return not isinstance(value, dict | list)
 
 

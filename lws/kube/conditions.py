@@ -1,7 +1,7 @@
-"""Conditions of a status: find one, set one, remove one, with one rule for when a transition time moves.
+"""Find, set and remove conditions of a status, with one rule for transition times.
 
-In: a stored list of metav1.Condition as plain JSON data, and what is to be true now. Out: new lists; the
-stored one is never changed, and conditions of other writers stay as they are.
+In: a stored list of metav1.Condition as plain JSON data. Out: new lists; the stored list is never changed,
+and conditions of other writers are kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Condition:
 
 def find(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> Mapping[str, Any] | None:
     """The stored condition of this type, or None."""
-    # No generator: this is asked for every pod in every pass.
+    # No generator: this is called for every pod in every pass.
     for condition in conditions or ():
         if condition.get("type") == type_:
             return condition
@@ -33,39 +33,39 @@ def find(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> Mapping[
 
 def is_true(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool:
     """True if a condition of this type is stored and its status is True; Unknown counts as not true."""
-    found = find(conditions, type_)
-    return found is not None and found.get("status") == "True"
+    condition = find(conditions, type_)
+    return condition is not None and condition.get("status") == "True"
 
 
 def is_false(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool:
     """True if a condition of this type is stored and its status is False; Unknown and absent are neither."""
-    found = find(conditions, type_)
-    return found is not None and found.get("status") == "False"
+    condition = find(conditions, type_)
+    return condition is not None and condition.get("status") == "False"
 
 
 def with_condition(
-    conditions: Iterable[Mapping[str, Any]] | None, wanted: Condition, generation: int, now: datetime
+    conditions: Iterable[Mapping[str, Any]] | None, desired: Condition, generation: int, now: datetime
 ) -> list[dict[str, Any]]:
-    """All conditions, with `wanted` replacing the stored one of its type, or appended.
+    """All conditions, with `desired` replacing the stored one of its type, or appended.
 
-    generation: of the object that `wanted` speaks of. `lastTransitionTime` becomes `now` only if the status
-    changes (rule of metav1.Condition); a new reason, message or generation alone does not move it.
+    generation: the observedGeneration. `lastTransitionTime` becomes `now` only if the status changes (rule of
+    metav1.Condition), not for a new reason, message or generation.
     """
-    stored = [dict(each) for each in conditions or ()]
-    status = "True" if wanted.is_true else "False"
-    said = {
+    stored = [dict(condition) for condition in conditions or ()]
+    status = "True" if desired.is_true else "False"
+    fields = {
         "status": status,
-        "reason": wanted.reason,
-        "message": wanted.message,
+        "reason": desired.reason,
+        "message": desired.message,
         "observedGeneration": generation,
     }
     for condition in stored:
-        if condition.get("type") == wanted.type:
+        if condition.get("type") == desired.type:
             if condition.get("status") != status or not condition.get("lastTransitionTime"):
                 condition["lastTransitionTime"] = timestamp(now)
-            condition.update(said)
+            condition.update(fields)
             return stored
-    return [*stored, {"type": wanted.type, **said, "lastTransitionTime": timestamp(now)}]
+    return [*stored, {"type": desired.type, **fields, "lastTransitionTime": timestamp(now)}]
 
 
 def without_condition(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> list[dict[str, Any]]:
@@ -74,7 +74,7 @@ def without_condition(conditions: Iterable[Mapping[str, Any]] | None, type_: str
 
 
 def timestamp(moment: datetime) -> str:
-    """An aware moment as metav1.Time writes it: RFC 3339, UTC, whole seconds, `Z`."""
+    """An aware time as metav1.Time: RFC 3339, UTC, whole seconds, `Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -88,7 +88,7 @@ def moment_of(text: str | None) -> datetime | None:
 
 FAILED_CREATE = "FailedCreate"
 
-# Parts of what the API server and its admission plugins say (Kubernetes 1.36), the first that fits counts.
+# Parts of messages of the API server and its admission plugins (Kubernetes 1.36); the first match counts.
 KNOWN = (
     ("exceeded quota", "QuotaExceeded"),
     ("failed quota", "QuotaExceeded"),
@@ -98,9 +98,9 @@ KNOWN = (
     ("violates PodSecurity", "AdmissionDenied"),
     ("failed calling webhook", "WebhookFailed"),
 )
-"""What is found in a refusal → one word."""
+"""Part of a rejection → reason."""
 ADMISSION_WORDS = ("denied the request", "denied request", "failed calling webhook")
-"""What is found where a policy or a webhook refuses, whatever the status."""
+"""Parts of rejections by a policy or webhook, whose status may be any."""
 
 
 def reason_of(words: str, otherwise: str) -> str:
@@ -109,11 +109,11 @@ def reason_of(words: str, otherwise: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Obstruction:
+class Rejection:
     """A rejection. subject: the affected object, as the start of a sentence. words: the API server's
     message.
 
-    is_reported: an Event about the set has said so already. action: what was tried, as Events name it.
+    is_reported: an Event about the set has reported it already. action: the `action` of Events about it.
     """
 
     subject: str

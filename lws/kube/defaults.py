@@ -42,7 +42,7 @@ _PLAIN: Mapping[str, Mapping[str, Any]] = {
 }
 
 _LISTS = ("limits", "requests", "overhead", "capacity", "allocatedResources")
-"""Resource lists; the API server keeps no more than thousandths in them."""
+"""Resource lists, which the API server rounds up to thousandths."""
 
 _RETIRED_ANNOTATIONS = (
     "pod.alpha.kubernetes.io/init-containers",
@@ -122,13 +122,13 @@ def _image_volume(source: Fields) -> None:
 
 
 def _claim(claim: Fields) -> None:
-    # Whatever stood there: it converts them to its own type and back.
+    # The API server converts claims to its own type and back.
     claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
 
 
 def _projected_volume(source: Fields) -> None:
     source.setdefault("defaultMode", 0o644)
-    # The one list that is always written and that may be empty: stored objects do not tell [] from null.
+    # The only list that is always written and may be empty: stored objects do not distinguish [] and null.
     source["sources"] = source["sources"] or None
 
 
@@ -173,4 +173,4 @@ DEFAULTS: Mapping[str, Callable[[Fields], None]] = MappingProxyType(
         "VolumeResourceRequirements": _resource_lists,
     }
 )
-"""By type name, what fills in one struct in place; for the `finish` of `lws.kube.typed.Normaliser`."""
+"""Type name → function that sets defaults of a struct in place; `finish` of `lws.kube.typed.Normaliser`."""

@@ -1,7 +1,6 @@
-"""What the metadata of any object says: labels, annotations, owners, deletion.
+"""Read metadata of any object: labels, annotations, owners, deletion.
 
-In: objects as plain JSON data, whatever shape a user gave them. Out: answers and new dicts; the objects are
-never changed.
+In: objects as plain JSON data of any shape. Out: values and new dicts; the objects are never changed.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeGuard
 
-# Domains whose labels and annotations say to which deployment tool an object belongs, with all below them. On
-# a child they would make the tool believe that it applied the child, and delete it with the next run, which
-# does not ask for it. What only describes (app.kubernetes.io/*, helm.sh/chart, skaffold.dev/run-id) is not
-# among them, for users select by it. Nor is app.kubernetes.io/instance, by which Argo CD before 3.0 finds
-# what is its own: it passes over whatever has an owner.
+# Domains, with subdomains, whose labels and annotations assign an object to a deployment tool. On a child,
+# they would make the tool delete the child as one that it no longer applies. Descriptive ones are not
+# included (app.kubernetes.io/*, helm.sh/chart, skaffold.dev/run-id), because users select by them. Neither is
+# app.kubernetes.io/instance, by which Argo CD before 3.0 finds its objects: it ignores objects with an owner.
 _TOOLS = frozenset(
     {
         "addon.kops.k8s.io",
@@ -31,7 +29,7 @@ _TOOLS = frozenset(
         "fleet.cattle.io",
         "fluxcd.controlplane.io",
         "fluxcd.io",  # its toolkit too
-        "hnc.x-k8s.io",  # hierarchical namespaces: a copy without its original goes
+        "hnc.x-k8s.io",  # hierarchical namespaces: a copy without its source is deleted
         "kapp.k14s.io",
         "karmada.io",
         "kluctl.io",
@@ -44,53 +42,56 @@ _TOOLS = frozenset(
         "vcluster.loft.sh",
     }
 )
+ORPHAN_FINALIZER = "orphan"
+"""Of an object whose dependents are to stay (`kubectl delete --cascade=orphan`)."""
+
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
-    """Labels of an object; empty where they are missing, null or no object."""
+    """Labels of an object; empty if they are missing, null or no object."""
     return _strings_at(obj, "labels")
 
 
 def annotations_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
-    """Annotations of an object; empty where they are missing, null or no object."""
+    """Annotations of an object; empty if they are missing, null or no object."""
     return _strings_at(obj, "annotations")
 
 
 def is_terminating(obj: Mapping[str, Any]) -> bool:
-    """True once the deletion of the object is accepted and only waits for finalizers or its grace period."""
+    """True once the deletion of the object is accepted: it waits for finalizers or its grace period."""
     return bool(metadata_of(obj).get("deletionTimestamp"))
 
 
 def metadata_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The metadata of an object; empty where it is missing, null or no object."""
+    """The metadata of an object; empty if it is missing, null or no object."""
     metadata = obj.get("metadata")
-    # Without another call: this is asked for every pod, again and again, in every pass.
+    # Without another call: this is called for every pod, several times in every pass.
     if type(metadata) is dict:
         return metadata
     return metadata if isinstance(metadata, Mapping) else {}
 
 
 def name_of(obj: Mapping[str, Any]) -> str:
-    """The name of an object that was stored."""
+    """The name of a stored object."""
     name: str = obj["metadata"]["name"]
     return name
 
 
 def namespace_of(obj: Mapping[str, Any]) -> str:
-    """The namespace of a namespaced object that was stored."""
+    """The namespace of a stored, namespaced object."""
     namespace: str = obj["metadata"]["namespace"]
     return namespace
 
 
 def uid_of(obj: Mapping[str, Any]) -> str:
-    """The UID of an object that was stored."""
+    """The UID of a stored object."""
     uid: str = obj["metadata"]["uid"]
     return uid
 
 
 def version_number(version: str) -> int:
-    """A resourceVersion as the number that it is (KEP-5504), 0 for one that is none."""
+    """A resourceVersion as a number (KEP-5504); 0 if it is none."""
     return int(version) if version.isdigit() else 0
 
 
@@ -106,7 +107,7 @@ def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def is_controlled_by(obj: Mapping[str, Any], uid: str) -> bool:
-    """True only if the controller of the object is the very object with this UID; names never count."""
+    """True if the controller of the object has this UID; names do not count."""
     controller = controller_of(obj)
     return controller is not None and bool(uid) and controller.get("uid") == uid
 
@@ -114,8 +115,8 @@ def is_controlled_by(obj: Mapping[str, Any], uid: str) -> bool:
 def owner_reference(owner: Mapping[str, Any], blocks_deletion: bool = True) -> dict[str, Any]:
     """The reference by which `owner` controls a child. blocks_deletion: foreground deletion waits for it.
 
-    `owner` must carry apiVersion, kind, metadata.name and metadata.uid (KeyError otherwise): a reference
-    without one of them would be refused by the API server or point at nothing.
+    `owner` must have apiVersion, kind, metadata.name and metadata.uid (KeyError otherwise), which the API
+    server requires.
     """
     metadata = owner["metadata"]
     reference = {
@@ -128,10 +129,10 @@ def owner_reference(owner: Mapping[str, Any], blocks_deletion: bool = True) -> d
     return {**reference, "blockOwnerDeletion": True} if blocks_deletion else reference
 
 
-def missing_labels(obj: Mapping[str, Any], wanted: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
+def missing_labels(obj: Mapping[str, Any], desired: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
     """Labels of `keys` that the object lacks or has with another value, with the desired value."""
     carried = labels_of(obj)
-    return {key: wanted[key] for key in keys if carried.get(key) != wanted[key]}
+    return {key: desired[key] for key in keys if carried.get(key) != desired[key]}
 
 
 @lru_cache(maxsize=4096)
@@ -146,19 +147,19 @@ def is_tools_own(key: str) -> bool:
 
 
 def inherited(values: Mapping[str, str] | None) -> dict[str, str]:
-    """The labels or annotations of an owner that its children inherit."""
+    """Labels or annotations of an owner that may be copied to a child: all but those of deployment tools."""
     return {key: value for key, value in (values or {}).items() if not is_tools_own(key)}
 
 
 def without_tools_own(child: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """A merge patch that also removes from a child what it must not inherit.
+    """A merge patch that also removes labels and annotations of tools from a child.
 
-    Earlier releases, and the original, copied that. By itself it is worth no write.
+    Earlier releases and upstream copied them. They alone are not worth a write.
     """
     metadata = dict(patch.get("metadata") or {})
     for field in ("labels", "annotations"):
-        if gone := {key: None for key in _strings_at(child, field) if is_tools_own(key)}:
-            metadata[field] = {**gone, **(metadata.get(field) or {})}
+        if removed := {key: None for key in _strings_at(child, field) if is_tools_own(key)}:
+            metadata[field] = {**removed, **(metadata.get(field) or {})}
     return {**patch, "metadata": metadata} if metadata else dict(patch)
 
 
@@ -171,7 +172,7 @@ def merged(*maps: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def united(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
-    """Both mappings as one, down to their leaves; of a value in both, the second."""
+    """Merge two mappings recursively; the second takes precedence."""
     nested = {
         name: united(one[name], value)
         for name, value in two.items()
@@ -203,12 +204,12 @@ def _strings_at(obj: Mapping[str, Any], field: str) -> Mapping[str, str]:
 
 
 def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """True for a JSON object, whatever holds it."""
-    # The first question is ten times as quick.
+    """True for a JSON object in any mapping type."""
+    # The first check is ten times as fast.
     return type(value) is dict or isinstance(value, Mapping)
 
 
-# --- Label selectors: the structured form of the API, as the text that a query takes.
+# --- Convert label selectors of the API to the text form of queries.
 
 
 def as_query(selector: Mapping[str, Any]) -> str:

@@ -1,7 +1,6 @@
-"""Which names Kubernetes takes, and how long a name may be so that the names derived from it are taken too.
+"""Validate names of Kubernetes objects, and the length of a set's name by the names derived from it.
 
-In: names, and how many groups and pods a set has. Out: complaints in the words of the API server, parts of
-names, limits.
+In: names, numbers of groups and pods. Out: errors as worded by the API server, parts of names, limits.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ SUBDOMAIN_LENGTH = 253
 
 _REVISION_HASH_LENGTH = 10
 """Longest hash of a StatefulSet's ControllerRevision: the digits of an unsigned 32-bit number, encoded."""
+_KEY_LENGTH = 8
+"""Digits of a group's key in its host name."""
 _INT32_MAX = 2**31 - 1
 _LONGEST_ORDINAL = len(str(_INT32_MAX))
 
@@ -49,7 +50,26 @@ _DNS1123_SUBDOMAIN_MESSAGE = (
     "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     f"'{_DNS1123_SUBDOMAIN.pattern}')"
 )
+_HTTP_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+_HTTP_PATH_MESSAGE = f"path part must consist of characters of an HTTP path ('{_HTTP_PATH.pattern}')"
+_SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _PARENT_AND_ORDINAL = re.compile(r"(.*)-([0-9]+)", re.DOTALL)
+
+
+def safe_encoded(text: str) -> str:
+    """Text in an alphabet that makes no words, as Kubernetes encodes hashes for names."""
+    return "".join(_SAFE_ALPHABET[ord(character) % len(_SAFE_ALPHABET)] for character in text)
+
+
+_FNV = {32: (0x811C9DC5, 0x01000193), 64: (0xCBF29CE484222325, 0x100000001B3)}
+
+
+def fnv_1a(text: str, bits: int) -> int:
+    """The FNV-1a hash of text in UTF-8. bits: 32 or 64."""
+    value, prime = _FNV[bits]
+    for byte in text.encode():
+        value = (value ^ byte) * prime % (1 << bits)
+    return value
 
 
 def dns1035_label_errors(name: str) -> list[str]:
@@ -74,6 +94,15 @@ def label_key_errors(key: str) -> list[str]:
     return wrong + _name_errors(name, _LABEL_NAME, LABEL_LENGTH, _LABEL_NAME_MESSAGE)
 
 
+def domain_prefixed_path_errors(path: str) -> list[str]:
+    """Errors of `path` as the name of a controller, such as `example.com/name`."""
+    domain, _, rest = path.partition("/")
+    if not domain or not rest:
+        return ['must be a domain-prefixed path (such as "acme.io/foo")']
+    wrong = [f"domain part {why}" for why in dns1123_subdomain_errors(domain)]
+    return wrong + ([] if _HTTP_PATH.fullmatch(rest) else [_HTTP_PATH_MESSAGE])
+
+
 def label_value_errors(value: str) -> list[str]:
     """Errors of `value` as the value of a label or taint."""
     return _name_errors(value, _LABEL_VALUE, LABEL_LENGTH, _LABEL_VALUE_MESSAGE)
@@ -82,23 +111,23 @@ def label_value_errors(value: str) -> list[str]:
 def generate_name_errors(prefix: str) -> list[str]:
     """Errors of `prefix` as the generateName of an object whose name must be a DNS-1035 label.
 
-    A dash at its end is fine: the API server puts letters behind it.
+    A dash at its end is allowed: the API server appends letters.
     """
     masked = prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
     return dns1035_label_errors(masked)
 
 
 def parent_and_ordinal(name: str) -> tuple[str, int]:
-    """The StatefulSet that a pod name speaks of, and the pod's ordinal: `a-1-0` is ("a-1", 0).
+    """The StatefulSet and the ordinal in a pod name: `a-1-0` is ("a-1", 0).
 
-    ("", -1) for a name that no StatefulSet gives; an ordinal beyond int32 is -1, its parent is kept.
+    ("", -1) if it is not the name of a StatefulSet's pod; an ordinal beyond int32 is -1 with its parent.
     """
     match = _PARENT_AND_ORDINAL.fullmatch(name)
     if match is None:
         return "", -1
     parent, digits = match.groups()
     significant = digits.lstrip("0") or "0"
-    # int() refuses strings of some thousand digits.
+    # int() rejects strings of several thousand digits.
     if len(significant) > _LONGEST_ORDINAL or int(significant) > _INT32_MAX:
         return parent, -1
     return parent, int(significant)
@@ -108,8 +137,8 @@ def parent_and_ordinal(name: str) -> tuple[str, int]:
 class DerivedName:
     """A name derived from the name of a set.
 
-    purpose: where Kubernetes uses it. pattern: how it is made, for people.
-    added: bytes it has more than the name of the set.
+    purpose: where Kubernetes uses it. pattern: its form, for users. added: bytes in addition to the name of
+    the set.
     """
 
     purpose: str
@@ -118,23 +147,23 @@ class DerivedName:
 
     @property
     def room(self) -> int:
-        """Bytes that the name of the set may have at most, so that this one stays within 63."""
+        """Maximum bytes of the set's name, so that this one stays within 63."""
         return LABEL_LENGTH - self.added
 
 
 def tightest_derived_name(highest_index: int, size: int) -> DerivedName:
-    """Of all names that Kubernetes derives from the name of a set, the one that leaves least room.
+    """The derived name that limits the length of a set's name most.
 
     highest_index: of a group, surge included, ≥ 0. size: pods per group, ≥ 1.
 
-    With i = digits of `highest_index` and w = digits of `size - 1` the name of a set may have at most
+    With i = digits of `highest_index` and w = digits of `size - 1`, the name of a set may have at most
       63 - 11         `<name>-<hash>`: label controller-revision-hash of leader pods
       63 - 1 - i      `<name>-<index>`: host name and pod-name label of leader pods, name of their Service
       63 - 12 - i     `<name>-<index>-<hash>`: label controller-revision-hash of worker pods; size > 1 only
       63 - 2 - i - w  `<name>-<index>-<worker>`: host name and pod-name label of worker pods; size > 1 only
     bytes. As i is 7 at most (a million replicas, doubled by surge) and w is 10 (int32), the first is the
     tightest for groups of one: 52; the third for groups with workers: 50 with ten groups, 49 with a hundred.
-    The hash has 10 characters, for about one revision in four fewer: no set may depend on that luck.
+    The hash has 10 characters; for about one revision in four it has fewer, which no set may depend on.
     """
     hashed = 1 + _REVISION_HASH_LENGTH
     if size == 1:
@@ -146,8 +175,20 @@ def tightest_derived_name(highest_index: int, size: int) -> DerivedName:
     )
 
 
+def tightest_name_with_key(size: int) -> DerivedName:
+    """The same of a set whose groups have keys in place of ordinals: their host names are `<name>-<key>`."""
+    host = 1 + _KEY_LENGTH
+    if size == 1:
+        return DerivedName("the host name of leader pods", "<name>-<key>", host)
+    return DerivedName(
+        purpose="the controller-revision-hash label of worker pods",
+        pattern="<name>-<key>-<hash>",
+        added=host + 1 + _REVISION_HASH_LENGTH,
+    )
+
+
 def byte_length(text: str) -> int:
-    """Length of `text` as Kubernetes counts it: UTF-8 bytes; never fails, not even for lone surrogates."""
+    """Length of `text` in UTF-8 bytes, as Kubernetes counts it; lone surrogates are allowed."""
     return len(text.encode(errors="surrogatepass"))
 
 

@@ -1,7 +1,7 @@
 """Find pods that are stuck because the node of their kubelet is lost.
 
-In: pods and nodes as plain JSON data, the time, and the policy. Out: the pods that such a node holds, and
-when to look again: neither the end of a grace period nor the silence of a node arrives as an event.
+In: pods and nodes as plain JSON data, the time, and the policy. Out: the stuck pods, and when to check again,
+because neither the end of a grace period nor a silent node causes an event.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 
 @dataclass(frozen=True, slots=True)
 class NodeLossPolicy:
-    """after: how long a node must have been away. force_delete: whether its pods then go by force."""
+    """after: time until a node counts as lost. force_delete: whether its pods are then force-deleted."""
 
     after: timedelta = timedelta(minutes=5)
     force_delete: bool = False
@@ -28,10 +28,10 @@ class NodeLossPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A node that will not end its pods.
+    """A node that does not terminate its pods.
 
-    why: the end of a sentence that begins with the node. since: None where nothing says it. is_collected:
-    Kubernetes itself deletes the pods of such a node by force (its pod garbage collector).
+    why: the end of a sentence that begins with the node. since: None if unknown. is_collected: the pod
+    garbage collector of Kubernetes force-deletes the pods of such a node.
     """
 
     node: str
@@ -42,7 +42,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class StuckPod:
-    """A pod that cannot go. since: when its own grace period had ended."""
+    """A pod that cannot terminate. since: end of its grace period."""
 
     pod: Mapping[str, Any]
     loss: Loss
@@ -50,7 +50,7 @@ class StuckPod:
 
 
 def loss_of(name: str, node: Mapping[str, Any] | None) -> Loss | None:
-    """Why the node of this name counts as lost; None while it reports Ready. node: None if it is gone."""
+    """Why the node of this name counts as lost; None while it is Ready. node: None if it does not exist."""
     if node is None:
         return Loss(name, "does not exist any more", is_collected=True)
     conditions = (node.get("status") or {}).get("conditions")
@@ -60,18 +60,20 @@ def loss_of(name: str, node: Mapping[str, Any] | None) -> Loss | None:
         taint.get("key") == OUT_OF_SERVICE_TAINT for taint in (node.get("spec") or {}).get("taints") or ()
     ):
         return Loss(name, "is tainted as out of service", is_collected=True)
-    told = (find(conditions, "Ready") or {}).get("lastTransitionTime")
-    since = moment_of(told or metadata_of(node).get("creationTimestamp"))
+    changed = (find(conditions, "Ready") or {}).get("lastTransitionTime")
+    since = moment_of(changed or metadata_of(node).get("creationTimestamp"))
     return Loss(name, f"has not been ready since {timestamp(since)}" if since else "is not ready", since)
 
 
 def waits_for_kubelet(pod: Mapping[str, Any]) -> bool:
-    """True while only the kubelet can end a pod that is being deleted: it cuts the grace period to 0 then."""
+    """True while a terminating pod waits for its kubelet, which sets the grace period to 0 when
+    it is done.
+    """
     return is_terminating(pod) and int(metadata_of(pod).get("deletionGracePeriodSeconds") or 0) > 0
 
 
 def end_of_grace(pod: Mapping[str, Any]) -> datetime | None:
-    """When the grace period of a pod that is being deleted ends: its deletionTimestamp (Kubernetes API)."""
+    """End of the grace period of a terminating pod: its deletionTimestamp (Kubernetes API)."""
     return moment_of(metadata_of(pod).get("deletionTimestamp"))
 
 
@@ -81,7 +83,7 @@ def node_of(pod: Mapping[str, Any]) -> str:
 
 
 def is_overdue(pod: Mapping[str, Any], now: datetime) -> bool:
-    """True for a pod on a node that its kubelet should have ended by now."""
+    """True for a pod on a node whose kubelet should have terminated it by now."""
     return waits_for_kubelet(pod) and bool(node_of(pod)) and _overdue_since(pod, now) <= now
 
 
@@ -91,10 +93,10 @@ def stuck_pods(
     now: datetime,
     policy: NodeLossPolicy,
 ) -> tuple[StuckPod, ...]:
-    """Pods that a lost node holds, by name. nodes: the nodes of overdue pods; None for one that is gone.
+    """Pods stuck on a lost node, by name. nodes: the nodes of overdue pods; None for one that does not exist.
 
-    A node that fell silent counts from that moment. Of one that Kubernetes cleans up itself nobody knows
-    since when: its pods count from the end of their grace period, so that only what is left over is told.
+    A silent node counts from its last report. For a node whose pods Kubernetes deletes itself, the time is
+    unknown: its pods count from the end of their grace period.
     """
     stuck = []
     for pod in pods:
@@ -106,13 +108,13 @@ def stuck_pods(
     return tuple(sorted(stuck, key=lambda each: str(each.pod["metadata"]["name"])))
 
 
-def look_again_after(
+def recheck_after(
     pods: Iterable[Mapping[str, Any]],
     nodes: Mapping[str, Mapping[str, Any] | None],
     now: datetime,
     policy: NodeLossPolicy,
 ) -> float | None:
-    """Seconds until one of the pods may have come to be stuck; None where none waits for a kubelet."""
+    """Seconds until one of the pods may be stuck; None if none waits for its kubelet."""
     waits = [_wait(pod, nodes, now, policy) for pod in pods if waits_for_kubelet(pod)]
     return min(waits, default=None)
 
@@ -129,7 +131,7 @@ def _wait(
     name = node_of(pod)
     loss = loss_of(name, nodes[name]) if name in nodes else None
     left = ((loss.since or due) + policy.after - now).total_seconds() if loss is not None else 0.0
-    return min(left, timing.LOOK_AGAIN_SECONDS) if left > 0 else timing.LOOK_AGAIN_SECONDS
+    return min(left, timing.RECHECK_SECONDS) if left > 0 else timing.RECHECK_SECONDS
 
 
 def _overdue_since(pod: Mapping[str, Any], now: datetime) -> datetime:

@@ -1,6 +1,6 @@
-"""Whose object is this: may we act on it, adopt it, wait for it, or is it in our way (ControllerRef rules).
+"""Decide whether an object may be written, adopted, or must be left alone (ControllerRef rules).
 
-In: an object that has a name we would give, the UID of the owner it should have, and what is known of other
+In: an object with the name of a child, the UID of the owner that it should have, and UIDs of other existing
 owners. Out: its `Ownership`.
 """
 
@@ -18,14 +18,14 @@ class Ownership(Enum):
 
     ABSENT = auto()
     OURS = auto()
-    LEAVING = auto()
-    """Being deleted, or its owner is gone or being replaced: it will go by itself."""
+    TERMINATING = auto()
+    """Terminating, or its owner is deleted or being replaced: it will be deleted without our doing."""
     ORPHAN = auto()
-    """No controller, and it is like what we would have made: may be adopted."""
+    """Has no controller and is like a child of ours: may be adopted."""
     SUFFICIENT = auto()
-    """It belongs to somebody else and does what ours would do: never touched, and nothing is missing."""
-    CLASH = auto()
-    """It belongs to somebody else, or to nobody and is not like ours: never touched."""
+    """Has another owner and serves the same purpose: left alone, and no child is needed."""
+    CONFLICT = auto()
+    """Has another owner, or none but is not like a child of ours: left alone."""
 
 
 def ownership_of(
@@ -36,26 +36,26 @@ def ownership_of(
 ) -> Ownership:
     """The relation of `obj` to the owner with `owner_uid`.
 
-    is_like_ours: whether we could have made an object that nobody controls. owners_alive: UIDs of other
-    controllers known to live.
+    is_like_ours: whether an object without controller is like a child of ours. owners_alive: UIDs of other
+    controllers that exist.
     """
     if obj is None:
         return Ownership.ABSENT
     controller = controller_of(obj)
     if controller is not None and controller.get("uid") == owner_uid:
-        return Ownership.LEAVING if is_terminating(obj) else Ownership.OURS
+        return Ownership.TERMINATING if is_terminating(obj) else Ownership.OURS
     if controller is not None:
         alive = controller.get("uid") in owners_alive
-        return Ownership.CLASH if alive and not is_terminating(obj) else Ownership.LEAVING
+        return Ownership.CONFLICT if alive and not is_terminating(obj) else Ownership.TERMINATING
     if is_terminating(obj):
-        return Ownership.LEAVING
-    return Ownership.ORPHAN if is_like_ours(obj) else Ownership.CLASH
+        return Ownership.TERMINATING
+    return Ownership.ORPHAN if is_like_ours(obj) else Ownership.CONFLICT
 
 
 def may_adopt(owner: Mapping[str, Any], reread: Mapping[str, Any] | None) -> bool:
-    """Whether a read past every cache has shown the very owner, and it is not going.
+    """Whether a live read returned the owner, not terminating.
 
-    Otherwise an owner that is deleted already would take with it what it adopts.
+    Otherwise its garbage collection would delete the adopted objects.
     """
     if reread is None or is_terminating(reread):
         return False
@@ -63,18 +63,18 @@ def may_adopt(owner: Mapping[str, Any], reread: Mapping[str, Any] | None) -> boo
 
 
 def owners_with(obj: Mapping[str, Any], reference: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The owners of an object, `reference` among them in place of any other to the same owner."""
+    """The owners of an object with `reference` added, replacing any other reference to the same owner."""
     return [*owners_without(obj, reference), reference]
 
 
 def owners_without(obj: Mapping[str, Any], reference: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The owners of an object but the one that `reference` leads to."""
+    """The owners of an object except that of `reference`."""
     owners = metadata_of(obj).get("ownerReferences") or ()
     return [owner for owner in owners if owner.get("uid") != reference["uid"]]
 
 
 def existing_note(obj: Mapping[str, Any]) -> str:
-    """The start of a sentence: the existing object and its owner."""
+    """Start of a sentence that names the existing object and its owner."""
     controller = controller_of(obj)
     owner = "not controlled by anything"
     if controller is not None:
@@ -82,8 +82,8 @@ def existing_note(obj: Mapping[str, Any]) -> str:
     return f"{obj['kind']} {obj['metadata']['name']} exists and is {owner}"
 
 
-def clash_note(obj: Mapping[str, Any], owner_kind: str, owner_name: str) -> str:
-    """One sentence for users that names both objects and says what to do."""
+def conflict_note(obj: Mapping[str, Any], owner_kind: str, owner_name: str) -> str:
+    """A sentence for users that names both objects and the remedy."""
     return (
         f"{existing_note(obj)}: {owner_kind} {owner_name} needs this name and leaves it "
         f"untouched; delete or rename one of them"

@@ -1,8 +1,8 @@
-"""Build the patch that leads from one JSON document to another.
+"""Build and apply patches of JSON documents.
 
 Out: a merge patch (RFC 7386) or the operations of a JSON Patch (RFC 6902), none if the documents are equal;
-the document to which a merge patch leads, and whether a document may be that; and whether a server-side apply
-would change an object.
+the result of a merge patch, and whether a document can be that; whether a server-side apply would change an
+object.
 """
 
 from __future__ import annotations
@@ -23,48 +23,48 @@ Operation = dict[str, Any]
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any] | None:
     """The merge patch from `before` to `after`: objects field by field, everything else as a whole.
 
-    None stands for a field that goes; `after` itself holds none, which such a patch could not express.
+    None removes a field; `after` must not contain None, which a merge patch cannot express.
     """
-    # Most are equal, and that is seen far sooner than field by field.
+    # Most documents are equal, which is much faster to check as a whole.
     if before == after:
         return None
     patch: dict[str, Any] = {field: None for field in before if field not in after}
     for field, value in after.items():
-        known = before.get(field)
-        if isinstance(known, Mapping) and isinstance(value, Mapping):
-            inner = merge_patch(known, value)
+        old = before.get(field)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            inner = merge_patch(old, value)
             if inner is not None:
                 patch[field] = inner
-        elif field not in before or known != value:
+        elif field not in before or old != value:
             patch[field] = value
     return patch or None
 
 
 def with_merged(document: Any, patch: Any) -> Any:
-    """The document after a server merged the patch (RFC 7386); neither argument is changed."""
+    """The document with the patch merged into it (RFC 7386); neither argument is changed."""
     if not isinstance(patch, Mapping):
         return patch
-    known = document if isinstance(document, Mapping) else {}
+    fields = document if isinstance(document, Mapping) else {}
     merged = {
-        field: value for field, value in known.items() if field not in patch or patch[field] is not None
+        field: value for field, value in fields.items() if field not in patch or patch[field] is not None
     }
     given = {field: value for field, value in patch.items() if value is not None}
-    return {**merged, **{field: with_merged(known.get(field), value) for field, value in given.items()}}
+    return {**merged, **{field: with_merged(fields.get(field), value) for field, value in given.items()}}
 
 
 def is_merged_into(before: Mapping[str, Any], patch: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether `after` can be what a server stores that merges the patch into `before`: all that the patch
-    does not speak of is the same.
+    """Whether `after` can be the result of merging the patch into `before`: fields outside the patch are
+    equal.
 
-    What it speaks of is not compared: a server may prune that, or write it in another way. What is None in
-    `before` can be anything.
+    Fields of the patch are not compared, because a server may prune or normalise them. Fields that are None
+    in `before` may have any value.
     """
     for field in before.keys() | after.keys():
-        known, stored = before.get(field), after.get(field)
+        old, stored = before.get(field), after.get(field)
         if field not in patch:
-            is_kept = known == stored or (field in before and known is None)
-        elif isinstance(patch[field], Mapping) and isinstance(known, Mapping):
-            is_kept = is_merged_into(known, patch[field], stored if isinstance(stored, Mapping) else {})
+            is_kept = old == stored or (field in before and old is None)
+        elif isinstance(patch[field], Mapping) and isinstance(old, Mapping):
+            is_kept = is_merged_into(old, patch[field], stored if isinstance(stored, Mapping) else {})
         else:
             is_kept = True
         if not is_kept:
@@ -73,8 +73,8 @@ def is_merged_into(before: Mapping[str, Any], patch: Mapping[str, Any], after: M
 
 
 def json_patch(before: Any, after: Any, path: str = "") -> Iterator[Operation]:
-    """Add, remove and replace operations, each valid once those before it are carried out; quick where
-    documents differ in a few places. path: of both, a JSON Pointer.
+    """Add, remove and replace operations, to be applied in order; fast if the documents differ in few places.
+    path: JSON Pointer of both.
     """
     if before is after:
         return
@@ -124,7 +124,7 @@ def _escaped(key: str) -> str:
 
 Path = tuple[str, ...]
 
-# Fields of a pod template whose strings are quantities: the API server stores them in its own spelling.
+# Fields of a pod template whose strings are quantities, which the API server normalises.
 _QUANTITY_FIELDS = frozenset({"limits", "requests", "overhead", "capacity", "sizeLimit", "divisor"})
 
 _TYPED = Normaliser(POD_TYPES)
@@ -138,36 +138,36 @@ def changed_paths(
 ) -> list[Path]:
     """Paths at which an apply of `intent` by `manager` would change `stored`, none if it is not needed.
 
-    An apply that changes nothing still costs a request, and the StatefulSet controller a look at all pods.
+    An apply that changes nothing still costs a request, and a reconcile by the StatefulSet controller.
 
-    A path differs if its intended value is not the stored one, or if the manager's own apply entry in
-    managedFields has it and the intent has not (the apply would remove it). A path that the manager owns but
-    that the object has not was dropped by the server, a feature gate say: applying it again would not bring
-    it back.
+    A path differs if its intended value is not the stored one, or if the manager's apply entry in
+    managedFields has it and the intent lacks it (the apply would remove it). A path that the manager owns but
+    the object lacks was dropped by the server, for example by a feature gate: applying it again would not
+    restore it.
 
-    is_tolerated: paths that may stay although they are not intended any more.
+    is_tolerated: paths that may stay although they are no longer intended.
     """
     intent, owned = _as_stored(intent), _owned_fields(stored, manager)
-    found = [*_unlike(intent, stored, owned, ())]
-    return found + [path for path in _abandoned(owned, intent, stored, ()) if not is_tolerated(path)]
+    matches = [*_unlike(intent, stored, owned, ())]
+    return matches + [path for path in _abandoned(owned, intent, stored, ()) if not is_tolerated(path)]
 
 
 def was_dropped_below(intent: Mapping[str, Any], stored: Mapping[str, Any], manager: str, path: Path) -> bool:
-    """Whether the server dropped something that is intended below this path, a feature gate being closed.
+    """Whether the server dropped an intended field below this path because a feature gate is off.
 
-    Once the gate is open, an apply of the same intent would bring it.
+    Once the gate is on, an apply of the same intent would set it.
     """
-    wanted, actual, owned = _as_stored(intent), stored, _owned_fields(stored, manager)
+    desired, actual, owned = _as_stored(intent), stored, _owned_fields(stored, manager)
     for part in path:
-        wanted, actual, owned = wanted.get(part) or {}, actual.get(part) or {}, owned.get(f"f:{part}") or {}
-    # What differs, but not if fields that are owned may be missing.
-    return next(_unlike(wanted, actual, {}, path), None) is not None and (
-        next(_unlike(wanted, actual, owned, path), None) is None
+        desired, actual, owned = desired.get(part) or {}, actual.get(part) or {}, owned.get(f"f:{part}") or {}
+    # Differences, except owned fields that are missing.
+    return next(_unlike(desired, actual, {}, path), None) is not None and (
+        next(_unlike(desired, actual, owned, path), None) is None
     )
 
 
 def is_owned(stored: Mapping[str, Any], manager: str, path: Path) -> bool:
-    """Whether an apply of the manager without this path would take it off: no list may be on the way."""
+    """Whether an apply of the manager without this path would remove it; the path must not contain a list."""
     owned: Mapping[str, Any] | None = _owned_fields(stored, manager)
     for part in path:
         owned = owned.get(f"f:{part}") if owned is not None else None
@@ -175,7 +175,7 @@ def is_owned(stored: Mapping[str, Any], manager: str, path: Path) -> bool:
 
 
 def merge_patch_of(intent: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any] | None:
-    """The JSON merge patch that brings just these paths of the intent; None where one is part of a list."""
+    """The JSON merge patch for these paths of the intent; None if one is within a list."""
     patch: dict[str, Any] = {}
     for path in paths:
         value: Any = intent
@@ -191,7 +191,9 @@ def merge_patch_of(intent: Mapping[str, Any], paths: Iterable[Path]) -> dict[str
 
 
 def covers(intent: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    """True if the stored object has every intended value, regardless of owner, and lists hold no more."""
+    """True if the stored object has every intended value, regardless of owner, and no
+    further list elements.
+    """
     return next(_unlike(intent, stored, {}, ()), None) is None
 
 
@@ -203,7 +205,7 @@ def digest(intent: Mapping[str, Any]) -> str:
 def _as_stored(intent: Mapping[str, Any]) -> Mapping[str, Any]:
     """The intent without zero values that the API server drops from a pod template.
 
-    A zero that it keeps (`runAsUser: 0`) stays: where that is missing, something is missing.
+    Zeros that it keeps (`runAsUser: 0`) stay.
     """
     spec = intent.get("spec")
     if not isinstance(spec, Mapping) or not isinstance(spec.get("template"), Mapping):
@@ -223,39 +225,39 @@ def _owned_fields(stored: Mapping[str, Any], manager: str) -> Mapping[str, Any]:
     return {}
 
 
-def _unlike(wanted: Any, actual: Any, owned: Mapping[str, Any], path: Path) -> Iterator[Path]:
-    if is_mapping(wanted) and is_mapping(actual):
-        for key, value in wanted.items():
+def _unlike(desired: Any, actual: Any, owned: Mapping[str, Any], path: Path) -> Iterator[Path]:
+    if is_mapping(desired) and is_mapping(actual):
+        for key, value in desired.items():
             if key not in actual:
                 if owned.get(f"f:{key}") is None and not _is_nothing(value):
                     yield (*path, key)
-            # Most of what is compared is text that is the same.
+            # Most compared values are equal text.
             elif type(value) is not str or value != actual[key]:
                 yield from _unlike(value, actual[key], owned.get(f"f:{key}") or {}, (*path, key))
-    elif isinstance(wanted, Sequence) and isinstance(actual, Sequence) and not isinstance(wanted, str):
-        yield from _unlike_lists(wanted, actual, owned, path)
-    elif wanted is not None and not _is_same_scalar(wanted, actual, path):
+    elif isinstance(desired, Sequence) and isinstance(actual, Sequence) and not isinstance(desired, str):
+        yield from _unlike_lists(desired, actual, owned, path)
+    elif desired is not None and not _is_same_scalar(desired, actual, path):
         yield path
 
 
 def _unlike_lists(
-    wanted: Sequence[Any], actual: Sequence[Any], owned: Mapping[str, Any], path: Path
+    desired: Sequence[Any], actual: Sequence[Any], owned: Mapping[str, Any], path: Path
 ) -> Iterator[Path]:
     if path[-1:] == ("ownerReferences",):
-        # Others may add references of their own.
+        # Other clients may add references.
         by_uid = {reference["uid"]: reference for reference in actual}
-        for reference in wanted:
+        for reference in desired:
             yield from _unlike(reference, by_uid.get(reference["uid"], {}), {}, path)
         return
     selected = _selected(owned, actual)
-    ours = {id(element): owned[selector] for selector, found in selected.items() for element in found}
+    ours = {id(element): owned[selector] for selector, matches in selected.items() for element in matches}
     if selected:
-        # So they may to a list that is merged by keys; an apply leaves elements alone that it does not own.
+        # The same for a list merged by keys: an apply leaves elements alone that it does not own.
         actual = [element for element in actual if id(element) in ours]
-    if len(wanted) != len(actual):
+    if len(desired) != len(actual):
         yield path
         return
-    for position, (one, two) in enumerate(zip(wanted, actual, strict=True)):
+    for position, (one, two) in enumerate(zip(desired, actual, strict=True)):
         yield from _unlike(one, two, ours.get(id(two), {}), (*path, str(position)))
 
 
@@ -263,7 +265,7 @@ def _abandoned(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -
     for selector, below in owned.items():
         kind, _, rest = selector.partition(":")
         if kind == "k":
-            # The owner of an element owns none of the fields that objects have.
+            # The entries of list elements are not fields of an object.
             yield from _abandoned_elements(owned, intent, stored, path)
             return
         if kind == "f":
@@ -278,7 +280,7 @@ def _abandoned(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -
 
 
 def _abandoned_elements(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -> Iterator[Path]:
-    """The same in a list that is merged by keys."""
+    """The same in a list merged by keys."""
     intended, existing = _selected(owned, intent), _selected(owned, stored)
     for selector, elements in existing.items():
         below = (*path, selector[2:])
@@ -291,27 +293,27 @@ def _abandoned_elements(owned: Mapping[str, Any], intent: Any, stored: Any, path
 
 
 def _selected(owned: Mapping[str, Any], elements: Any) -> dict[str, list[Mapping[str, Any]]]:
-    """By selector (`k:{"name":"a"}`) in managedFields, the elements of a list merged by keys that it means.
+    """Elements of a list merged by keys, by their selector in managedFields (`k:{"name":"a"}`).
 
-    A key that an element leaves to the server's default (a port's protocol) may have any value.
+    A key that an element leaves to the server's default (a port's protocol) matches any value.
     """
     selectors = {selector: _keys_of(selector) for selector in owned if selector[:2] == "k:"}
     if not selectors:
         return {}
-    found: dict[str, list[Mapping[str, Any]]] = {selector: [] for selector in selectors}
+    matches: dict[str, list[Mapping[str, Any]]] = {selector: [] for selector in selectors}
     names = [name for name, _ in next(iter(selectors.values()))]
-    # By the names that an element has, and its values of these. To compare each with each took minutes.
-    meant: dict[tuple[str, ...], dict[tuple[Any, ...], list[str]]] = {}
+    # Indexed by the keys of an element and their values: comparing all pairs took minutes.
+    by_keys: dict[tuple[str, ...], dict[tuple[Any, ...], list[str]]] = {}
     for element in elements or ():
-        there = tuple(name for name in names if name in element)
-        if there not in meant:
-            by_values = meant[there] = {}
+        present = tuple(name for name in names if name in element)
+        if present not in by_keys:
+            by_values = by_keys[present] = {}
             for selector, keys in selectors.items():
-                wanted = dict(keys)
-                by_values.setdefault(tuple(wanted.get(name) for name in there), []).append(selector)
-        for selector in meant[there].get(tuple(element[name] for name in there), ()):
-            found[selector].append(element)
-    return found
+                desired = dict(keys)
+                by_values.setdefault(tuple(desired.get(name) for name in present), []).append(selector)
+        for selector in by_keys[present].get(tuple(element[name] for name in present), ()):
+            matches[selector].append(element)
+    return matches
 
 
 @lru_cache(maxsize=4096)
@@ -319,13 +321,13 @@ def _keys_of(selector: str) -> tuple[tuple[str, Any], ...]:
     return tuple(json.loads(selector[2:]).items())
 
 
-def _is_same_scalar(wanted: Any, actual: Any, path: Path) -> bool:
-    if wanted == actual:
-        return type(wanted) is type(actual) or not isinstance(wanted, bool)
+def _is_same_scalar(desired: Any, actual: Any, path: Path) -> bool:
+    if desired == actual:
+        return type(desired) is type(actual) or not isinstance(desired, bool)
     if not _QUANTITY_FIELDS.isdisjoint(path[-2:]):
         try:
-            # The API server keeps no more than thousandths, rounded up.
-            return _thousandths(wanted) == _thousandths(actual)
+            # The API server rounds up to thousandths.
+            return _thousandths(desired) == _thousandths(actual)
         except ValueError:
             return False
     return False

@@ -1,7 +1,6 @@
-"""What the status of a pod says: ready, running, pending, without a node, failed, restarted.
+"""Read the status of a pod: ready, running, pending, without a node, failed, restarted.
 
-In: pods as plain JSON data, as the API server or the trimmed store has them. Out: answers; the pods are never
-changed.
+In: pods as plain JSON data, from the API server or the trimmed store. The pods are never changed.
 """
 
 from __future__ import annotations
@@ -16,15 +15,19 @@ from lws.kube.conditions import find, is_true, moment_of
 from lws.kube.metadata import is_terminating
 
 __all__ = [
+    "CONTAINERS_READY",
     "DISRUPTED",
     "SCHEDULED",
     "ContainerEnd",
     "NodeWait",
+    "are_containers_ready",
     "deletion_requested_at",
     "disruption_of",
     "ended_containers",
     "first_start_of",
     "gate_of",
+    "has_ended",
+    "has_gate",
     "is_failed",
     "is_pending",
     "is_ready",
@@ -37,19 +40,20 @@ __all__ = [
 ]
 
 SCHEDULED = "PodScheduled"
+CONTAINERS_READY = "ContainersReady"
 DISRUPTED = ("DisruptionTarget", "TerminationTarget")
-"""Conditions of pods that go through no fault of their own: of Kubernetes (KEP-3329), and of Kueue, for
-groups whose Workload it evicts, by priority or because somebody has deactivated it.
+"""Conditions of disrupted pods: of Kubernetes (KEP-3329), and of Kueue, for groups whose Workload it evicts
+by priority or because a user has deactivated it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerEnd:
-    """How a container ended, for the last time unless is_first: the first time, or the only one.
+    """The last termination of a container; if is_first, it is also the first.
 
-    exit_code, reason: None and "" where they are unknown. at: moment as the kubelet writes it (RFC 3339, UTC,
-    whole seconds, so that text compares as time); "" if unknown. is_sidecar: an init container that runs
-    beside the others (KEP-753).
+    exit_code, reason: None and "" if unknown. at: time as the kubelet writes it (RFC 3339, UTC, whole
+    seconds, so that text compares as time); "" if unknown. is_sidecar: a restartable init container
+    (KEP-753).
     """
 
     container: str
@@ -62,8 +66,8 @@ class ContainerEnd:
 
 @dataclass(frozen=True, slots=True)
 class NodeWait:
-    """A pod that the scheduler could not place, or was not to. since: when it was created. until: when it got
-    its node, None while it has none. gate: what keeps the scheduler from looking at it, empty for nothing.
+    """A pod that the scheduler could not place, or that is gated. since: its creation. until: when it got its
+    node; None while it has none. gate: its first scheduling gate; empty if there is none.
     """
 
     since: datetime
@@ -72,35 +76,45 @@ class NodeWait:
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
-    """True if the Ready condition is True; says nothing about the phase, nor about deletion."""
+    """True if the Ready condition is True, regardless of phase and deletion."""
     return is_true(_status(pod).get("conditions"), "Ready")
 
 
+def are_containers_ready(pod: Mapping[str, Any]) -> bool:
+    """True if the ContainersReady condition is True: ready but for its readiness gates."""
+    return is_true(_status(pod).get("conditions"), CONTAINERS_READY)
+
+
 def is_running(pod: Mapping[str, Any]) -> bool:
-    """True in phase Running: on a node, and at least one container is running or being started again."""
+    """True in phase Running: on a node, with at least one container running or restarting."""
     return bool(_status(pod).get("phase") == "Running")
 
 
 def is_pending(pod: Mapping[str, Any]) -> bool:
-    """True in phase Pending: accepted, but some container was never started. A pod without a phase is that
-    young too.
+    """True in phase Pending: accepted, but not all containers were started. A pod without a
+    phase counts too.
     """
     return (_status(pod).get("phase") or "Pending") == "Pending"
 
 
 def is_failed(pod: Mapping[str, Any]) -> bool:
-    """True in phase Failed: its containers have ended for good, as after an eviction by the node."""
+    """True in phase Failed: its containers have terminated and do not restart, as after an eviction."""
     return bool(_status(pod).get("phase") == "Failed")
 
 
+def has_ended(pod: Mapping[str, Any]) -> bool:
+    """True in phase Failed or Succeeded: a ReplicaSet has replaced it, and leaves it there."""
+    return _status(pod).get("phase") in ("Failed", "Succeeded")
+
+
 def reason_of(pod: Mapping[str, Any]) -> str:
-    """One word on why the pod is in its phase, such as Evicted; "" where nothing is said."""
+    """`status.reason`, such as Evicted; "" if there is none."""
     return str(_status(pod).get("reason") or "")
 
 
 def wait_for_node(pod: Mapping[str, Any]) -> NodeWait | None:
-    """How long the pod had to wait, or waits, for its node: gated, or no node would do. None where it got one
-    at once, and where no scheduler has looked at it.
+    """How long the pod waited, or waits, for its node because it is gated or no node fits. None if it got one
+    at once, or no scheduler has processed it.
     """
     scheduled = find(_status(pod).get("conditions"), SCHEDULED)
     since = moment_of(pod["metadata"].get("creationTimestamp"))
@@ -115,37 +129,41 @@ def wait_for_node(pod: Mapping[str, Any]) -> NodeWait | None:
 
 
 def gate_of(pod: Mapping[str, Any]) -> str:
-    """The first of the scheduling gates of a pod; empty where it has none any more."""
+    """The first scheduling gate of a pod; empty if there is none."""
     gates = (pod.get("spec") or {}).get("schedulingGates") or ()
     return str(gates[0].get("name") or "") if gates else ""
 
 
-def disruption_of(pod: Mapping[str, Any]) -> str:
-    """Why the pod goes, or is to go, through no fault of its own: evicted, preempted, drained, its node shut
-    down or gone; "" where nothing of that kind is said.
+def has_gate(pod: Mapping[str, Any], name: str) -> bool:
+    """Report whether the pod has this scheduling gate."""
+    gates = (pod.get("spec") or {}).get("schedulingGates")
+    return isinstance(gates, list) and {"name": name} in gates
 
-    That is said by a condition. The reason Evicted alone says less: a pod that has filled its own disk is
+
+def disruption_of(pod: Mapping[str, Any]) -> str:
+    """Why the pod is disrupted: evicted, preempted, drained, its node shut down or deleted; "" if it is not.
+
+    A condition shows it. The reason Evicted does not suffice: a pod that exceeds its ephemeral storage is
     evicted too.
     """
     for kind in DISRUPTED:
-        found = find(_status(pod).get("conditions"), kind)
-        if found is not None and found.get("status") == "True":
-            return str(found.get("reason") or kind)
+        condition = find(_status(pod).get("conditions"), kind)
+        if condition is not None and condition.get("status") == "True":
+            return str(condition.get("reason") or kind)
     return ""
 
 
 def deletion_requested_at(pod: Mapping[str, Any]) -> datetime | None:
-    """When the deletion was accepted; its timestamp is the end of the grace period."""
+    """When the deletion was accepted; the deletionTimestamp is the end of the grace period."""
     metadata = pod["metadata"]
     end, grace = moment_of(metadata.get("deletionTimestamp")), metadata.get("deletionGracePeriodSeconds")
     return end - timedelta(seconds=int(grace or 0)) if end is not None else None
 
 
 def restarted_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:
-    """Containers of a Running or Pending pod that were started again, init containers first, in the order of
-    the pod's status.
+    """Restarted containers of a Running or Pending pod, init containers first, in the order of the status.
 
-    A pod that has Failed or Succeeded is not restarted any more: it is replaced.
+    A Failed or Succeeded pod is replaced, not restarted.
     """
     if not (is_running(pod) or is_pending(pod)):
         return ()
@@ -162,18 +180,18 @@ def restarted_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:
 
 
 def ended_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:
-    """Containers that are not running because they have ended with an error."""
+    """Containers that are not running because they terminated with an error."""
     ends = (_end_of(entry, "state") for _, entry in _container_statuses(pod))
     return tuple(end for end in ends if end.exit_code)
 
 
 def left_pending_at(pod: Mapping[str, Any], exempt: Collection[str] = ()) -> str:
-    """The moment at which the last of the pod's containers was started for the first time, in the form of
-    `ContainerEnd.at`; "" where nothing shows it.
+    """When the last of the pod's containers was started for the first time, as `ContainerEnd.at`; "" if
+    unknown.
 
-    Of a container that was restarted more than once, only the start of its last instance but one is known.
-    exempt: names of containers whose restarts do not count. Of these only a first start that is known counts:
-    a later one would have a failure of another container look like part of the start.
+    For a container that restarted more than once, only the start of the last instance but one is known.
+    exempt: names of containers whose restarts do not count. For these, only a known first start counts: a
+    later start would make a failure of another container look like part of the pod's start.
     """
     return max(
         (
@@ -185,8 +203,8 @@ def left_pending_at(pod: Mapping[str, Any], exempt: Collection[str] = ()) -> str
 
 
 def first_start_of(pod: Mapping[str, Any], containers: Collection[str]) -> str:
-    """The last of the moments at which these containers were started for the first time, as far as the pod
-    still shows them: not after their second restart.
+    """When the last of these containers was started for the first time, as far as the pod still shows it: not
+    after a second restart.
     """
     entries = _status(pod).get("containerStatuses") or ()
     return max(
@@ -227,7 +245,7 @@ def _status(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     return pod.get("status") or {}
 
 
-# --- Affinity of pods: the required terms there are, and more terms.
+# --- Read and extend the affinity of pods.
 
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -237,7 +255,7 @@ _MOST_WEIGHT = 100
 
 
 def term(expressions: list[dict[str, Any]], topology: str) -> dict[str, Any]:
-    """Pods that match all of these expressions, on nodes with one value of this label."""
+    """A term for pods that match all of these expressions, on nodes with the same value of this label."""
     return {"labelSelector": {"matchExpressions": expressions}, "topologyKey": topology}
 
 
@@ -253,14 +271,26 @@ def with_terms(kind: Mapping[str, Any] | None, added: list[dict[str, Any]]) -> d
 
 
 def with_preferred(kind: Mapping[str, Any] | None, added: list[dict[str, Any]]) -> dict[str, Any]:
-    """A `podAffinity` or `podAntiAffinity` with more terms that the scheduler may give up, of full weight."""
-    known = (kind or {}).get(PREFERRED)
+    """A `podAffinity` or `podAntiAffinity` with more preferred terms of full weight."""
+    stored = (kind or {}).get(PREFERRED)
     weighted = [{"weight": _MOST_WEIGHT, "podAffinityTerm": each} for each in added]
-    return {**(kind or {}), PREFERRED: [*(known if isinstance(known, list) else ()), *weighted]}
+    return {**(kind or {}), PREFERRED: [*(stored if isinstance(stored, list) else ()), *weighted]}
+
+
+def with_preferred_node(affinity: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """An affinity with a preferred term of full weight for the node of this name, once."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]}]
+    added = {"weight": _MOST_WEIGHT, "preference": {"matchFields": fields}}
+    kind = affinity.get("nodeAffinity")
+    stored = kind.get(PREFERRED) if isinstance(kind, Mapping) else None
+    terms = stored if isinstance(stored, list) else []
+    if added in terms:
+        return dict(affinity)
+    return {**affinity, "nodeAffinity": {**(kind or {}), PREFERRED: [*terms, added]}}
 
 
 def has_both_terms(affinity: Mapping[str, Any], topology: str) -> bool:
-    """True if required affinity and anti-affinity both have terms about this topology, whatever they say."""
+    """True if required affinity and anti-affinity both have terms for this topology key."""
     return all(
         any(each.get("topologyKey") == topology for each in terms_of(affinity.get(kind)))
         for kind in ("podAffinity", "podAntiAffinity")

@@ -17,7 +17,7 @@ Notation = Literal["decimal", "binary", "exponent"]
 NANO = -9
 MILLI = -3
 
-# Bounded, because turning digits into a number takes quadratic time.
+# Bounded, because parsing digits takes quadratic time.
 _SYNTAX = re.compile(
     r"([+-]?)([0-9]{0,1000})(?:\.([0-9]{0,1000}))?(|[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,9})"
 )
@@ -27,12 +27,12 @@ _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = {0: "", **{exponent: suffix for suffix, exponent in _BINARY.items()}}
 
 _MOST_DIGITS = 18
-# Powers of ten that no cluster has of anything, and whose digits would fill the memory.
+# Powers of ten beyond any real amount, whose digits would exhaust memory.
 _ABSURD = 100
 _LARGEST_BINARY = 2**63 - 1
 
 INT32 = 2**31 - 1
-"""The largest number that fields of the API hold."""
+"""The largest number in fields of the API."""
 
 _PERCENT = re.compile(r"[0-9]+%")
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -43,8 +43,8 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 class Quantity:
     """`mantissa` × 10^`exponent`, never finer than a nano unit; comparison is by value.
 
-    notation: the family of suffixes that it was written with, and that it is written back with.
-    text: the spelling to keep, or empty where Kubernetes writes a canonical one instead.
+    notation: the family of suffixes for reading and writing it. text: the spelling to keep; empty if
+    Kubernetes writes the canonical one.
     """
 
     mantissa: int
@@ -67,7 +67,7 @@ class Quantity:
         return self.value < other.value
 
     def __str__(self) -> str:
-        """The text that Kubernetes puts into JSON for this quantity."""
+        """The JSON text that Kubernetes writes for this quantity."""
         return self.text or _written(self)
 
     def plus(self, other: Quantity) -> Quantity:
@@ -81,7 +81,7 @@ class Quantity:
         return Quantity(mantissa, exponent, self.notation)
 
     def times(self, count: int) -> Quantity:
-        """As much as `count` of them (one at least) add up to, however many that are."""
+        """The product with `count`, at least 1."""
         if count == 1 or self.exponent > _ABSURD:
             return self
         return Quantity(self.mantissa * count, self.exponent, self.notation)
@@ -110,7 +110,7 @@ def parse(value: str | int | float) -> Quantity:
     exponent = _DECIMAL[suffix] if notation == "decimal" else int(suffix[1:])
     digits = whole + fraction
     scale = exponent - len(fraction)
-    # Kubernetes trusts such a spelling and keeps it, as it does with odd binary numbers.
+    # Kubernetes keeps such a spelling, as it does for odd binary numbers.
     is_kept = (
         len(digits) <= _MOST_DIGITS
         and scale >= NANO
@@ -123,7 +123,7 @@ def parse(value: str | int | float) -> Quantity:
 
 @lru_cache(maxsize=4096)
 def canonical(value: str | int | float, smallest: int = NANO) -> str:
-    """How Kubernetes writes the quantity; with `smallest` after rounding up to that power of ten.
+    """The quantity as Kubernetes writes it, rounded up to the power of ten `smallest`.
 
     Raises ValueError if it is not one.
     """
@@ -133,7 +133,7 @@ def canonical(value: str | int | float, smallest: int = NANO) -> str:
 def scaled(value: int | str, total: int, round_up: bool) -> int:
     """Resolve an int-or-percent value against `total`; integers are returned as they are.
 
-    A surge is rounded up, what may be unavailable down. Raises ValueError for any other string.
+    maxSurge is rounded up, maxUnavailable down. Raises ValueError for any other string.
     """
     if isinstance(value, int):
         return value
@@ -144,7 +144,7 @@ def scaled(value: int | str, total: int, round_up: bool) -> int:
 
 
 def whole_number(text: object, least: int = 0, most: int = INT32) -> int | None:
-    """The number that a label or an annotation says; None for any other text, and outside these bounds."""
+    """The number in a label or annotation; None for other text and outside these bounds."""
     if not isinstance(text, str) or not _WHOLE_NUMBER.fullmatch(text):
         return None
     number = int(text)
@@ -152,7 +152,7 @@ def whole_number(text: object, least: int = 0, most: int = INT32) -> int | None:
 
 
 def is_integer(value: Any) -> TypeGuard[int]:
-    """Whether a JSON value is a whole number: its true and false are integers to Python."""
+    """Whether a JSON value is an integer; Python counts true and false as integers."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -204,7 +204,7 @@ def _written(quantity: Quantity) -> str:
     mantissa, exponent = mantissa * 10**spare, exponent - spare
     if quantity.notation == "exponent":
         return f"{mantissa}e{exponent}" if exponent else str(mantissa)
-    # Kubernetes knows no suffix beyond E and then writes none.
+    # Kubernetes has no suffix beyond E and then writes none.
     return f"{mantissa}{_DECIMAL_SUFFIX.get(exponent, '')}"
 
 
@@ -229,18 +229,18 @@ _HUGE_PAGES = "hugepages-"
 def of_pod(pod: Mapping[str, Any]) -> Requests:
     """The effective request of a pod with this spec, overhead included, as the scheduler computes it.
 
-    Limits stand in for requests that are missing, as the API server would have it. Sidecars run beside
-    everything that starts after them; other init containers run before the containers.
+    Limits replace missing requests, as in the API server. Sidecars run concurrently with everything that
+    starts after them; other init containers run before the containers.
     """
     running: Requests = {}
     neediest: Requests = {}
     for container in pod.get("initContainers") or ():
-        asked = _of(container.get("resources"))
+        requests = _of(container.get("resources"))
         if container.get("restartPolicy") == "Always":
-            running = total([running, asked])
+            running = total([running, requests])
             neediest = _highest(neediest, running)
         else:
-            neediest = _highest(neediest, total([running, asked]))
+            neediest = _highest(neediest, total([running, requests]))
     everything = total([running, *(_of(each.get("resources")) for each in pod.get("containers") or ())])
     needed = _highest(everything, neediest)
     whole = _of(pod.get("resources"))
@@ -249,7 +249,7 @@ def of_pod(pod: Mapping[str, Any]) -> Requests:
 
 
 def total(each: Iterable[Requests]) -> Requests:
-    """The sum by resource, in the notation of the first that has one."""
+    """The sum by resource, in the notation of its first summand."""
     sums: dict[str, Quantity] = {}
     for requests in each:
         for name, amount in requests.items():
@@ -258,7 +258,7 @@ def total(each: Iterable[Requests]) -> Requests:
 
 
 def of_many(each: Requests, count: int) -> Requests:
-    """The request of `count` equal pods. A set may have two billion of them."""
+    """The request of `count` equal pods, which may be two billion."""
     return {name: amount.times(count) for name, amount in each.items()} if count > 0 else {}
 
 

@@ -1,7 +1,7 @@
-"""Check that a value has the shape that a table of types gives it, and can be sent as JSON.
+"""Check that a value has the shape of a type and can be sent as JSON.
 
-In: unchecked JSON data, a table of types as in `lws.kube.typed`. Out: the first fault with its path,
-empty if there is none. Fields that the table does not know may have any shape; null counts as absent.
+In: unchecked JSON data, a table of types as in `lws.kube.typed`. Out: the first fault with its path, empty if
+there is none. Fields outside the table may have any shape; null counts as absent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lws.kube.typed import Table
 
 _LARGEST = 2**63 - 1
 _DEEPEST = 64
-"""Objects and lists within each other; no field of Kubernetes comes near it."""
+"""Maximum nesting; no field of Kubernetes comes near it."""
 
 _LONGEST_VALUE = 40
 
@@ -26,14 +26,16 @@ class _Fault(Exception):
 
 
 class Shapes:
-    """The shapes of the types of `table`. required: by type, the fields that nothing can be made without."""
+    """The shapes of the types of `table`. required: by type, the fields that must be set."""
 
     def __init__(self, table: Table, required: Mapping[str, tuple[str, ...]]) -> None:
         self._table = table
         self._required = required
 
     def fault(self, code: str, value: Any, path: str) -> str:
-        """The error of a value of this type, if any. code: from the table. path: how to call it."""
+        """The error of a value of this type; empty if there is none. code: from the table. path: of the
+        value.
+        """
         try:
             self._check(code, value, path)
         except _Fault as fault:
@@ -50,7 +52,7 @@ class Shapes:
                 self._check_item(code[1:-1], item, f"{path}[{index}]")
         elif code[0] == "{":
             _demand(is_mapping(value), path, value, "an object")
-            # Of a set of a thousand groups the status has a thousand texts.
+            # Fast path: the status of a large set has a thousand texts.
             if code == "{s}" and all(type(item) is str for item in value.values()):
                 return
             for key, item in value.items():
@@ -76,23 +78,23 @@ class Shapes:
 
 
 class Numbers:
-    """Numbers and quantities in values of the types of `table` that a typed client cannot read: it can
-    neither make an object with one nor list any. Where a value has another shape, nothing is said.
+    """Finds numbers and quantities that a typed client cannot decode: it can neither create nor list objects
+    with them. Values of another shape are ignored.
     """
 
     def __init__(self, table: Table) -> None:
         self._with_numbers: dict[str, dict[str, str]] = {name: {} for name in table}
-        # A type has numbers if one of its fields is one, or is of a type that has.
+        # A type has numbers if one of its fields is a number, or is of a type that has numbers.
         is_more = True
         while is_more:
-            found = {
+            numeric = {
                 name: {key: code for key, code in fields.items() if self._has_numbers(code)}
                 for name, fields in table.items()
             }
-            is_more, self._with_numbers = found != self._with_numbers, found
+            is_more, self._with_numbers = numeric != self._with_numbers, numeric
 
     def faults(self, code: str, value: Any, path: str) -> Iterator[tuple[str, Any, str]]:
-        """Path, value and error, as a typed client reports them. code: from the table."""
+        """Path, value and error, as in a typed client. code: from the table."""
         code = code.lstrip("*=?")
         if code in _NUMBERS:
             if fault := _NUMBERS[code](value):
@@ -115,20 +117,20 @@ class Numbers:
 
 
 def is_deep(value: Any, levels: int = _DEEPEST) -> bool:
-    """Whether there are more objects and lists within each other than any field of Kubernetes has."""
+    """Whether a value is nested more deeply than any field of Kubernetes."""
     is_list = isinstance(value, list)
     if not (is_list or is_mapping(value)):
         return False
     if levels == 0:
         return True
-    # Most are texts, of which there may be a hundred thousand.
+    # Most values are texts, of which there may be a hundred thousand.
     return any(
         type(part) is not str and is_deep(part, levels - 1) for part in (value if is_list else value.values())
     )
 
 
 def has_more_values(value: Any, most: int) -> bool:
-    """Whether there are more values within each other than so many; costs no more than counting these."""
+    """Whether a value contains more than so many values; stops counting there."""
     waiting, count = [value], 0
     while waiting and count <= most:
         part = waiting.pop()
@@ -142,8 +144,8 @@ def has_more_values(value: Any, most: int) -> bool:
 
 
 def json_fault(value: Any, path: str) -> str:
-    """What JSON can say and nobody can send on: numbers beyond all measure, text that is no Unicode,
-    structures without end. Raw data, such as that of ControllerRevisions, is stored as it came.
+    """The fault of a value that cannot be sent as JSON: excessive numbers, invalid Unicode, excessive
+    nesting. The API server stores raw data, such as that of ControllerRevisions, unchecked.
     """
     if is_deep(value):
         return f"{path} has more than {_DEEPEST} levels"
@@ -202,7 +204,7 @@ def _is_quantity(value: Any) -> bool:
 def _integer_fault(value: Any, bits: int) -> str:
     if not is_integer(value) or -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
         return ""
-    # In the words of Go. Python refuses to write what has thousands of digits.
+    # Worded as in Go. Python refuses to print thousands of digits.
     number = f"number {value}" if abs(value) < 2**64 else "number"
     return f"json: cannot unmarshal {number} into Go value of type int{bits}"
 
@@ -222,7 +224,7 @@ _NUMBERS: Mapping[str, Callable[[Any], str]] = {
     "x": lambda value: _integer_fault(value, 32),
     "q": _quantity_fault,
 }
-"""Of scalar types that have bounds: what is wrong with a value, empty for nothing."""
+"""Scalar type with bounds → function that returns the fault of a value, empty if there is none."""
 _SCALARS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "s": (lambda value: isinstance(value, str), "text"),
     "b": (lambda value: isinstance(value, bool), "true or false"),

@@ -1,7 +1,6 @@
-"""What a StatefulSet says: what it was asked for, and how far its controller has come.
+"""Read spec and status of StatefulSets.
 
-In: StatefulSets as plain JSON data, as the API server or the trimmed store has them. Out: answers; nothing is
-changed.
+In: StatefulSets as plain JSON data, from the API server or the trimmed store. They are never changed.
 """
 
 from __future__ import annotations
@@ -13,27 +12,27 @@ from typing import Any
 from lws.kube.metadata import metadata_of
 
 
-def wanted_replicas(statefulset: Mapping[str, Any]) -> int:
-    """`spec.replicas`, 1 where it is absent (StatefulSet API)."""
+def desired_replicas(statefulset: Mapping[str, Any]) -> int:
+    """`spec.replicas`, 1 if absent (StatefulSet API)."""
     replicas = _spec(statefulset).get("replicas")
     return 1 if replicas is None else int(replicas)
 
 
 def existing_replicas(statefulset: Mapping[str, Any]) -> int:
-    """How many pods its controller has counted, 0 before its first report."""
+    """`status.replicas`, 0 before the first status."""
     return int(_status(statefulset).get("replicas") or 0)
 
 
 def partition_of(statefulset: Mapping[str, Any]) -> int:
-    """The ordinal from which pods move to the new template, 0 where it is absent (StatefulSet API)."""
+    """The ordinal from which pods are updated, 0 if absent (StatefulSet API)."""
     return int(_rolling_update(statefulset).get("partition") or 0)
 
 
 def max_unavailable_of(statefulset: Mapping[str, Any]) -> int | None:
-    """How many pods its controller lets go at once in an update, as stored.
+    """The stored `maxUnavailable`.
 
-    None where the API server dropped it (feature MaxUnavailableStatefulSet off): then it is one, and the next
-    has to wait until that one is back. Percentages, which we never write, count as 1.
+    None if the API server dropped it (feature MaxUnavailableStatefulSet off), which means 1. Percentages,
+    which we never write, count as 1.
     """
     stored = _rolling_update(statefulset).get("maxUnavailable")
     if stored is None:
@@ -42,21 +41,21 @@ def max_unavailable_of(statefulset: Mapping[str, Any]) -> int | None:
 
 
 def update_revision_of(statefulset: Mapping[str, Any]) -> str:
-    """Name of the StatefulSet's own ControllerRevision that updated pods carry as label; empty before the
-    first report.
+    """Name of the StatefulSet's ControllerRevision that updated pods carry as a label; empty before the first
+    status.
     """
     return str(_status(statefulset).get("updateRevision") or "")
 
 
 def current_revision_of(statefulset: Mapping[str, Any]) -> str:
-    """Name of the StatefulSet's own ControllerRevision that pods below the partition are made from; empty
-    before the first report.
+    """Name of the StatefulSet's ControllerRevision for pods below the partition; empty before the first
+    status.
     """
     return str(_status(statefulset).get("currentRevision") or "")
 
 
 def observed_generation_of(statefulset: Mapping[str, Any]) -> int:
-    """The last `metadata.generation` that its controller has reported on; 0 if it never did."""
+    """`status.observedGeneration`; 0 if absent."""
     return int(_status(statefulset).get("observedGeneration") or 0)
 
 
@@ -69,12 +68,12 @@ def has_seen_template(statefulset: Mapping[str, Any]) -> bool:
 def is_observed(statefulset: Mapping[str, Any]) -> bool:
     """Report whether the controller has observed the current generation.
 
-    `status.observedGeneration` is optional, and simulators leave it out: then it has if it counts as many
-    pods as are wanted.
+    `status.observedGeneration` is optional and omitted by simulators: then the counts must equal the desired
+    replicas.
     """
     if not _leaves_generation_out(statefulset):
         return has_seen_template(statefulset)
-    return existing_replicas(statefulset) == wanted_replicas(statefulset)
+    return existing_replicas(statefulset) == desired_replicas(statefulset)
 
 
 def is_settled(statefulset: Mapping[str, Any]) -> bool:
@@ -82,7 +81,7 @@ def is_settled(statefulset: Mapping[str, Any]) -> bool:
     status = _status(statefulset)
     return (
         is_observed(statefulset)
-        and int(status.get("availableReplicas") or 0) == wanted_replicas(statefulset)
+        and int(status.get("availableReplicas") or 0) == desired_replicas(statefulset)
         and status.get("currentRevision") == status.get("updateRevision")
     )
 
@@ -90,12 +89,12 @@ def is_settled(statefulset: Mapping[str, Any]) -> bool:
 def is_short(statefulset: Mapping[str, Any]) -> bool:
     """Report whether the controller has observed the current spec but not created all of its pods."""
     has_counted = _leaves_generation_out(statefulset) or is_observed(statefulset)
-    return has_counted and existing_replicas(statefulset) < wanted_replicas(statefulset)
+    return has_counted and existing_replicas(statefulset) < desired_replicas(statefulset)
 
 
 def last_applied(statefulset: Mapping[str, Any], manager: str) -> datetime | None:
-    """When `manager` last changed it by server-side apply, to the second; None if that is not recorded
-    (managedFields).
+    """When `manager` last changed it by server-side apply, in whole seconds; None if managedFields do not
+    show it.
     """
     moments = [
         entry["time"]
@@ -107,7 +106,7 @@ def last_applied(statefulset: Mapping[str, Any], manager: str) -> datetime | Non
 
 
 def _leaves_generation_out(statefulset: Mapping[str, Any]) -> bool:
-    """Something was reported, but not on which generation; the API server itself begins with counts of 0."""
+    """Whether the status has counts but no observedGeneration; the API server initialises counts with 0."""
     status = _status(statefulset)
     has_counted = any(status.get(field) for field in ("replicas", "currentRevision", "updateRevision"))
     return has_counted and status.get("observedGeneration") is None

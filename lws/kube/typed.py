@@ -1,7 +1,7 @@
-"""Encode pod templates and claim templates as a typed Kubernetes client writes them, by a table of types.
+"""Encode pod templates and claim templates as a typed Kubernetes client does, by a table of types.
 
-In: plain JSON data and a table of types. Out: the data as such a client writes it: without what it leaves
-out, with what it always writes. Nothing is refused: what the table does not know, or knows otherwise, stays.
+In: plain JSON data and a table of types. Out: the data without fields that such a client omits, with fields
+that it always writes. Nothing is rejected: values outside the table or of another type stay.
 
 The table maps the name of a type to its fields and a code for each:
   s string, b bool, i integer, l integer of 64 bits, q quantity, x int-or-string, t time, j any JSON,
@@ -13,21 +13,60 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from importlib.resources import files
-from types import MappingProxyType
-from typing import Any
+from types import MappingProxyType, NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import WithJsonSchema
 
 from lws.kube.quantities import canonical
+from lws_api.meta import EMBEDS, KubeModel
 
 Table = Mapping[str, Mapping[str, str]]
 Fields = dict[str, Any]
 Finish = Callable[[Fields], None]
-"""Changes the freshly made fields of one struct in place, once those of the structs below it are done."""
+"""Changes the new fields of one struct in place, after those of its nested structs."""
 
 _TABLE = files("lws.kube").joinpath("pod_types.json")
 
 POD_TYPES: Table = MappingProxyType(json.loads(_TABLE.read_bytes())["types"])
-"""The types of pod templates and claim templates, as Kubernetes 1.37 has them."""
+"""The types of pod templates and claim templates in Kubernetes 1.37."""
+
+_OF_PYTHON = ((bool, "b"), (int, "i"), (str, "s"), (datetime, "t"))
+
+
+def types_of(model: type[KubeModel]) -> dict[str, dict[str, str]]:
+    """The table of a model and of the models in it, without prefixes."""
+    table: dict[str, dict[str, str]] = {}
+    models = [model]
+    for each in models:
+        fields = each.__pydantic_fields__.values()
+        table[each.__name__] = {
+            str(field.alias): _code(field.rebuild_annotation(), models) for field in fields
+        }
+    return table
+
+
+def _code(kind: Any, models: list[type[KubeModel]]) -> str:
+    """The code of an annotation; `models` gets the model that it names."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        schemas = (note.json_schema for note in parts if isinstance(note, WithJsonSchema))
+        embedded = next((str(schema[EMBEDS]) for schema in schemas if schema and EMBEDS in schema), "")
+        return embedded.rpartition(".")[2] or _code(parts[0], models)
+    if origin in (Union, UnionType):
+        kinds = [part for part in parts if part is not NoneType]
+        return _code(kinds[0], models) if len(kinds) == 1 else "x"
+    if origin is tuple:
+        return f"[{_code(parts[0], models)}]"
+    if origin is dict:
+        return "j" if parts[1] is Any else f"{{{_code(parts[1], models)}}}"
+    if issubclass(kind, KubeModel):
+        models.append(kind)
+        return str(kind.__name__)
+    return next(code for python, code in _OF_PYTHON if issubclass(kind, python))
+
 
 _Shape = Callable[[Any], Any]
 
@@ -45,7 +84,7 @@ class Normaliser:
                 self._structs[name].add(key, code, self._shape)
 
     def write(self, type_name: str, value: Mapping[str, Any]) -> Fields:
-        """A new mapping; it may share parts with `value`, so neither may be changed later."""
+        """A new mapping that may share parts with `value`, so neither may be changed later."""
         written: Fields = self._structs[type_name](value)
         return written
 
@@ -60,7 +99,7 @@ class Normaliser:
 
 
 class _Struct:
-    """Writes one type: every field by its rule, then the fields that are always there, then `finish`."""
+    """Writes one type: each field by its rule, then the fields that are always written, then `finish`."""
 
     def __init__(self, finish: Finish | None) -> None:
         self._rules: dict[str, _Shape] = {}
@@ -112,7 +151,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _integer(value: Any) -> Any:
-    """Integers pass through a double on their way to the original's text, and so lose digits beyond 2^53."""
+    """Convert via a double, as upstream does, which loses digits beyond 2^53."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if type(value) is not int or -_EXACT <= value <= _EXACT:
@@ -147,7 +186,7 @@ def _unless_null(shape: _Shape) -> _Shape:
 
 
 def _unless_empty(shape: _Shape) -> _Shape:
-    # Everything that is false in Python is the zero value of some JSON type: "", 0, false, null, [], {}.
+    # Every false value in Python is the zero value of a JSON type: "", 0, false, null, [], {}.
     return lambda value: shape(value) if value else _ABSENT
 
 
@@ -166,3 +205,70 @@ _SCALARS: Mapping[str, _Shape] = {
     "j": _as_it_is,
 }
 _ZEROS: Mapping[str, Any] = {"s": "", "b": False, "i": 0, "l": 0, "q": "0", "x": 0}
+
+
+_NO_TIME = "0001-01-01T00:00:00Z"
+
+
+class Structs:
+    """Encode values of the types of `table` as Go structs do: with the same fields in the same order, and
+    without unknown fields, which `Typed` keeps.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def write(self, code: str, value: Any) -> Any:
+        """Encode a value of this type (a code of the table); null stands for its zero value."""
+        if code[0] == "[":
+            return None if value is None else [self.write(code[1:-1], item) for item in value]
+        if code[0] == "{":
+            entries = () if value is None else sorted(value.items())
+            return None if value is None else {key: self.write(code[1:-1], item) for key, item in entries}
+        if code in _WRITERS:
+            zero, writer = _WRITERS[code]
+            return zero if value is None else writer(value)
+        return self._struct(code, {} if value is None else value)
+
+    def _struct(self, name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        written = {}
+        for key, code in self._table[name].items():
+            item = value.get(key)
+            prefix = code[0] if code[0] in "*=?" else ""
+            # Every false value in Python is the zero value of a JSON type.
+            if prefix == "=" or (prefix == "" and item) or (prefix in ("*", "?") and item is not None):
+                written[key] = self.write(code.removeprefix(prefix), item)
+            elif prefix == "?":
+                written[key] = None
+        return written
+
+
+def _without_fraction(value: Any) -> Any:
+    return int(value) if isinstance(value, float) else value
+
+
+def _time(value: str) -> str | None:
+    """In UTC and whole seconds; the zero time is null."""
+    if value == _NO_TIME:
+        return None
+    try:
+        time = datetime.fromisoformat(value)
+        return (
+            f"{time.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat()}Z"
+            if time.tzinfo
+            else value
+        )
+    except (ValueError, OverflowError):
+        return value
+
+
+_WRITERS: Mapping[str, tuple[Any, Any]] = {
+    "s": ("", _as_it_is),
+    "b": (False, _as_it_is),
+    "i": (0, _without_fraction),
+    "l": (0, _without_fraction),
+    "q": ("0", canonical),
+    "x": (0, _as_it_is),
+    "t": (None, _time),
+    "j": (None, _as_it_is),
+}

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from lws.kube.statefulsets import partition_of, wanted_replicas
+from lws.kube.statefulsets import desired_replicas, partition_of
+from lws.leaderworkerset.labels import group_id
 from lws.leaderworkerset.revisions.history import Recorded
-from lws.leaderworkerset.rollout.groups import Leftover
+from lws.leaderworkerset.rollout.scale_down import Leftover, RankedGroup
 from lws.leaderworkerset.rollout.state import Rollout
+from lws.leaderworkerset.spec import leaders_kind
 from lws.leaderworkerset.templates.claims import risk_of_claims
-from lws.runtime.actions import Announce, Object, Problem, Reference
+from lws.runtime.actions import Announce, Fold, Object, Problem, Reference
 
 # The note of an Event holds 1 KiB, and each name up to 63 characters.
 _MOST_NAMED = 5
+_LEADERS = {"StatefulSet": "leader statefulset", "Deployment": "leader deployment"}
 
 
 def creating_revision(lws: Object, revision: Reference, key: str, occasion: str) -> Announce:
@@ -42,8 +45,8 @@ def edited_revision(lws: Object, revision: Reference, fields: Iterable[str]) -> 
 
 
 def created_leaders(lws: Object, revision: Reference | None) -> tuple[Announce, ...]:
-    """The leader StatefulSet is there."""
-    note = f"Created leader statefulset {lws['metadata']['name']}"
+    """The leader StatefulSet or Deployment exists."""
+    note = f"Created {_LEADERS[leaders_kind(lws)]} {lws['metadata']['name']}"
     return (_event(lws, "GroupsProgressing", "Create", note, revision),)
 
 
@@ -55,13 +58,13 @@ def moved_leaders(
     """
     found = []
     partition, replicas = rollout.partition, rollout.replicas
-    before = partition_of(stored) if is_begun else min(replicas, wanted_replicas(stored))
+    before = partition_of(stored) if is_begun else min(replicas, desired_replicas(stored))
     if partition < before:
         note = f"Updating replicas {partition} to {before - 1} (inclusive)"
         if partition + 1 == before:
             note = f"Updating replica {partition}"
         found.append(_event(lws, "GroupsUpdating", "Update", note, revision))
-    existing, name = wanted_replicas(stored), lws["metadata"]["name"]
+    existing, name = desired_replicas(stored), lws["metadata"]["name"]
     if replicas < existing:
         note = f"deleting surge replicas from {name}-{replicas} to {name}-{existing - 1}"
         if replicas + 1 == existing:
@@ -71,8 +74,8 @@ def moved_leaders(
 
 
 def failed_leaders(lws: Object, verb: str) -> Announce:
-    """The leader StatefulSet was refused; verb: create or update."""
-    note = f"Failed to {verb} leader statefulset {lws['metadata']['name']}"
+    """The leader StatefulSet or Deployment was rejected; verb: create or update."""
+    note = f"Failed to {verb} {_LEADERS[leaders_kind(lws)]} {lws['metadata']['name']}"
     reason = "FailedCreate" if verb == "create" else "FailedUpdate"
     return _warning(lws, reason, verb.capitalize(), note)
 
@@ -94,9 +97,23 @@ def left_behind(
     more = f" and {len(leftovers) - _MOST_NAMED} more" if len(leftovers) > _MOST_NAMED else ""
     note = (
         f"Scaling down removes {gone}, because StatefulSets remove the highest index first, ready or not; "
-        f"{shown}{more} stay. A group is made anew, perhaps elsewhere, when its leader pod is deleted"
+        f"{shown}{more} are kept. Delete a leader pod to recreate its group, perhaps elsewhere"
     )
     return (_warning(lws, "UnreadyGroupsStay", "Delete", note),)
+
+
+def deleted_first(lws: Object, candidate: RankedGroup) -> Announce:
+    """A Deployment is going to delete this group before others that are as good by its leader alone."""
+    group, why = group_id(candidate.leader), candidate.rank.why
+    announce = _event(
+        lws,
+        "GroupDeletedFirst",
+        "Delete",
+        f"Group {group} {why}: deleted before better groups",
+        Reference.to(candidate.leader),
+    )
+    fold = Fold(f"Groups {{}} are deleted before better ones: each {why}", group, Reference.to(lws))
+    return replace(announce, fold=fold)
 
 
 def claims_at_risk(lws: Object, statefulsets: Sequence[str]) -> Announce:

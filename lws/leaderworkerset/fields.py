@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from lws.kube.metadata import is_mapping
+from lws_api.leaderworkerset.identity import GroupIdentity, GroupReplacementPolicy
 from lws_api.leaderworkerset.v1 import (
     RestartPolicy,
     RolloutStrategyType,
@@ -62,9 +63,17 @@ class Field:
 SPEC = Field(("spec",))
 REPLICAS = SPEC.field("replicas", 1)
 STARTUP_POLICY = SPEC.field("startupPolicy", StartupPolicy.LEADER_CREATED)
+POD_TERMINATION = SPEC.field("podTerminationPolicy")
 HISTORY_LIMIT = SPEC.field("revisionHistoryLimit", 10)
 PROGRESS_DEADLINE = SPEC.field("progressDeadlineSeconds")
 MAX_GROUP_RESTARTS = SPEC.field("maxGroupRestarts")
+START_STRATEGY = SPEC.field("startStrategy")
+SEED_GROUPS = START_STRATEGY.field("seedGroups", 1)
+GROWTH_FACTOR = START_STRATEGY.field("growthFactor", 2)
+GROUP_IDENTITY = SPEC.field("groupIdentity", GroupIdentity.ORDINAL)
+GROUP_REPLACEMENT = SPEC.field("groupReplacementPolicy", GroupReplacementPolicy.POST_TERMINATION)
+SCHEDULING = SPEC.field("scheduling")
+MANAGED_BY = SPEC.field("managedBy")
 LEADER_SERVICE = SPEC.field("leaderService")
 
 TEMPLATE = SPEC.field("leaderWorkerTemplate")
@@ -72,7 +81,10 @@ LEADER_TEMPLATE = TEMPLATE.field("leaderTemplate")
 WORKER_TEMPLATE = TEMPLATE.field("workerTemplate")
 SIZE = TEMPLATE.field("size", 1)
 RESTART_POLICY = TEMPLATE.field("restartPolicy", RestartPolicy.RECREATE_GROUP_ON_POD_RESTART)
-MAX_GROUP_RESTARTS_IN_TEMPLATE = TEMPLATE.field("maxGroupRestarts")
+RESTART_BUDGET = TEMPLATE.field("maxGroupRestarts")
+RESTART_BACKOFF = TEMPLATE.field("restartBackoff")
+BACKOFF_BASE = RESTART_BACKOFF.field("baseSeconds", 10)
+BACKOFF_CAP = RESTART_BACKOFF.field("capSeconds", 300)
 CLAIMS = TEMPLATE.field("volumeClaimTemplates")
 CLAIM_RETENTION = TEMPLATE.field("persistentVolumeClaimRetentionPolicy")
 SUBGROUP = TEMPLATE.field("subGroupPolicy")
@@ -82,6 +94,10 @@ SUBGROUP_TYPE = SUBGROUP.field("subGroupPolicyType", SubGroupPolicyType.LEADER_W
 STRATEGY = SPEC.field("rolloutStrategy")
 STRATEGY_TYPE = STRATEGY.field("type", RolloutStrategyType.ROLLING_UPDATE)
 PAUSED = STRATEGY.field("paused")
+PREWARM = STRATEGY.field("prewarm")
+PREWARM_DEADLINE = PREWARM.field("deadlineSeconds", 600)
+PREWARM_PARALLELISM = PREWARM.field("parallelism", 10)
+PREWARM_COMMAND = PREWARM.field("command")
 ROLLING_UPDATE = STRATEGY.field("rollingUpdateConfiguration")
 PARTITION = ROLLING_UPDATE.field("partition", 0)
 MAX_UNAVAILABLE = ROLLING_UPDATE.field("maxUnavailable", 1)
@@ -91,7 +107,7 @@ NETWORK = SPEC.field("networkConfig")
 SUBDOMAIN_POLICY = NETWORK.field("subdomainPolicy", SubdomainPolicy.SHARED)
 
 DISRUPTION_BUDGET = SPEC.field("podDisruptionBudget")
-DISRUPTED_GROUPS = DISRUPTION_BUDGET.field("maxUnavailableGroups")
+MAX_UNAVAILABLE_GROUPS = DISRUPTION_BUDGET.field("maxUnavailableGroups")
 
 MOST_REPLICAS = 1_000_000
 """More groups than these no set may ask for."""

@@ -19,6 +19,8 @@ from typing import Any
 from lws import timing
 from lws.kube.conditions import Condition, find
 from lws.kube.metadata import is_terminating, labels_of
+from lws.kube.quantities import whole_number
+from lws.leaderworkerset.labels import MOST_GROUP_NUMBER
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy
@@ -86,7 +88,8 @@ def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, 
     stored = _stored(snapshot.lws)
     current: dict[int, Members] = {}
     for group in snapshot.groups:
-        uid, before = group.uid, _read(stored.get(str(group.index)))
+        uid, text = group.uid, stored.get(str(group.index))
+        before = _parsed(text) if isinstance(text, str) else None
         if before is not None and before.leader == _hash(uid):
             current[group.index] = before
         elif group.index in ready and group.is_complete:
@@ -151,6 +154,30 @@ def restarts_of(lws: Object, index: int, key: str, now: datetime) -> Restarts:
     if since >= timing.STABLE_SECONDS or since < -timing.SKEW_SECONDS:
         consecutive, last = 0, 0
     return Restarts(count, consecutive, last, key)
+
+
+def claimed_restarts(
+    lws: Object, live: Collection[int], admitted: Iterable[tuple[int, str]]
+) -> dict[str, str | None]:
+    """Patch of `status.restarts` that gives Hash groups the records of groups that are terminating or
+    gone, those with the most restarts first: a group that replaces another has a new number.
+
+    live: numbers of the other groups. admitted: number and revision key of the groups that may start.
+    """
+    stored = (lws.get("status") or {}).get("restarts")
+    records = stored if isinstance(stored, Mapping) else {}
+    free: dict[str, list[tuple[int, str]]] = {}
+    for number, text in records.items():
+        match = _RECORD.fullmatch(text) if isinstance(text, str) else None
+        if match is not None and whole_number(number, most=MOST_GROUP_NUMBER) not in live:
+            free.setdefault(match[4], []).append((-int(match[1]), number))
+    patch: dict[str, str | None] = {}
+    for number, key in admitted:
+        if str(number) not in records and (left := sorted(free.get(key, ()))):
+            _, former = left[0]
+            free[key].remove(left[0])
+            patch |= {former: None, str(number): records[former]}
+    return patch
 
 
 def is_used_up(limit: int | None, restarts: Restarts) -> bool:

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from lws.config import Settings
-from lws.kube.field_errors import Refused
-from lws.kube.metadata import copied, is_terminating, labels_of
-from lws.kube.names import parent_and_ordinal
+from lws.kube.field_errors import FieldError, Refused
+from lws.kube.metadata import controller_of, copied, is_terminating, labels_of, metadata_of
 from lws.leaderworkerset.admission import defaulting, pod
 from lws.leaderworkerset.admission import validation as leaderworkerset
 from lws.leaderworkerset.assessment.assessment import assess
-from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider
+from lws.leaderworkerset.group.exhaustion import Abandoned
+from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider, Marks, workload_marks
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.labels import group_id, group_size_of, is_leader
 from lws.leaderworkerset.left_alone import why_left_alone
-from lws.leaderworkerset.observe.failed_creates import Beside
-from lws.leaderworkerset.observe.gangs import Gangs
-from lws.leaderworkerset.observe.membership import leader_pods_of
+from lws.leaderworkerset.observe.failed_creates import BackgroundTasks
+from lws.leaderworkerset.observe.gangs import Gangs, scheduler_of
+from lws.leaderworkerset.observe.membership import (
+    former_pods,
+    leader_pods_of,
+    worker_statefulset_named,
+)
 from lws.leaderworkerset.observe.observer import Environment, Observer
-from lws.leaderworkerset.observe.recent_writes import WriteMemory
+from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.observe.webhook_coverage import WebhookCoverage
 from lws.leaderworkerset.plan import plan as plan_set
 from lws.leaderworkerset.routing import Routing
+from lws.leaderworkerset.scheduling import KUBERNETES, NOBODY, Scheduler
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.spec import returns_to_nodes
 from lws.leaderworkerset.status import status
 from lws.leaderworkerset.status.problems import STALLED
 from lws.leaderworkerset.status.status import UPDATE_IN_PROGRESS
@@ -45,9 +52,9 @@ from lws.runtime.errors import ApiError
 from lws.runtime.loop import Kind, Term
 from lws.runtime.registration import Controller, Parts, Registration
 from lws.runtime.store import Store
-from lws.runtime.throttle import Moving
+from lws.runtime.throttle import ActiveSets
 from lws.runtime.webhooks.handlers import Handler, Siblings, change_object, refuse, siblings_of, validator
-from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL
+from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, REVISION_LABEL
 
 # --- Admission webhooks of LeaderWorkerSet and their handlers. Decisions are in
 # `lws.leaderworkerset.admission`; the ids are the paths that webhook configurations have always called.
@@ -73,17 +80,34 @@ def handlers(settings: Settings, store: Store) -> Mapping[str, Handler]:
     """The handlers of all `ENDPOINTS`."""
     provider = settings.gang_provider
     gang = PROVIDERS[provider] if provider is not None else None
-    return handlers_with(siblings_of(store, KIND), gang)
+    scheduler = partial(scheduler_of, settings, store)
+    of_store = partial(former_node, store), partial(may_have_former_group, store, scheduler)
+    return handlers_with(siblings_of(store, KIND), gang, scheduler, *of_store)
 
 
-def handlers_with(siblings: Siblings, gang: GangProvider | None) -> Mapping[str, Handler]:
-    """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured."""
+def handlers_with(
+    siblings: Siblings,
+    gang: GangProvider | None,
+    scheduler: Callable[[], Scheduler] = lambda: NOBODY,
+    node_of: Callable[[Object, str], str] = lambda pod, namespace: "",
+    has_former: Callable[[Object, str], bool] = lambda pod, namespace: False,
+) -> Mapping[str, Handler]:
+    """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured. scheduler: who serves
+    `spec.scheduling`. node_of: the node that a pod of a namespace returns to; empty for none. has_former:
+    whether pods of its former group may be left.
+    """
+
+    def errors(new: Object, old: Object | None, others: Iterable[Object]) -> list[FieldError]:
+        return leaderworkerset.errors_in(new, old, others, scheduler())
+
     return {
         MUTATE_SET: _default_set,
         VALIDATE_SET: validator(
-            partial(leaderworkerset.warnings_in, gang=gang), leaderworkerset.errors_in, siblings
+            partial(leaderworkerset.warnings_in, gang=gang),
+            errors,
+            siblings,
         ),
-        MUTATE_POD: _pod_admitter(gang),
+        MUTATE_POD: _pod_admitter(gang, scheduler(), node_of, has_former),
         VALIDATE_POD: _allow_pod,
     }
 
@@ -98,14 +122,67 @@ def _defaulted(raw: Object) -> Object:
     return lws
 
 
-def _pod_admitter(gang: GangProvider | None) -> Handler:
+def former_node(store: Store, raw: Object, namespace: str) -> str:
+    """The node that a pod returns to; empty if its set does not ask for that.
+
+    Every replica watches sets and pods, so each knows it, but of pods that ended before it began.
+    """
+    lws = store.get(KIND, namespace, labels_of(raw).get(NAME_LABEL, ""))
+    if lws is None or not returns_to_nodes(lws):
+        return ""
+    return store.last_node(namespace, str(metadata_of(raw).get("name") or ""))
+
+
+def may_have_former_group(
+    store: Store, scheduler: Callable[[], Scheduler], raw: Object, namespace: str
+) -> bool:
+    """Whether workers of a former leader of this name may still run: it must not meet them.
+
+    A pod stream that has shown the end of the former leader has shown before it which workers there were. One
+    that has not, or is not heard any more, cannot tell.
+    """
+    name, set_name = str(metadata_of(raw).get("name") or ""), labels_of(raw).get(NAME_LABEL, "")
+    owner = controller_of(raw) or {}
+    if not is_leader(raw) or (owner.get("kind"), owner.get("name")) != ("StatefulSet", set_name):
+        return False
+    lws, is_current = store.get(KIND, namespace, set_name), store.is_current()
+    is_left_alone = lws is not None and why_left_alone(lws, True, scheduler()) is not None
+    if is_left_alone or (lws is None and is_current):
+        # No pass would lift the gate.
+        return False
+    if not is_current:
+        return True
+    former = store.get("Pod", namespace, name)
+    if former is not None and group_size_of(former) != 1:
+        return True
+    workers = worker_statefulset_named(store, namespace, name)
+    return workers is not None or bool(former_pods(store, namespace, name))
+
+
+def _pod_admitter(
+    gang: GangProvider | None,
+    scheduler: Scheduler,
+    node_of: Callable[[Object, str], str],
+    has_former: Callable[[Object, str], bool],
+) -> Handler:
+    has_workloads = scheduler.is_enabled and scheduler.provider == KUBERNETES
+
+    def marks(labels: Mapping[str, str], annotations: Mapping[str, str], size: int, unique: str) -> Marks:
+        of_workload = workload_marks(labels, annotations, unique) if has_workloads else None
+        if of_workload is not None or gang is None:
+            return of_workload or Marks()
+        return gang.marks(labels, size, unique)
+
     async def admit_pod(*, namespace: str | None, **_: Any) -> None:
         # Rules are deterministic, so randomness comes from here.
-        marks = partial(gang.marks, unique=secrets.token_hex(4)) if gang is not None else None
+        of_gang = partial(marks, unique=secrets.token_hex(4)) if gang is not None else None
+        unique = secrets.token_hex(8)
 
         def admitted(raw: Object) -> Object:
+            place = namespace or ""
+            found = node_of(raw, place), has_former(raw, place)
             try:
-                return pod.admitted(raw, namespace or "", marks)
+                return pod.admitted(raw, place, of_gang, unique, *found)
             except Refused as refused:
                 refuse(str(refused), refused)
 
@@ -137,55 +214,53 @@ def _counter(
 
 
 SERIES = (
-    _gauge(status.DESIRED, "groups_desired", "Groups that a set asks for."),
-    _gauge(status.READY_GROUPS, "groups_ready", "Groups that are ready, those of a surge included."),
-    _gauge(status.UPDATED, "groups_updated", "Groups that are on the target revision, ready or not."),
+    _gauge(status.DESIRED, "groups_desired", "Desired groups."),
+    _gauge(status.READY_GROUPS, "groups_ready", "Ready groups, surge included."),
+    _gauge(status.UPDATED, "groups_updated", "Groups on the target revision, ready or not."),
     _gauge(
         status.BY_STATE,
         "groups",
-        "Groups by state, as in status.groups: Ready is ready on the target revision, Outdated is ready on "
-        "another one.",
+        "Groups by state, as in status.groups.counts.",
         "state",
         STATES,
     ),
     _gauge(
         status.FAILED,
         "groups_failed",
-        "Groups that failed once more than maxGroupRestarts allows and are left as they are.",
+        "Groups that exceeded maxGroupRestarts and are kept.",
     ),
     _gauge(
         status.DELAYED,
         "groups_restart_delayed",
-        "Groups that failed and wait for the end of their back-off to be recreated.",
+        "Failed groups that wait for their back-off.",
     ),
     _gauge(
         status.STUCK,
         "stalled",
-        "1 while a set has been without progress for longer than its progressDeadlineSeconds.",
+        "1 while the set has made no progress for its progressDeadlineSeconds.",
     ),
     *series_of_rollouts(KIND),
     _gauge(
         LAST_START,
         "last_group_start_duration_seconds",
-        "Seconds that the group took to be ready that has become ready last; absent until one has.",
+        "Start duration of the group that became ready last, in seconds.",
     ),
     _counter(
         status.RECREATED,
         "group_recreations",
-        "Groups that the manager has deleted to have them made anew, by why.",
+        "Groups that the manager deleted to recreate them, by reason.",
         "reason",
         status.RECREATION_REASONS,
     ),
     _counter(
         status.DELAYED,
         "group_restarts_delayed",
-        "Times that a group which failed had to wait for the end of its back-off.",
+        "Failed groups that had to wait for their back-off.",
     ),
     _counter(
         status.SPURIOUS,
         "spurious_replacements",
-        "Groups that a rollout has replaced although their revision means the same as the wanted one; 0 "
-        "unless something is wrong.",
+        "Groups that a rollout replaced with an equal revision; 0 unless something is wrong.",
     ),
 )
 
@@ -194,13 +269,13 @@ STANDINGS = (
         "set",
         UPDATE_IN_PROGRESS,
         "lws_leaderworkersets_in_rollout",
-        "LeaderWorkerSets that are being moved to another revision.",
+        "LeaderWorkerSets in a rollout.",
     ),
     KeyState(
         "set",
         STALLED,
         "lws_leaderworkersets_stalled",
-        "LeaderWorkerSets without progress for longer than their progressDeadlineSeconds.",
+        "LeaderWorkerSets without progress for their progressDeadlineSeconds.",
     ),
 )
 
@@ -208,20 +283,26 @@ STANDINGS = (
 def _build(parts: Parts) -> Controller:
     settings, store = parts.settings, parts.store
     provider = settings.gang_provider
-    gangs = Gangs(provider, parts.source, store, parts.resync) if provider is not None else None
+    scheduler = scheduler_of(settings, store)
+    has_workloads = scheduler.is_enabled and provider == KUBERNETES
+    gangs = (
+        Gangs(provider, parts.source, store, parts.resync, has_workloads) if provider is not None else None
+    )
     coverage = WebhookCoverage(parts.source.cluster, parts.resync)
 
     def wake(namespace: str, name: str) -> None:
         parts.add(Key("set", namespace, name))
 
     environment = Environment(
-        settings.node_loss,
-        coverage.covers,
-        gangs.served if gangs is not None else lambda: None,
-        Beside(parts.start, wake),
+        policies=settings.policies,
+        covers=coverage.covers,
+        gang=gangs.served if gangs is not None else lambda: None,
+        background=BackgroundTasks(parts.start, wake),
+        scheduler=scheduler,
+        workloads=gangs.workloads if gangs is not None and has_workloads else None,
     )
     controller = Controller(
-        begin=partial(_begin, parts, environment, Moving()),
+        begin=partial(_begin, parts, environment, ActiveSets()),
         keys=Routing(store, partial(leader_pods_of, store)).keys,
         tasks={"webhook coverage": coverage.run},
         known=coverage.known.wait,
@@ -229,8 +310,8 @@ def _build(parts: Parts) -> Controller:
     return controller if gangs is None else _with_gangs(controller, gangs)
 
 
-def _begin(parts: Parts, environment: Environment, moving: Moving, cluster: Cluster) -> Term:
-    memory = WriteMemory(parts.store, parts.source.clock, moving)
+def _begin(parts: Parts, environment: Environment, active: ActiveSets, cluster: Cluster) -> Term:
+    memory = SetWrites(parts.store, parts.source.clock, active)
     observer = Observer(cluster, parts.store, memory, environment)
     applier = _applier(parts, memory, cluster)
     return Term(
@@ -249,7 +330,7 @@ def _begin(parts: Parts, environment: Environment, moving: Moving, cluster: Clus
                 observer.observe_group, plan_group, applier.apply, "pod", fields=of_group, owner=_set_of
             ),
         },
-        Routing(parts.store, partial(leader_pods_of, parts.store), memory.statuses.is_as_left).routes,
+        Routing(parts.store, partial(leader_pods_of, parts.store), memory.statuses.is_as_written).routes,
         (memory.forget, observer.forget, applier.forget),
     )
 
@@ -263,33 +344,33 @@ def _with_gangs(controller: Controller, gangs: Gangs) -> Controller:
     )
 
 
-def _set_of(snapshot: SetSnapshot | GroupSnapshot) -> Object:
+def _set_of(snapshot: SetSnapshot | GroupSnapshot | Abandoned) -> Object | None:
     return snapshot.lws
 
 
-def _applier(parts: Parts, memory: WriteMemory, cluster: Cluster) -> Applier:
+def _applier(parts: Parts, memory: SetWrites, cluster: Cluster) -> Applier:
     """Rejected writes of any pass, and the end of rejections, trigger a pass that updates the status of the
     set.
     """
 
-    def refused(action: Action, error: ApiError, owner: Reference) -> None:
-        memory.refusals.remember(action, error, owner)
+    def rejected(action: Action, error: ApiError, owner: Reference) -> None:
+        memory.refusals.record(action, error, owner)
         parts.add(Key("set", owner.namespace, owner.name))
 
-    def done(action: Action, owner: Reference) -> None:
+    def succeeded(action: Action, owner: Reference) -> None:
         if memory.refusals.forget(action, owner):
             parts.add(Key("set", owner.namespace, owner.name))
 
-    written = WriteHooks(
+    hooks = WriteHooks(
         memory.put,
-        memory.remember_applied,
-        refused,
-        memory.taken.remember,
-        memory.going,
+        memory.record_apply,
+        rejected,
+        memory.taken.record,
+        memory.deleting,
         statuses=memory.statuses,
-        done=done,
+        succeeded=succeeded,
     )
-    return Applier(cluster, parts.recorder, written, parts.turns)
+    return Applier(cluster, parts.recorder, hooks, parts.locks)
 
 
 REGISTRATION = Registration(
@@ -307,16 +388,18 @@ REGISTRATION = Registration(
 def of_set(snapshot: SetSnapshot) -> Fields:
     """revision: the target revision key; empty if no plan is made for the set."""
     lws = snapshot.lws
-    is_left_alone = why_left_alone(lws, snapshot.is_covered, snapshot.fault) is not None
+    is_left_alone = why_left_alone(lws, snapshot.is_covered, snapshot.scheduler, snapshot.fault) is not None
     key = "" if is_left_alone or is_terminating(lws) else assess(snapshot).target.key
     return {"set": lws["metadata"]["name"], "revision": key}
 
 
-def of_group(snapshot: GroupSnapshot) -> Fields:
+def of_group(snapshot: GroupSnapshot | Abandoned) -> Fields:
     """revision: the revision key of the leader; empty if it has no such label."""
+    if isinstance(snapshot, Abandoned):
+        return {}
     leader = snapshot.leader
     return {
         "set": snapshot.lws["metadata"]["name"],
-        "group": parent_and_ordinal(leader["metadata"]["name"])[1],
+        "group": group_id(leader),
         "revision": labels_of(leader).get(REVISION_LABEL, ""),
     }

@@ -1,6 +1,6 @@
-"""What one pass over a LeaderWorkerSet knows: every fact that its plan may use, read at one instant.
+"""The facts of one pass over a LeaderWorkerSet, all that its plan may use, read at one instant.
 
-Gathered by `lws.leaderworkerset.observe.observer` for `plan`, `rollout`, `revisions` and `status`.
+`lws.leaderworkerset.observe.observer` collects them.
 """
 
 from __future__ import annotations
@@ -11,64 +11,71 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from lws.kube.conditions import Obstruction
+from lws.kube.conditions import Rejection
 from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_reference, uid_of
-from lws.kube.nodes import NodeLossPolicy
 from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait, is_ready, is_running
 from lws.kube.quantities import whole_number
-from lws.kube.statefulsets import is_settled, is_short, wanted_replicas
+from lws.kube.statefulsets import desired_replicas, is_settled, is_short
+from lws.leaderworkerset.restart_counts import is_exhausted
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running
+from lws.leaderworkerset.scheduling import NOBODY, Scheduled, Scheduler
 from lws.leaderworkerset.spec import SetSpec
+from lws.policies import Policies
 from lws.runtime.actions import Object
 from lws.runtime.children import Owner
 from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL, SIZE_ANNOTATION
 
 
-# No slots: what is read off a group is kept with it. Of a thousand groups few change between two passes.
+# No slots: derived facts are cached. Of a thousand groups, few change between two passes.
 @dataclass(frozen=True)
 class GroupFacts:
-    """One group as its leader pod and worker StatefulSet show it.
+    """One group, by its leader pod and worker StatefulSet.
 
     index: ordinal of the leader pod, 0-based.
-    leader: the leader pod, controlled by the leader StatefulSet; its revision label says what it was made
-    from, whatever that was edited to.
+    leader: the leader pod, controlled by the leader StatefulSet. Its revision label is the key that it was
+    created from, even if the label was edited.
     workers: the worker StatefulSet, only if *this* leader pod (by UID) controls it.
-    obstacle: a StatefulSet, or a Service where the group needs one, that has the leader's name and belongs to
-    somebody else who lives, or to nobody.
-    worker_uids: UIDs of the ready pods that `workers` controls, those left out that are being deleted.
-    going: another pass is deleting the leader at this moment.
-    waits: of its pods, for a node.
+    conflict: a StatefulSet, or a Service if the group needs one, that has the leader's name and another
+    existing owner, or none.
+    worker_uids: UIDs of the ready pods that `workers` controls, without terminating ones.
+    deleting: another pass is deleting the leader at this moment.
+    waits: waits of its pods for a node.
     """
 
     index: int
     leader: Object
     workers: Object | None = None
-    obstacle: Object | None = None
+    conflict: Object | None = None
     worker_uids: tuple[str, ...] = ()
-    going: bool = False
+    deleting: bool = False
     waits: tuple[NodeWait, ...] = ()
 
     @cached_property
     def uid(self) -> str:
-        """Of the leader."""
+        """UID of the leader."""
         return uid_of(self.leader)
 
     @cached_property
     def created(self) -> str:
-        """When the leader was, as the API server writes it; empty where nothing says it."""
+        """Creation time of the leader, RFC 3339; empty if unknown."""
         return self.leader["metadata"].get("creationTimestamp") or ""
 
     @cached_property
-    def judged(self) -> dict[Hashable, Any]:
-        """What was decided about the group, by what it was measured by. For who decides it to keep there."""
+    def states(self) -> dict[Hashable, Any]:
+        """Cache of `rollout.groups`: states of the group, by what it was compared with."""
         return {}
 
     @cached_property
+    def is_exhausted(self) -> bool:
+        """The group has used up its restarts by upstream's rules."""
+        return is_exhausted(self.leader)
+
+    @cached_property
     def leader_terminating(self) -> bool:
-        """The deletion of the leader is accepted, no matter who asked for it."""
+        """The leader has a deletion timestamp."""
         return is_terminating(self.leader)
 
     @cached_property
@@ -78,12 +85,12 @@ class GroupFacts:
 
     @cached_property
     def leader_key(self) -> str | None:
-        """Revision key of the leader, None where nothing shows it."""
+        """Revision key of the leader, None if unknown."""
         return labels_of(self.leader).get(REVISION_LABEL)
 
     @cached_property
     def worker_key(self) -> str | None:
-        """Revision key of the worker StatefulSet, None without one too."""
+        """Revision key of the worker StatefulSet, None if unknown or without one."""
         return key_of_template(self.workers) if self.workers is not None else None
 
     @cached_property
@@ -93,56 +100,93 @@ class GroupFacts:
 
     @cached_property
     def workers_short(self) -> bool:
-        """There is a worker StatefulSet, and its controller has not made all of its pods."""
+        """There is a worker StatefulSet, and its controller has not created all of its pods."""
         return self.workers is not None and is_short(self.workers)
 
     @cached_property
     def lacks_start_ordinal(self) -> bool:
-        """Its workers would be numbered like leaders."""
+        """The API server dropped `ordinals.start`: the workers would be numbered from 0, like leaders."""
         return self.workers is not None and "start" not in (self.workers["spec"].get("ordinals") or {})
 
     @cached_property
+    def size(self) -> int | None:
+        """Pods of the group, by the annotation of its leader; None if unknown."""
+        return whole_number(annotations_of(self.leader).get(SIZE_ANNOTATION))
+
+    @cached_property
     def is_complete(self) -> bool:
-        """Every worker pod of the group is there and ready, and none besides: its StatefulSet may have been
-        scaled by hand.
-        """
-        size = whole_number(annotations_of(self.leader).get(SIZE_ANNOTATION))
-        asked = wanted_replicas(self.workers) if self.workers is not None else 0
-        return len(self.worker_uids) == asked and size in (None, asked + 1)
+        """All worker pods are ready, and there are no others: users may scale the worker StatefulSet."""
+        replicas = desired_replicas(self.workers) if self.workers is not None else 0
+        return len(self.worker_uids) == replicas and self.size in (None, replicas + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Teardown:
+    """A Hash group that has pods but no live leader.
+
+    group: its key. is_current: it has the revision of the Deployment. is_kept: it has used up its restarts by
+    upstream's rules, so its pods are kept.
+    """
+
+    group: str
+    is_current: bool
+    is_kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodesOfGroup:
+    """Where the pods of a group run. leader: empty if it has no node yet."""
+
+    leader: str = ""
+    workers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PrewarmFacts:
+    """What there is for `rolloutStrategy.prewarm`. jobs: those that the set controls. nodes: by index of the
+    group. refused: what the API server says of the pods of Jobs that have none, by UID of the Job.
+    """
+
+    jobs: tuple[Object, ...] = ()
+    nodes: Mapping[int, NodesOfGroup] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 # No slots: the spec is read once.
 @dataclass(frozen=True)
 class SetSnapshot:
-    """A LeaderWorkerSet and what belongs to it.
+    """A LeaderWorkerSet and its objects.
 
-    leader: the StatefulSet that has the name of the set, regardless of owner.
-    service: the Service that has the name of the set, regardless of owner.
-    leader_service: the Service that has the name which that of the leaders would have, regardless of owner.
-    disruption_budget: the PodDisruptionBudget that has the name of the set, regardless of owner.
-    groups: leader pods that the leader StatefulSet controls, by index, terminating ones included.
+    leader, service, disruption_budget: the StatefulSet (or Deployment), Service and PodDisruptionBudget with
+    the name of the set, regardless of owner. leader_service: the Service with the name that the Service of
+    the leaders needs, regardless of owner.
+    groups: by index, including those whose leader is terminating.
     revisions: recorded revisions that the set owns or may adopt.
-    live_keys: keys that pods or StatefulSets of the set still carry, or come back with.
-    knows_live_keys: False where the leader StatefulSet reports a revision of its own that the store does not
-    have: leaders may come back with another key then.
-    taken: ControllerRevisions of others that have names which ours were to get.
-    unrecorded: what runs under keys that no revision records, as reads past every cache found it.
-    claims: PersistentVolumeClaims that carry the name of the set, regardless of owner; none where the set has
-    no claim templates.
-    owners_alive: UIDs of other controllers of `leader`, the Services and `disruption_budget` that were found
-    alive.
-    reread: the set as a read past every cache returned it, only where an orphan could be adopted.
-    applied: digest of the last intent for the leader StatefulSet, with the generation that it led to.
-    drops_start_ordinal: the API server was just seen to drop `spec.ordinals.start`.
-    obstructions: what the API server refuses, to us or to the controller of its StatefulSets. look_again:
-    seconds until there may be more to know about that. refused_at: when a pod was last refused to a
-    StatefulSet that is short of pods, by its UID. leaders_refused: whether the API server refused lately what
-    the leader StatefulSet was to be told.
-    leaving: pods of the set, and former ones of the same names, that are being deleted and wait for their
-    kubelet.
-    nodes: those of overdue `leaving` pods, as reads past every cache found them; None for one that is gone.
-    is_covered: the pod webhook sees pods of the namespace; where it does not, nothing else was read.
-    fault: why the spec cannot be read; then nothing else is known. Empty where it can.
+    live_keys: keys of pods and StatefulSets of the set, and keys that its leaders may be recreated with.
+    knows_live_keys: False if the leader StatefulSet reports a revision of its own that is not in the store:
+    leaders may be recreated with another key then.
+    taken: ControllerRevisions of other owners that have names for revisions of the set.
+    unrecorded: templates that run under keys that no revision records, read live.
+    claims: PersistentVolumeClaims with the name label of the set, regardless of owner; none if the set has no
+    claim templates.
+    owners_alive: UIDs of existing controllers of `leader`, the Services and `disruption_budget`.
+    reread: the set, read live; None unless an object must be created or may be adopted.
+    applied: digest of the last intent for the leader StatefulSet, and the generation that it led to.
+    drops_start_ordinal: the API server has recently dropped `spec.ordinals.start`.
+    rejections: writes that the API server rejects, ours and those of StatefulSet controllers. recheck_after:
+    seconds until these may have changed. refused_at: time of the last rejected pod of a StatefulSet that is
+    short of pods, by UID. leaders_refused: the API server has recently rejected an update of the leader
+    StatefulSet.
+    terminating: pods with names of the set that are being deleted and wait for their kubelet.
+    nodes: nodes of overdue `terminating` pods, read live; None for one that does not exist.
+    policies: settings of the manager.
+    teardowns: Hash groups that have pods but no live leader; only known while a leader is gated.
+    is_covered: the pod webhook receives pods of the namespace. If not, nothing else is read.
+    scheduler: what serves `spec.scheduling`. scheduled: its objects; None for a set without a Workload.
+    occupied: indices that leaders of a lost StatefulSet occupy; only known with `spec.startStrategy`.
+    has_replica_sets: there are ReplicaSets that the Deployment of the set controls or may adopt.
+    prewarm: the facts of `rolloutStrategy.prewarm`; None without any, and in commands.
+    fault: why the spec cannot be read; empty if it can. If not, nothing else is known.
     """
 
     lws: Object
@@ -162,19 +206,25 @@ class SetSnapshot:
     reread: Object | None = None
     applied: tuple[str, int] | None = None
     drops_start_ordinal: bool = False
-    obstructions: tuple[Obstruction, ...] = ()
-    look_again: float | None = None
+    rejections: tuple[Rejection, ...] = ()
+    recheck_after: float | None = None
     refused_at: Mapping[str, datetime] = field(default_factory=dict)
     leaders_refused: bool = False
-    leaving: tuple[Object, ...] = ()
+    terminating: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
-    node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
+    policies: Policies = field(default_factory=Policies)
+    teardowns: tuple[Teardown, ...] = ()
+    occupied: int = 0
+    has_replica_sets: bool = False
     is_covered: bool = True
+    scheduler: Scheduler = NOBODY
+    scheduled: Scheduled | None = None
+    prewarm: PrewarmFacts | None = None
     fault: str = ""
 
     @cached_property
     def spec(self) -> SetSpec:
-        """What the set asks for."""
+        """The desired state."""
         return SetSpec.of(self.lws)
 
     @property
@@ -191,5 +241,5 @@ class SetSnapshot:
 
     @property
     def is_set_alive(self) -> bool:
-        """The set was read past every cache and is not going: only then may it adopt."""
+        """The set was read live and is not terminating: only then may it adopt."""
         return may_adopt(self.lws, self.reread)

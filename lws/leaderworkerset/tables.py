@@ -9,23 +9,43 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lws.kube.metadata import annotations_of, controller_of, is_tools_own, labels_of
+from lws.kube.metadata import (
+    ORPHAN_FINALIZER,
+    annotations_of,
+    controller_of,
+    is_mapping,
+    is_tools_own,
+    labels_of,
+    name_of,
+)
 from lws.kube.nodes import node_of
-from lws.kube.pods import DISRUPTED, SCHEDULED, is_ready, wait_for_node
+from lws.kube.pods import (
+    CONTAINERS_READY,
+    DISRUPTED,
+    SCHEDULED,
+    are_containers_ready,
+    has_gate,
+    is_ready,
+    wait_for_node,
+)
 from lws.kube.shapes import is_deep
 from lws.kube.statefulsets import is_settled, is_short
 from lws.leaderworkerset.group.tpu import tpu_containers
+from lws.leaderworkerset.labels import is_of_hash_group
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, template_labels
 from lws.leaderworkerset.revisions.shape import readable_status
-from lws.leaderworkerset.rollout.groups import DELETION_COST_ANNOTATION
+from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION
 from lws.leaderworkerset.spec import group_topology
 from lws.runtime.actions import Object
 from lws.runtime.client.resources import (
     CLAIMS,
     CONTROLLER_REVISIONS,
+    DEPLOYMENTS,
+    JOBS,
     LEADERWORKERSETS,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    REPLICA_SETS,
     SERVICES,
     STATEFULSETS,
     Workload,
@@ -33,8 +53,13 @@ from lws.runtime.client.resources import (
 from lws.runtime.fields import ALL, LATER, NOBODY, SET, StoredField, StoredFields, Wakes
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
+    GROUP_READY_CONDITION,
+    GROUP_REPLACEMENT_GATE,
+    GROUP_RESTART_COUNTS_ANNOTATION,
     NAME_LABEL,
     PODS_RETRIED_AT_ANNOTATION,
+    PREFIX,
+    RESTART_BUDGET_FINALIZER,
     REVISION_LABEL,
     WORKER_INDEX_LABEL,
 )
@@ -78,6 +103,8 @@ def on_conditions(before: Object, after: Object) -> Wakes:
     """
     was, now = is_ready(before), is_ready(after)
     if was == now:
+        if is_of_hash_group(after) and are_containers_ready(before) != are_containers_ready(after):
+            return ALL if are_containers_ready(before) else _step(after)
         is_turned_away = wait_for_node(before) is None and wait_for_node(after) is not None
         return _step(after) if is_turned_away and group_topology(annotations_of(after)) else SET
     return ALL if was else _step(after)
@@ -99,7 +126,7 @@ def _is_leader(pod: Object) -> bool:
     )
 
 
-_PREFIX = "leaderworkerset.sigs.k8s.io/"
+_OURS = f"{PREFIX}/"
 # Which of its StatefulSet's own revisions a pod was made from; of which gang it is; may it go first.
 _ALSO_KEPT = frozenset(
     {
@@ -109,6 +136,8 @@ _ALSO_KEPT = frozenset(
         DELETION_COST_ANNOTATION,
     }
 )
+# What workers of a Hash group wait for, because the leader is not Ready before they are; and what says that.
+_OF_HASH_LEADERS = (CONTAINERS_READY, GROUP_READY_CONDITION)
 # How a container ended: what users are told, and whether the group had started by then.
 _MOMENTS = ("exitCode", "reason", "startedAt", "finishedAt")
 
@@ -126,7 +155,9 @@ def ours(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | 
 
 
 def ours_and_tools(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:
-    """These, and which there are of deployment tools, to take them off. One holds a whole manifest."""
+    """The same, and the keys of deployment tools, which are to be removed. Their values may be whole
+    manifests, and are dropped.
+    """
     return {**_ours(values), **{key: "" for key in values if is_tools_own(key)}} or None
 
 
@@ -154,8 +185,8 @@ def conditions(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> l
     """
     kept: list[dict[str, Any]] = []
     for each in stored:
-        if each["type"] == "Ready":
-            kept.append({"type": "Ready", "status": each["status"]})
+        if each["type"] == "Ready" or (each["type"] in _OF_HASH_LEADERS and is_of_hash_group(pod)):
+            kept.append({"type": each["type"], "status": each["status"]})
         elif each["type"] == SCHEDULED and _has_waited(pod, each):
             fields = ("type", "status", "lastTransitionTime")
             kept.append({field: each[field] for field in fields if field in each})
@@ -166,9 +197,31 @@ def conditions(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> l
     return kept
 
 
-def first(stored: Sequence[Any], pod: Mapping[str, Any]) -> list[Any] | None:
-    """Of what all have to go, it is enough to know one."""
-    return list(stored[:1]) or None
+def finalizers(stored: Sequence[str], pod: Mapping[str, Any]) -> list[str] | None:
+    """That of pods whose group has used up its restarts, and that of a leader whose workers are to stay."""
+    return [each for each in stored if each in (RESTART_BUDGET_FINALIZER, ORPHAN_FINALIZER)] or None
+
+
+def gates(stored: Sequence[Any], pod: Mapping[str, Any]) -> list[Any] | None:
+    """Of what all have to go, it is enough to know one. Ours is removed by us."""
+    return list(stored if has_gate(pod, GROUP_REPLACEMENT_GATE) else stored[:1]) or None
+
+
+def on_gates(before: Object, after: Object) -> Wakes:
+    """Workers of a leader that is scheduled with them are made when our gate is gone, not later."""
+    had, has = (has_gate(pod, GROUP_REPLACEMENT_GATE) for pod in (before, after))
+    return ALL if had and not has and (after.get("spec") or {}).get("schedulingGroup") else SET
+
+
+def of_workload(spec: Any, pod_group: Mapping[str, Any]) -> Any:
+    """Of a PodGroup for `spec.scheduling`, which is compared with what it should say."""
+    return spec if is_mapping(spec) and "workloadRef" in spec else None
+
+
+def host_name(stored: str, pod: Mapping[str, Any]) -> str | None:
+    """By it the workers of a Hash group are named."""
+    # That of a pod of a StatefulSet is its name.
+    return stored if stored != pod["metadata"]["name"] and is_of_hash_group(pod) else None
 
 
 def eventful(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> list[dict[str, Any]] | None:
@@ -237,6 +290,19 @@ def unlike_template(template: Any, statefulset: Mapping[str, Any]) -> dict[str, 
     return {"metadata": {"labels": _ours(inside)}}
 
 
+# --- Jobs
+
+
+def ends(stored: Sequence[Mapping[str, Any]], job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Whether it is complete or has failed, and why."""
+    kept = ("type", "status", "reason")
+    return [
+        {field: each[field] for field in kept if field in each}
+        for each in stored
+        if each["type"] in ("Complete", "Failed")
+    ]
+
+
 # --- Services
 
 
@@ -246,14 +312,12 @@ def ports(stored: Sequence[Any], service: Mapping[str, Any]) -> Any:
 
 
 def unlike_type(stored: str, service: Mapping[str, Any]) -> str | None:
-    """Of a Service for clients, and of a headless one where it was edited."""
+    """The type of a Service with ports; of one without, only if it is not ClusterIP."""
     return stored if service["spec"].get("ports") or stored != "ClusterIP" else None
 
 
 def unlike_address(stored: str, service: Mapping[str, Any]) -> str | None:
-    """Whether it is headless, where that is not known: of thousands that are, it is enough to know whose they
-    are.
-    """
+    """The cluster IP, but for headless Services with an owner, which are thousands."""
     return None if stored == "None" and controller_of(service) is not None else stored or None
 
 
@@ -278,7 +342,7 @@ def recorded_data(data: Any, revision: Mapping[str, Any]) -> Any:
 
 
 def _ours(values: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in values.items() if key.startswith(_PREFIX) or key in _ALSO_KEPT}
+    return {key: value for key, value in values.items() if key.startswith(_OURS) or key in _ALSO_KEPT}
 
 
 def _has_waited(pod: Mapping[str, Any], scheduled: Mapping[str, Any]) -> bool:
@@ -318,22 +382,33 @@ def _on_count(before: Object, after: Object) -> Wakes:
     """The StatefulSet of workers counts on. Groups are judged by their pods, and the set knows it by whether
     all pods are made, and whether all is settled.
     """
-    is_like = is_settled(before) == is_settled(after) and is_short(before) == is_short(after)
-    return NOBODY if is_like else SET
+    is_settled_as_before = is_settled(before) == is_settled(after)
+    if not is_settled_as_before and (controller_of(after) or {}).get("name") != name_of(after):
+        # The leader of a Hash group says whether its workers are ready.
+        return ALL
+    return NOBODY if is_settled_as_before and is_short(before) == is_short(after) else SET
 
 
 # That a StatefulSet was made to try again starts nothing: its controller will say what came of it. What a
 # DisaggregatedSet remembers on its children started passes over each of them and all of its groups, six in a
 # rollout of two roles.
 _REMEMBERED_BY_OTHERS = frozenset(
-    {PODS_RETRIED_AT_ANNOTATION, INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION}
+    {
+        PODS_RETRIED_AT_ANNOTATION,
+        INITIAL_REPLICAS_ANNOTATION,
+        OTHERS_INITIAL_REPLICAS_ANNOTATION,
+        "deployment.kubernetes.io/revision",
+    }
 )
 
 
 def _on_annotations(before: Object, after: Object) -> Wakes:
     one, two = annotations_of(before), annotations_of(after)
     changed = {key for key in one.keys() | two.keys() if one.get(key) != two.get(key)}
-    return NOBODY if changed <= _REMEMBERED_BY_OTHERS else ALL
+    if changed <= _REMEMBERED_BY_OTHERS:
+        return NOBODY
+    # Passes over groups write the counts; the pass over the set takes out those of groups that are gone.
+    return SET if changed <= {GROUP_RESTART_COUNTS_ANNOTATION} else ALL
 
 
 _IDENTITY = (
@@ -348,8 +423,8 @@ _METADATA = (
     StoredField("metadata.labels", excerpt=ours),
     StoredField("metadata.annotations", excerpt=ours),
 )
-# Of what may be adopted, which takes the claims of deployment tools off.
-_ADOPTABLE = (
+# For kinds that may be adopted: adoption removes labels and annotations of deployment tools.
+_METADATA_OF_ADOPTABLE = (
     *_IDENTITY,
     StoredField("metadata.labels", excerpt=ours_and_tools),
     StoredField("metadata.annotations", excerpt=ours_and_tools),
@@ -373,8 +448,10 @@ _POD = StoredFields(
     "Pod",
     (
         *_METADATA,
+        StoredField("metadata.finalizers", excerpt=finalizers),
         StoredField("spec.nodeName", on_node),
-        StoredField("spec.schedulingGates", SET, first),
+        StoredField("spec.schedulingGates", on_gates, gates),
+        StoredField("spec.hostname", excerpt=host_name),
         StoredField("spec.schedulingGroup"),
         StoredField("spec.containers", excerpt=tpu_requests),
         StoredField("spec.initContainers", excerpt=restarted_sidecars),
@@ -418,10 +495,43 @@ _STATEFULSET = StoredFields(
     others=ALL,
     variant=(_is_of_group, _STATEFULSET_OF_GROUP),
 )
+_DEPLOYMENT = StoredFields(
+    "Deployment",
+    (
+        StoredField("metadata.resourceVersion", NOBODY),
+        StoredField("metadata.managedFields", NOBODY, our_applies, []),
+        StoredField("metadata.annotations", _on_annotations),
+        *(StoredField(f"status.{name}", SET) for name in ("observedGeneration", "replicas")),
+        *(StoredField(f"status.{name}", SET) for name in ("readyReplicas", "updatedReplicas")),
+        *(StoredField(f"status.{name}", NOBODY) for name in ("availableReplicas", "unavailableReplicas")),
+        *(StoredField(f"status.{name}", NOBODY) for name in ("terminatingReplicas", "conditions")),
+    ),
+    others=ALL,
+)
+# Whether it has ended, and has a pod.
+_JOB = StoredFields(
+    "Job",
+    (
+        *_METADATA,
+        StoredField("status.active", SET),
+        StoredField("status.conditions", SET, ends, []),
+    ),
+)
+# What its pods are made from.
+_REPLICA_SET = StoredFields(
+    "ReplicaSet",
+    (
+        *_IDENTITY,
+        StoredField("metadata.labels", excerpt=ours),
+        StoredField("spec.replicas", SET),
+        StoredField("spec.template", excerpt=unlike_template),
+        *(StoredField(f"status.{name}", SET) for name in ("observedGeneration", "replicas")),
+    ),
+)
 _SERVICE = StoredFields(
     "Service",
     (
-        *_ADOPTABLE,
+        *_METADATA_OF_ADOPTABLE,
         _WRITERS_OF_ORPHAN,
         StoredField("spec.selector", default={}),
         StoredField("spec.ports", excerpt=ports),
@@ -432,7 +542,7 @@ _SERVICE = StoredFields(
 )
 # What its own controller reports of it changes with every pod, and decides nothing here.
 _DISRUPTION_BUDGET = StoredFields(
-    "PodDisruptionBudget", (*_ADOPTABLE, _WRITERS_OF_ORPHAN, StoredField("spec", default={}))
+    "PodDisruptionBudget", (*_METADATA_OF_ADOPTABLE, _WRITERS_OF_ORPHAN, StoredField("spec", default={}))
 )
 _REVISION = StoredFields(
     "ControllerRevision",
@@ -445,17 +555,42 @@ _REVISION = StoredFields(
     ),
 )
 # Nothing matters but that they are there, and whose they are.
-_CLAIM, _POD_GROUP = StoredFields("PersistentVolumeClaim", _METADATA), StoredFields("PodGroup", _ADOPTABLE)
+_CLAIM = StoredFields("PersistentVolumeClaim", _METADATA)
+_POD_GROUP = StoredFields("PodGroup", (*_METADATA_OF_ADOPTABLE, StoredField("spec", excerpt=of_workload)))
+_WORKLOAD = StoredFields("Workload", (*_METADATA_OF_ADOPTABLE, StoredField("spec", default={})))
 
 LEADER_WORKER_SET = Workload(
     LEADERWORKERSETS,
     NAME_LABEL,
-    (STATEFULSETS, PODS, SERVICES, CONTROLLER_REVISIONS, CLAIMS, POD_DISRUPTION_BUDGETS),
-    frozenset({"StatefulSet", "Pod"}),
+    (
+        STATEFULSETS,
+        DEPLOYMENTS,
+        REPLICA_SETS,
+        PODS,
+        SERVICES,
+        CONTROLLER_REVISIONS,
+        CLAIMS,
+        POD_DISRUPTION_BUDGETS,
+        JOBS,
+    ),
+    frozenset({"StatefulSet", "Deployment", "ReplicaSet", "Pod"}),
 )
 """What is watched for LeaderWorkerSets."""
 
-TABLES = (_SET, _POD, _STATEFULSET, _SERVICE, _DISRUPTION_BUDGET, _REVISION, _CLAIM, _POD_GROUP)
+TABLES = (
+    _SET,
+    _POD,
+    _STATEFULSET,
+    _DEPLOYMENT,
+    _REPLICA_SET,
+    _SERVICE,
+    _DISRUPTION_BUDGET,
+    _REVISION,
+    _CLAIM,
+    _JOB,
+    _POD_GROUP,
+    _WORKLOAD,
+)
 
 _BY_KIND = {table.kind: table for table in TABLES}
 

@@ -1,8 +1,4 @@
-"""The vocabulary of plans: what a pass may want done to the cluster, as data.
-
-In: nothing. Out: frozen actions that `lws.runtime.apply` carries out, and that tests and stories can
-read.
-"""
+"""Types of plans: writes, Events and status as frozen data, which `lws.runtime.apply` carries out."""
 
 from __future__ import annotations
 
@@ -10,17 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-# --- What metrics show and count of a workload, as data of plans.
+# --- Metrics of a workload, as data of plans.
 
 
 ROLLING = "rolling"
-"""1 while a rollout is under way, else 0. Every kind of workload uses this word for it."""
+"""1 during a rollout, else 0; the same word for every kind of workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """One more of something, counted once the write that it stands at is done. kind, name: of the workload.
-    label: which of its kind, such as the reason.
+    """Increment of a counter after the write that carries it. kind, name: of the workload. label: value of
+    the counter's label, such as a reason.
     """
 
     kind: str
@@ -31,12 +27,12 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Numbers of a workload, or a part of it, until the next pass over the same key.
+    """Gauges of a workload, or a part of it, until the next pass over the same key.
 
-    kind, name: of the workload. numbers: by word and label; those of the parts of a workload are added up.
-    revision: the wanted one, empty where nothing says. rolling_since: when the rollout under way began (RFC
-    3339), empty where nothing says. groups: by UID of the leader pod, when it was created (RFC 3339) if its
-    group is ready, else empty.
+    kind, name: of the workload. numbers: by word and label, summed over the parts of a workload. revision:
+    the target revision key, empty if unknown. rolling_since: start of the current rollout (RFC 3339), empty
+    if unknown. groups: by UID of the leader pod, its creation time (RFC 3339) if its group is ready, else
+    empty.
     """
 
     kind: str
@@ -48,7 +44,7 @@ class Figures:
 
 
 Object = Mapping[str, Any]
-"""One Kubernetes object (or a part of one) as plain JSON data; never changed in place."""
+"""A Kubernetes object, or part of one, as JSON data; never changed in place."""
 
 EventType = Literal["Normal", "Warning"]
 Propagation = Literal["Foreground", "Background", "Orphan"]
@@ -63,7 +59,7 @@ class Verbatim:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Names one object; with `uid` it can only ever mean that very object."""
+    """Identifies an object by name, and by UID if `uid` is set."""
 
     api_version: str
     kind: str
@@ -91,10 +87,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """How an Event joins others of its kind that come with it: `template` takes the names of all members at
-    its {}. related: what all members belong to. change: the counts that the member had and is to have: of
-    several changes the first and the last count are told. waits: not even the first few of its kind are told
-    one by one.
+    """How to combine an Event with others of its kind. template: note with {} for the names of the members.
+    related: the object that all members belong to. change: counts of the member before and after; of several
+    changes, the first and the last count are reported. waits: not even the first few are written one by one.
+    is_shared: members are combined although each Event regards another object.
     """
 
     template: str
@@ -102,15 +98,15 @@ class Fold:
     related: Reference | None = None
     change: tuple[int, int] | None = None
     waits: bool = False
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """A Kubernetes Event (events.k8s.io/v1), emitted after the write that it speaks of.
+    """A Kubernetes Event (events.k8s.io/v1), emitted after the write that it reports.
 
-    fold: where many of its kind come together, it may be told with others, a little later. once: every pass
-    says it for as long as it is so, and users hear it once from each manager. ends: what still waits to be
-    told of the object comes before it.
+    fold: how it may be combined with others, a little later. once: every pass plans it while the condition
+    lasts, but each manager writes it only once. ends: delayed Events about the object are written before it.
     """
 
     regarding: Reference
@@ -128,10 +124,9 @@ class Announce:
 class Apply:
     """Server-side apply of the whole intent, field manager `lws`.
 
-    `uid` is that of the object that the plan has seen: empty means that there was none, and then the apply is
-    not forced, so that it cannot take fields from a stranger that appeared meanwhile. `failure` is announced
-    with the error appended to its note. is_rehearsal: a dry run, before something goes that only what is
-    applied brings back; nothing is stored.
+    uid: of the object in the snapshot; if empty, there was none, and the apply is not forced, so that it
+    cannot take fields of another owner's new object. failure: announced with the error appended to its note.
+    is_dry_run: nothing is stored; checks the intent before a deletion that only this apply would revert.
     """
 
     intent: Object
@@ -139,15 +134,15 @@ class Apply:
     uid: str = ""
     announce: tuple[Announce, ...] = ()
     failure: Announce | None = None
-    is_rehearsal: bool = False
+    is_dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
     """Create if absent.
 
-    An object of the name counts as done if it is the very thing: same controller by UID, not going, with the
-    labels and the verbatim data of the intent. Any other is an error, and in the snapshot of the next pass.
+    An existing object of the name counts as created if it has the same controller by UID, is not terminating,
+    and has the labels and verbatim data of the intent. Any other is an error and part of the next snapshot.
     """
 
     intent: Object
@@ -158,10 +153,12 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A small JSON merge patch (RFC 7386) on an object that we control, guarded by its UID.
+    """A JSON merge patch (RFC 7386) of an object that we control, guarded by its UID.
 
-    subresource: `status` for what must be remembered before the next action of the sequence; whatever else a
-    status says is a `Status`.
+    A patch with a `resourceVersion` is written to that version only; otherwise the next pass plans again.
+    subresource: `status` for records that must be stored before the next action of the sequence; other fields
+    of a status are written by `Status`. is_strategic: a strategic merge patch of a built-in kind, which
+    merges lists by key.
     """
 
     target: Reference
@@ -169,14 +166,15 @@ class Merge:
     why: str
     announce: tuple[Announce, ...] = ()
     subresource: str = ""
+    is_strategic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
     """Delete the object with this name *and* UID; a missing object counts as deleted.
 
-    grace_seconds: what is left to a pod to end; 0 waits for no kubelet. None: as the pod says. tallies: what
-    is counted once it is done.
+    grace_seconds: grace period of a pod; 0 forces the deletion, None uses the pod's own. tallies: counted
+    after success.
     """
 
     target: Reference
@@ -189,14 +187,13 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class SetOwner:
-    """Give an object an owner, or take it away; all other owners stay.
+    """Add or remove an owner of an object; other owners stay.
 
-    Carried out on the object as a read past every cache shows it at that moment, and only where this is still
-    the very object, is not being deleted and has no other controller. If it is changed meanwhile,
-    nothing is written, and the next pass looks again.
+    The object is read live, and written only if it has the same UID, is not terminating and has no other
+    controller. If it changes meanwhile, nothing is written and the next pass plans again.
 
-    owner: the whole reference. is_owner: whether it is to be there. patch: what the same write changes beside
-    the owners.
+    owner: the owner reference. is_owner: add it if true, else remove it. patch: other changes of the same
+    write.
     """
 
     target: Reference
@@ -207,33 +204,50 @@ class SetOwner:
     announce: tuple[Announce, ...] = ()
 
 
-Action = Apply | Create | Merge | SetOwner | Delete
+@dataclass(frozen=True, slots=True)
+class SetFinalizer:
+    """Add or remove a finalizer of an object; other finalizers stay.
+
+    The object is read live. A finalizer cannot be added to a terminating object; from a missing object it
+    counts as removed. If the object changes meanwhile, nothing is written and the next pass plans again.
+
+    is_there: add it if true, else remove it. patch: other changes of the same write.
+    """
+
+    target: Reference
+    finalizer: str
+    why: str
+    is_there: bool = True
+    patch: Object = field(default_factory=dict)
+    announce: tuple[Announce, ...] = ()
+
+
+Action = Apply | Create | Merge | SetOwner | SetFinalizer | Delete
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A JSON merge patch of the status subresource, guarded by the UID; planned only where it changes it.
+    """A JSON merge patch of the status subresource, guarded by the UID; planned only if it changes the
+    status.
 
-    can_wait: nobody waits for it, and more of its kind may follow. is_first_word: the first of its target,
-    which says only what is on its way; what comes of that may be told with it. before: the status that the
-    patch was made for; where another one was there, the next pass looks at what came of it. None: never.
-    only_after_failure: not written where all else of the plan succeeds; the next pass says more then.
+    can_wait: it may be batched with later ones. is_first: the first of its target, which only reports that
+    creation has begun; it may be batched with the result. before: the status that the patch is based on; if
+    the stored one differed, a further pass runs; None skips the check. only_after_failure: written only if
+    another write of the plan fails; otherwise the next pass reports more.
     """
 
     target: Reference
     patch: Object
     announce: tuple[Announce, ...] = ()
     can_wait: bool = False
-    is_first_word: bool = False
+    is_first: bool = False
     before: Object | None = None
     only_after_failure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Postponable:
-    """Actions of a plan that can wait where `target`, to which they lead, was written a moment ago: more of
-    their kind may follow, and come with them.
-    """
+    """Actions of a plan that can wait if `target` was written a moment ago, to be batched with later ones."""
 
     target: Reference
     actions: tuple[Action, ...]
@@ -241,10 +255,10 @@ class Postponable:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that keeps an owner from getting an object.
+    """A reason why an object of an owner cannot be written.
 
-    reason: one word, such as NameClash or QuotaExceeded. is_reported: an Event has said so already. action:
-    what was tried, as Events name it.
+    reason: one word, such as NameClash or QuotaExceeded. is_reported: an Event has reported it already.
+    action: the `action` of Events about it.
     """
 
     reason: str
@@ -255,19 +269,17 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything one pass wants, or one part of it.
+    """Everything that one pass does, or a part of it.
 
-    sequences: within one, in order, stop at the first failure; each on its own.
-    statuses: written last, whatever happened above.
-    announce: what users are told without any write (a refusal, a wait).
-    again_after: seconds until the next pass; for waiting that no event will end.
-    stuck_pods: pods that a lost node keeps from going.
-    problems: what stands in the way; told in a condition or an Event by the caller.
-    postponable: which of the actions in `sequences` can wait.
-    standing: words for how its owner stands, which metrics count owners by. figures: how it stands in
-    numbers, which metrics show.
-    owner: the workload that the plan is for, whichever object the pass looks at: its status reports
-    what is refused.
+    sequences: independent of each other; each runs in order and stops at its first failure.
+    statuses: written last, even after failures.
+    announce: Events that no write carries (a rejection, a wait).
+    again_after: seconds until the next pass, if no event will trigger it.
+    stuck_pods: number of pods stuck in Terminating on lost nodes.
+    problems: reported by the caller in a condition or an Event.
+    postponable: the actions in `sequences` that can wait.
+    standing: states of the owner, by which metrics count owners. figures: its gauges.
+    owner: the workload that the plan is for; its status reports rejected writes.
     """
 
     sequences: tuple[tuple[Action, ...], ...] = ()
@@ -293,7 +305,7 @@ _NOTHING = Plan()
 
 def together(*parts: Plan) -> Plan:
     """One plan of all parts, in their order."""
-    # Most parts of most passes want nothing.
+    # Most parts of most passes are empty.
     parts = tuple(part for part in parts if part != _NOTHING)
     if not parts:
         return _NOTHING
@@ -313,8 +325,8 @@ def together(*parts: Plan) -> Plan:
 
 
 def soonest(waits: Iterable[float | None]) -> float | None:
-    """The shortest of these waits, None where nothing is waited for."""
-    return min((each for each in waits if each is not None), default=None)
+    """The shortest of these waits; None if there is none."""
+    return min((wait for wait in waits if wait is not None), default=None)
 
 
 # --- Types shared by kinds of workload and the queue.

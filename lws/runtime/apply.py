@@ -1,7 +1,6 @@
-"""Carry a plan out: every write in order, what it announces after it, the status last.
+"""Carry out a plan: its writes in order, each followed by its Events, and the status last.
 
-In: a `Plan`. Out: an `Outcome` that says what failed; nothing is decided here, and nothing is known of sets
-or groups.
+In: a `Plan`. Out: an `Outcome` that lists what failed. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any, Protocol
 
 from lws.kube.conditions import reason_of
@@ -29,71 +28,73 @@ from lws.runtime.actions import (
     Object,
     Plan,
     Reference,
+    SetFinalizer,
     SetOwner,
     Status,
     Tally,
 )
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Overtaken
-from lws.runtime.refusals import is_as_made
+from lws.runtime.refusals import matches_intent
 
-# --- Keep creations for an owner and the deletion of that owner from overlapping. Passes over a set and
-# over its groups run side by side, and so do those of kinds that create sets. A child created for a leader
-# in the instant in which another pass deletes that leader in the foreground comes too late: the garbage
-# collector does not wait for it, and workers of the old leader meet the new one.
+# --- Keep creations for an owner and the deletion of that owner from overlapping. Passes over a set and its
+# groups run concurrently. If a child is created for a leader while another pass deletes that leader in the
+# foreground, the garbage collector does not wait for it, and old workers coexist with the new leader.
 
 
-# Far more than can be on their way at a time.
-_REMEMBERED = 10_000
+# Far more than can be in flight at a time.
+_DELETED = 10_000
 
 
 class OwnerLocks:
-    """Creations for an owner run side by side, its deletion before or after all of them."""
+    """Creations for an owner run concurrently, its deletion before or after all of them."""
 
     def __init__(self) -> None:
-        self._making: Counter[str] = Counter()
-        self._made: dict[str, asyncio.Event] = {}
-        self._deleted: dict[str, asyncio.Event] = {}
-        self._going: dict[str, None] = {}
+        # Number of running creations by UID of the owner, and the deletion that waits until there are none.
+        self._creating: Counter[str] = Counter()
+        self._created: dict[str, asyncio.Event] = {}
+        # Set when a running deletion has ended.
+        self._deleting: dict[str, asyncio.Event] = {}
+        self._deleted: dict[str, None] = {}
 
     @asynccontextmanager
-    async def making(self, uid: str) -> AsyncIterator[bool]:
-        """Whether anything may be made for this owner; its deletion waits meanwhile."""
-        while uid in self._deleted:
-            await self._deleted[uid].wait()
-        if uid in self._going:
+    async def creating(self, uid: str) -> AsyncIterator[bool]:
+        """Yield whether children may be created for this owner; its deletion waits meanwhile."""
+        while uid in self._deleting:
+            await self._deleting[uid].wait()
+        if uid in self._deleted:
             yield False
             return
-        self._making[uid] += 1
+        self._creating[uid] += 1
         try:
             yield True
         finally:
-            self._making[uid] -= 1
-            if not self._making[uid]:
-                del self._making[uid]
-                if uid in self._made:
-                    self._made.pop(uid).set()
+            self._creating[uid] -= 1
+            if not self._creating[uid]:
+                del self._creating[uid]
+                if uid in self._created:
+                    self._created.pop(uid).set()
 
     @asynccontextmanager
     async def deleting(self, uid: str) -> AsyncIterator[None]:
-        """Nothing is made for this owner meanwhile, nor ever again unless the deletion fails (raises)."""
-        while uid in self._deleted:
-            await self._deleted[uid].wait()
-        over = self._deleted[uid] = asyncio.Event()
+        """Block creations for this owner, indefinitely unless the deletion fails (raises)."""
+        while uid in self._deleting:
+            await self._deleting[uid].wait()
+        ended = self._deleting[uid] = asyncio.Event()
         try:
-            if uid in self._making:
-                made = self._made[uid] = asyncio.Event()
-                await made.wait()
+            if uid in self._creating:
+                created = self._created[uid] = asyncio.Event()
+                await created.wait()
             yield
-            self._goes(uid)
+            self._record_deletion(uid)
         finally:
-            del self._deleted[uid]
-            over.set()
+            del self._deleting[uid]
+            ended.set()
 
-    def _goes(self, uid: str) -> None:
-        self._going[uid] = None
-        if len(self._going) > _REMEMBERED:
-            del self._going[next(iter(self._going))]
+    def _record_deletion(self, uid: str) -> None:
+        self._deleted[uid] = None
+        if len(self._deleted) > _DELETED:
+            del self._deleted[next(iter(self._deleted))]
 
 
 log = logging.getLogger(__name__)
@@ -107,12 +108,12 @@ class Recorder(Protocol):
     def announce(self, announce: Announce) -> None: ...
 
 
-def _not_remembered(*what: Any) -> None:
+def _no_record(*_: Any) -> None:
     """Keep no record of a write."""
 
 
 class Statuses(Protocol):
-    """Knows our last writes to statuses."""
+    """Records our last writes to statuses."""
 
     def expect(self, target: Reference, patch: Object) -> Object | None: ...
 
@@ -121,30 +122,29 @@ class Statuses(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WriteHooks:
-    """Who is told what the API server returned, so that the next plan is never older than our own writes, and
-    what it refused.
+    """Called with the results of writes, so that no plan is older than our own writes.
 
-    done, refused: told of each action, with the workload whose plan it is from. taken: told of a create that
-    met something else of its name. going: UIDs of what is being deleted by plans that are carried out right
-    now. gone: told of what a deletion of ours has ended at once. statuses: told of writes of statuses, before
-    they begin and of what they led to.
+    put: objects as the API server returned them. succeeded, rejected: each action, with the workload whose
+    plan it is from. name_taken: a create whose name belongs to another object. deleting: UIDs that plans
+    under way are deleting. deleted: objects that a deletion removed at once. statuses: writes of statuses,
+    before they begin and with their results.
     """
 
     put: Callable[[Mapping[str, Any]], None]
-    applied: Callable[[Apply, Mapping[str, Any]], None] = _not_remembered
-    refused: Callable[[Action, ApiError, Reference], None] = _not_remembered
-    taken: Callable[[Create], None] = _not_remembered
-    going: set[str] = field(default_factory=set)
-    gone: Callable[[Reference], None] = _not_remembered
+    applied: Callable[[Apply, Mapping[str, Any]], None] = _no_record
+    rejected: Callable[[Action, ApiError, Reference], None] = _no_record
+    name_taken: Callable[[Create], None] = _no_record
+    deleting: set[str] = field(default_factory=set)
+    deleted: Callable[[Reference], None] = _no_record
     statuses: Statuses | None = None
-    done: Callable[[Action, Reference], None] = _not_remembered
+    succeeded: Callable[[Action, Reference], None] = _no_record
 
 
 @dataclass(slots=True)
 class Outcome:
-    """errors: what failed, one per sequence or status at most. forced: deletions that left no time to end.
-    overtaken: somebody else was faster with an object; nothing failed, and more is to be done. tallies: what
-    is counted of the writes that are done.
+    """errors: at most one per sequence or status. forced: number of forced deletions. overtaken: another
+    client changed an object first; nothing failed, but a further pass is needed. tallies: increments of
+    counters for successful writes.
     """
 
     errors: list[ClusterError] = field(default_factory=list)
@@ -159,35 +159,35 @@ class Outcome:
 
 
 class Applier:
-    """Carries out plans on one cluster. turns: the locks of all owners."""
+    """Carries out plans on one cluster. locks: the locks of all owners."""
 
     def __init__(
-        self, cluster: Cluster, recorder: Recorder, memory: WriteHooks, turns: OwnerLocks | None = None
+        self, cluster: Cluster, recorder: Recorder, hooks: WriteHooks, locks: OwnerLocks | None = None
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder
-        self._memory = memory
-        self._turns = turns or OwnerLocks()
-        # By UID: what was sent to a status and not stored, and the version that it was sent for.
+        self._hooks = hooks
+        self._locks = locks or OwnerLocks()
+        # By UID: the resourceVersion of a status write, and its fields that were not stored.
         self._pruned: OrderedDict[str, tuple[str, Mapping[str, Any]]] = OrderedDict()
 
     def forget(self, obj: Object) -> None:
-        """There is no such object any more."""
+        """Drop the record of a deleted object."""
         self._pruned.pop(uid_of(obj), None)
 
     async def apply(self, plan: Plan) -> Outcome:
-        """Sequences side by side, each in order up to its first failure; then the statuses, whatever
-        happened.
+        """Run sequences concurrently, each in order up to its first failure, deletions in a row of one kind
+        at once; then write the statuses, even after failures.
         """
         outcome = Outcome()
         due = {str(status.target): status for status in plan.statuses}
-        going = {action.target.uid for action in chain(*plan.sequences) if isinstance(action, Delete)}
-        self._memory.going.update(going)
+        deleting = {action.target.uid for action in chain(*plan.sequences) if isinstance(action, Delete)}
+        self._hooks.deleting.update(deleting)
         try:
             running = (self._run(sequence, outcome, due, plan.owner) for sequence in plan.sequences)
             results = await asyncio.gather(*running, return_exceptions=True)
         finally:
-            self._memory.going.difference_update(going)
+            self._hooks.deleting.difference_update(deleting)
         for status in due.values():
             if outcome.errors or not status.only_after_failure:
                 await self._write_status(status, outcome, plan.owner)
@@ -205,63 +205,100 @@ class Applier:
         due: dict[str, Status],
         owner: Reference | None,
     ) -> None:
-        for action in sequence:
-            try:
-                if isinstance(action, Merge) and action.subresource == "status" and str(action.target) in due:
-                    await self._remember(action, due, outcome)
-                elif not await self._in_turn(action):
+        for deleted, group in groupby(sequence, _deleted_kind):
+            actions = tuple(group)
+            # One after the other, the last objects would have been deleted by others before.
+            for step in [actions] if deleted else [(action,) for action in actions]:
+                if not await self._take_all(step, outcome, due, owner):
                     return
-            except Overtaken as error:
-                log.info("%s: left as it is", error.message)
-                outcome.overtaken = True
-                return
-            except ClusterError as error:
-                outcome.errors.append(error)
-                self._announce_failure(action, error, owner)
-                return
-            if owner is not None:
-                self._memory.done(action, owner)
-            if isinstance(action, Delete):
-                outcome.forced += action.grace_seconds == 0
-                outcome.tallies += action.tallies
-            for announce in action.announce:
-                self._recorder.announce(announce)
 
-    async def _in_turn(self, action: Action) -> bool:
-        """Whether it was carried out: nothing is made for an owner that another pass has just deleted."""
+    async def _take_all(
+        self, actions: Sequence[Action], outcome: Outcome, due: dict[str, Status], owner: Reference | None
+    ) -> bool:
+        """Carry out actions at once. False if nothing may follow them."""
+        taking = [self._take(action, outcome, due, owner) for action in actions]
+        if len(taking) == 1:
+            # As a task of its own it would let other sequences go first.
+            return await taking[0]
+        results = await asyncio.gather(*taking, return_exceptions=True)
+        for bug in results:
+            if isinstance(bug, BaseException):
+                raise bug
+        return all(results)
+
+    async def _take(
+        self, action: Action, outcome: Outcome, due: dict[str, Status], owner: Reference | None
+    ) -> bool:
+        """Carry out one action. False if nothing may follow it."""
+        try:
+            if isinstance(action, Merge) and action.subresource == "status" and str(action.target) in due:
+                await self._write_record(action, due, outcome)
+            elif not await self._locked(action):
+                return False
+        except Overtaken as error:
+            log.info("%s: left as it is", error.message)
+            outcome.overtaken = True
+            return False
+        except ClusterError as error:
+            outcome.errors.append(error)
+            self._announce_failure(action, error, owner)
+            return False
+        if owner is not None:
+            self._hooks.succeeded(action, owner)
+        if isinstance(action, Delete):
+            outcome.forced += action.grace_seconds == 0
+            outcome.tallies += action.tallies
+        for announce in action.announce:
+            self._recorder.announce(announce)
+        return True
+
+    async def _locked(self, action: Action) -> bool:
+        """Carry out an action under the lock of its owner. False if another pass has deleted the owner."""
         if isinstance(action, Delete) and action.target.uid:
-            async with self._turns.deleting(action.target.uid):
+            async with self._locks.deleting(action.target.uid):
                 await self._carry_out(action)
             return True
         owner = _owner_in(action)
         if owner is None:
             await self._carry_out(action)
             return True
-        async with self._turns.making(owner["uid"]) as may_be_made:
-            if may_be_made:
+        async with self._locks.creating(owner["uid"]) as may_create:
+            if may_create:
                 await self._carry_out(action)
-        return may_be_made
+        return may_create
 
     async def _carry_out(self, action: Action) -> None:
-        target = _target_of(action)
-        log.debug("%s %s: %s", type(action).__name__.lower(), target, action.why)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("%s %s: %s", type(action).__name__.lower(), _target_of(action), action.why)
         match action:
             case Apply():
                 await self._apply(action)
             case Create():
                 await self._create(action)
+            case Merge(is_strategic=True):
+                stored = await self._cluster.merge(
+                    action.target, action.patch, action.subresource, is_strategic=True
+                )
+                self._hooks.put(stored)
             case Merge(subresource="status"):
                 await self._write_to_status(action.target, action.patch)
             case Merge():
-                self._memory.put(
-                    await self._cluster.merge(action.target, action.patch, subresource=action.subresource)
-                )
+                self._hooks.put(await write_merge(self._cluster, action, self._hooks.put))
+            case SetFinalizer():
+                await self._set_finalizer(action)
             case SetOwner():
-                self._memory.put(await write_owner(self._cluster, action, self._memory.put))
+                self._hooks.put(await write_owner(self._cluster, action, self._hooks.put))
             case Delete():
                 await self._delete(action)
 
-    async def _remember(self, action: Merge, due: dict[str, Status], outcome: Outcome) -> None:
+    async def _set_finalizer(self, action: SetFinalizer) -> None:
+        stored = await write_finalizer(self._cluster, action, self._hooks.put)
+        if stored is None:
+            self._hooks.deleted(action.target)
+        else:
+            self._hooks.put(stored)
+
+    async def _write_record(self, action: Merge, due: dict[str, Status], outcome: Outcome) -> None:
         """Write a record together with the rest of the status: one write instead of two."""
         log.debug("merge %s: %s", action.target, action.why)
         status = due[str(action.target)]
@@ -274,29 +311,29 @@ class Applier:
     async def _apply(self, action: Apply) -> None:
         intent = action.intent
         if action.uid:
-            # With its UID in the intent the apply cannot create a second object, nor hit another of the name.
+            # With the UID, the apply fails instead of creating an object or changing another one of the name.
             intent = {**intent, "metadata": {**intent["metadata"], "uid": action.uid}}
-        if action.is_rehearsal:
+        if action.is_dry_run:
             await self._cluster.apply(intent, force=bool(action.uid), dry_run=True)
             return
         stored = await self._cluster.apply(intent, force=bool(action.uid))
-        self._memory.put(stored)
-        self._memory.applied(action, stored)
+        self._hooks.put(stored)
+        self._hooks.applied(action, stored)
 
     async def _create(self, action: Create) -> None:
         intent = action.intent
         try:
-            self._memory.put(await self._cluster.create(intent))
+            self._hooks.put(await self._cluster.create(intent))
         except AlreadyExists as error:
             if error.is_refusal:
-                # Webhooks answer with whatever status they like.
+                # Webhooks may reject with any status.
                 raise
             reference = Reference.to(intent)
             existing = await self._cluster.get(reference.kind, reference.namespace, reference.name)
-            # Whatever it is: the next plan must see what is in the way.
-            self._memory.put(existing)
-            if not is_as_made(existing, intent):
-                self._memory.taken(action)
+            # The next plan must see the object that has the name.
+            self._hooks.put(existing)
+            if not matches_intent(existing, intent):
+                self._hooks.name_taken(action)
                 raise
 
     async def _delete(self, action: Delete) -> None:
@@ -305,7 +342,7 @@ class Applier:
         except NotFound as error:
             if error.is_refusal:
                 raise
-            self._memory.gone(action.target)
+            self._hooks.deleted(action.target)
             return
         except Conflict:
             if not await self._is_another(action.target):
@@ -313,10 +350,10 @@ class Applier:
             log.info("%s is another one by now (UID): not deleted", action.target)
             return
         if _lingers(answer):
-            self._memory.put(answer)
+            self._hooks.put(answer)
         else:
-            # The answer is a Status, or, of a pod, its last state.
-            self._memory.gone(action.target)
+            # The response is a Status or the last state of a pod.
+            self._hooks.deleted(action.target)
 
     async def _is_another(self, target: Reference) -> bool:
         """Report whether the object is gone or another one has its name.
@@ -327,12 +364,11 @@ class Applier:
             existing = await self._cluster.get(target.kind, target.namespace, target.name)
         except NotFound:
             return True
-        self._memory.put(existing)
+        self._hooks.put(existing)
         return bool(existing["metadata"]["uid"] != target.uid)
 
     async def _write_status(self, status: Status, outcome: Outcome, owner: Reference | None) -> None:
         target = status.target
-        # Of something else than its owner, whose own status can tell of it.
         write = Merge(target, {"status": status.patch}, why="how it is has changed", subresource="status")
         if target.uid and self._pruned.get(target.uid) == (target.resource_version, status.patch):
             return
@@ -345,8 +381,8 @@ class Applier:
             self._announce_failure(write, error, owner)
             return
         if owner is not None:
-            self._memory.done(write, owner)
-        self._remember_pruned(target.uid, status.patch, stored)
+            self._hooks.succeeded(write, owner)
+        self._record_pruned(target.uid, status.patch, stored)
         for announce in status.announce:
             self._recorder.announce(announce)
 
@@ -361,17 +397,17 @@ class Applier:
     async def _write_to_status(
         self, target: Reference, patch: Object, before: Object | None = None
     ) -> Mapping[str, Any]:
-        statuses = self._memory.statuses
-        left = statuses.expect(target, patch) if statuses is not None else None
+        statuses = self._hooks.statuses
+        expected = statuses.expect(target, patch) if statuses is not None else None
         stored = await self._cluster.merge(target, patch, subresource="status")
         if statuses is not None:
-            statuses.written(stored, before if before is not None else left, patch["status"])
-        self._memory.put(stored)
+            statuses.written(stored, before if before is not None else expected, patch["status"])
+        self._hooks.put(stored)
         return stored
 
-    def _remember_pruned(self, uid: str, patch: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
-        """A definition of an earlier release drops fields that it does not know: to send them for the same
-        version again would change nothing, pass after pass.
+    def _record_pruned(self, uid: str, patch: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+        """Record the fields that an older CRD dropped. Sending them again for the same version would change
+        nothing.
         """
         status = stored.get("status") or {}
         dropped = {key: value for key, value in patch.items() if value is not None and key not in status}
@@ -382,25 +418,30 @@ class Applier:
                 self._pruned.popitem(last=False)
 
     def _announce_failure(self, action: Action, error: ClusterError, owner: Reference | None) -> None:
-        # Only what the server refused concerns the user; a connection that broke is retried in silence.
+        # Only rejections concern the user; broken connections are retried without an Event.
         if not isinstance(error, ApiError) or not error.is_refusal:
             return
         target = _target_of(action)
         is_of_status = isinstance(action, Merge) and action.subresource == "status"
         if is_of_status and (owner is None or owner.uid == target.uid):
-            self._announce_refused_status(target, error)
+            self._announce_rejected_status(target, error)
             return
         if owner is not None:
-            self._memory.refused(action, error, owner)
+            self._hooks.rejected(action, error, owner)
         failure = getattr(action, "failure", None)
         if failure is not None:
             self._recorder.announce(replace(failure, note=f"{failure.note}: {error.message}"))
 
-    def _announce_refused_status(self, target: Reference, error: ApiError) -> None:
-        """No condition can say that none can be written."""
+    def _announce_rejected_status(self, target: Reference, error: ApiError) -> None:
+        """Report a rejected status by an Event, because no condition can be written."""
         reason = reason_of(error.message, "FailedUpdate")
         note = f"cannot update the status of {target.kind} {target.name}: {error.message}"
         self._recorder.announce(Announce(target, reason, "Update", note, "Warning"))
+
+
+def _deleted_kind(action: Action) -> str:
+    """Of which kind the object is that the action deletes; empty for other actions."""
+    return action.target.kind if isinstance(action, Delete) else ""
 
 
 def _target_of(action: Action) -> Reference:
@@ -424,36 +465,77 @@ def _lingers(deleted: Mapping[str, Any]) -> bool:
 
 
 async def write_owner(cluster: Cluster, action: SetOwner, see: Callable[[Mapping[str, Any]], None]) -> Object:
-    """The object with its new owners; `Overtaken` if it is not as the plan saw it.
+    """Set or remove an owner and return the object. Raises `Overtaken` if it differs from the planned object.
 
-    A list of owners can only be replaced as a whole. So the new list is made from the object as it is now,
-    and the write carries the version of that read: in between nobody can add or lose an owner. see: called
-    with what was read if that is another object than was planned for; the next plan must know it.
+    A list of owners can only be replaced as a whole, so the new list is built from a live read, and the write
+    carries the resourceVersion of that read. see: called with the live object if it differs from the planned
+    one; the next plan must see it.
     """
-    live = await _read(cluster, action)
+    live = await _read(cluster, action.target)
     if not _is_as_planned(live, action):
         see(live)
-        raise Overtaken(f"{action.target} has another owner, or is another one or going")
-    known = metadata_of(live).get("ownerReferences") or []
+        raise Overtaken(f"{action.target} has another owner, was replaced or is terminating")
+    stored = metadata_of(live).get("ownerReferences") or []
     owners = owners_with(live, action.owner) if action.is_owner else owners_without(live, action.owner)
-    if not action.patch and _is_same(known, owners):
+    if not action.patch and _is_same(stored, owners):
         return live
-    version = live["metadata"]["resourceVersion"]
-    beside = action.patch.get("metadata") or {}
-    patch = {**action.patch, "metadata": {**beside, "ownerReferences": owners, "resourceVersion": version}}
+    return await _write(cluster, action.target, _of_version(action.patch, live, ownerReferences=owners), see)
+
+
+async def write_finalizer(
+    cluster: Cluster, action: SetFinalizer, see: Callable[[Mapping[str, Any]], None]
+) -> Object | None:
+    """The object with or without the finalizer; None if it does not exist any more. Raises `Overtaken` if the
+    finalizer cannot be added. see: as for `write_owner`.
+    """
     try:
-        return await cluster.merge(action.target, patch)
+        live = await _read(cluster, action.target)
+    except Overtaken:
+        if action.is_there:
+            raise
+        return None
+    stored = live["metadata"].get("finalizers") or []
+    is_replaced = live["metadata"]["uid"] != action.target.uid
+    if action.is_there and (is_replaced or (is_terminating(live) and action.finalizer not in stored)):
+        see(live)
+        raise Overtaken(f"{action.target} was replaced or is terminating")
+    if not action.is_there and (is_replaced or action.finalizer not in stored):
+        return live
+    others = [finalizer for finalizer in stored if finalizer != action.finalizer]
+    finalizers = [*others, action.finalizer] if action.is_there else others
+    return await _write(cluster, action.target, _of_version(action.patch, live, finalizers=finalizers), see)
+
+
+async def write_merge(cluster: Cluster, action: Merge, see: Callable[[Mapping[str, Any]], None]) -> Object:
+    """The object with the patch; `Overtaken` if the patch is for another version. see: as for
+    `write_owner`.
+    """
+    if "resourceVersion" not in (action.patch.get("metadata") or {}):
+        return await cluster.merge(action.target, action.patch, subresource=action.subresource)
+    return await _write(cluster, action.target, action.patch, see)
+
+
+def _of_version(patch: Object, live: Object, **metadata: Any) -> Object:
+    version = live["metadata"]["resourceVersion"]
+    beside = patch.get("metadata") or {}
+    return {**patch, "metadata": {**beside, **metadata, "resourceVersion": version}}
+
+
+async def _write(
+    cluster: Cluster, target: Reference, patch: Object, see: Callable[[Mapping[str, Any]], None]
+) -> Object:
+    try:
+        return await cluster.merge(target, patch)
     except (Conflict, NotFound) as error:
-        live = await _read(cluster, action)
-        if live["metadata"]["resourceVersion"] == version:
-            # Webhooks answer 409 too.
+        live = await _read(cluster, target)
+        if live["metadata"]["resourceVersion"] == patch["metadata"]["resourceVersion"]:
+            # A webhook rejected the write with 409.
             raise
         see(live)
-        raise Overtaken(f"{action.target} was changed at the same time") from error
+        raise Overtaken(f"{target} was changed at the same time") from error
 
 
-async def _read(cluster: Cluster, action: SetOwner) -> Object:
-    target = action.target
+async def _read(cluster: Cluster, target: Reference) -> Object:
     try:
         return await cluster.get(target.kind, target.namespace, target.name)
     except NotFound as error:
@@ -466,5 +548,5 @@ def _is_as_planned(live: Object, action: SetOwner) -> bool:
     return is_free and live["metadata"]["uid"] == action.target.uid and not is_terminating(live)
 
 
-def _is_same(known: list[Any], owners: list[Mapping[str, Any]]) -> bool:
-    return len(known) == len(owners) and all(owner in known for owner in owners)
+def _is_same(stored: list[Any], owners: list[Mapping[str, Any]]) -> bool:
+    return len(stored) == len(owners) and all(owner in stored for owner in owners)

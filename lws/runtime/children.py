@@ -9,28 +9,27 @@ from typing import Any
 
 from lws import timing
 from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels, united, without_tools_own
-from lws.kube.ownership import Ownership, clash_note
+from lws.kube.ownership import Ownership, conflict_note
 from lws.kube.patches import covers, merge_patch
 from lws.runtime.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner
-from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 _HEADLESS, _CLUSTER_IP = "None", "ClusterIP"
-_UNSAID: Mapping[str, Any] = {
+_SERVICE_DEFAULTS: Mapping[str, Any] = {
     "type": _CLUSTER_IP,
     "selector": {},
     "ports": [],
     "publishNotReadyAddresses": False,
 }
-"""What decides where a Service leads, and what it says where nothing is said."""
+"""Fields that decide which pods a Service routes to, with their defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
     """The controller of a child: a workload, or the leader pod of a group.
 
-    kind, name: the workload that needs the child. reference: by which the child is controlled. is_alive: as
-    `may_adopt` says. adoption: why it adopts, with {kind} for that of the child. until_alive: what is waited
-    for before it may.
+    kind, name: the workload that needs the child. reference: the controller reference of the child. is_alive:
+    as in `may_adopt`. adoption: the reason for an adoption, with {kind} for the kind of the child.
+    until_alive: what an adoption waits for.
     """
 
     kind: str
@@ -43,29 +42,29 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """An object with the name of a child. former: how to call one that must be deleted first."""
+    """An object with the name of a child. former: phrase for an object that must be deleted first."""
 
     ownership: Ownership
     stored: Object | None
     former: str
 
 
-def relabelled(stored: Object, intent: Object) -> Plan:
-    """All that is put back on a child of which nothing else is edited."""
-    return repair(stored, {"its name label was edited": name_label(stored, intent)})
+def repair_labels(stored: Object, intent: Object) -> Plan:
+    """Restore only the labels of a child."""
+    return repair(stored, label_patches(stored, intent))
 
 
 def plan_child(
-    owner: Owner, child: Child, create: Create, keep_up: Callable[[Object, Object], Plan] = relabelled
+    owner: Owner, child: Child, create: Create, repairs: Callable[[Object, Object], Plan] = repair_labels
 ) -> Plan:
-    """Reconcile a desired child. keep_up: plans repairs of our object, given the intent."""
+    """Reconcile a desired child. repairs: plans repairs of our object, from the stored one and the intent."""
     if (blocked := plan_obstacle(owner, child)) is not None:
         return blocked
-    return Plan(((create,),)) if child.stored is None else keep_up(child.stored, create.intent)
+    return Plan(((create,),)) if child.stored is None else repairs(child.stored, create.intent)
 
 
 def plan_unwanted(owner: Owner, stored: Object | None, why: str) -> Plan:
-    """Delete a child that is not wanted; objects of other owners are left alone."""
+    """Delete a child that is not desired; objects of other owners are left alone."""
     uid = owner.reference["uid"]
     if stored is None or not is_controlled_by(stored, uid) or is_terminating(stored):
         return Plan()
@@ -73,24 +72,22 @@ def plan_unwanted(owner: Owner, stored: Object | None, why: str) -> Plan:
 
 
 def plan_obstacle(owner: Owner, child: Child) -> Plan | None:
-    """What to do about any object with the name of a child; None if the child itself can be written."""
+    """Plan for an object that has the name of a child; None if the child can be written."""
     stored, ownership = child.stored, child.ownership
     if stored is None or ownership == Ownership.OURS:
         return None
-    if ownership == Ownership.LEAVING:
-        return Plan(again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=f"{child.former} to be gone")
+    if ownership == Ownership.TERMINATING:
+        return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=f"{child.former} to be gone")
     if ownership == Ownership.ORPHAN:
         return adopt(owner, stored)
     if ownership == Ownership.SUFFICIENT:
-        return Plan(again_after=timing.LOOK_AGAIN_SECONDS)
-    note = clash_note(stored, owner.kind, owner.name)
-    return Plan(
-        again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=note, problems=(Problem("NameClash", note),)
-    )
+        return Plan(again_after=timing.RECHECK_SECONDS)
+    note = conflict_note(stored, owner.kind, owner.name)
+    return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=note, problems=(Problem("NameClash", note),))
 
 
 def adopt(owner: Owner, orphan: Object) -> Plan:
-    """Change nothing of an orphan but its owner, and remove what it must not inherit."""
+    """Set the owner of an orphan and remove metadata of tools that it must not keep."""
     if not owner.is_alive:
         return Plan(waiting_for=owner.until_alive)
     why = owner.adoption.format(kind=orphan["kind"])
@@ -99,62 +96,58 @@ def adopt(owner: Owner, orphan: Object) -> Plan:
 
 
 def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
-    """One write for everything that others edited. patches: by reason; empty if not needed."""
-    due = {why: patch for why, patch in patches.items() if patch}
-    if not due:
+    """Restore all edited fields in one write. patches: by reason; empty if not needed."""
+    needed = {why: patch for why, patch in patches.items() if patch}
+    if not needed:
         return Plan()
-    return Plan(((Merge(Reference.to(stored), reduce(united, due.values()), why="; ".join(due)),),))
+    return Plan(((Merge(Reference.to(stored), reduce(united, needed.values()), why="; ".join(needed)),),))
 
 
-def name_label(stored: Object, intent: Object) -> Object:
-    """The patch that brings a lost name label back: without it the object would drop out of every stream."""
-    labels = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL,))
-    return {"metadata": {"labels": labels}} if labels else {}
+def label_patches(stored: Object, intent: Object) -> dict[str, Object]:
+    """The patch that restores the labels of the intent, by reason, as for `repair`. Without its name label,
+    no watch selects the object.
+    """
+    labels = missing_labels(stored, intent["metadata"]["labels"], intent["metadata"]["labels"])
+    return {"its labels were edited": {"metadata": {"labels": labels}}} if labels else {}
 
 
-def put_back_service(stored: Object, intent: Object) -> Plan:
+def repair_service(stored: Object, intent: Object) -> Plan:
     """Restore edited fields and labels that a Service's intent sets.
 
-    What the API server or others add beside that stays: addresses, families, node ports, sessions.
+    Other fields stay, as the API server or others set them: addresses, families, node ports, sessions.
     """
-    spec, wanted = stored.get("spec") or {}, {**_UNSAID, **intent["spec"]}
-    is_headless = wanted.get("clusterIP") == _HEADLESS
+    spec, desired = stored.get("spec") or {}, {**_SERVICE_DEFAULTS, **intent["spec"]}
+    is_headless = desired.get("clusterIP") == _HEADLESS
     if is_headless and spec.get("clusterIP", _HEADLESS) not in (_HEADLESS, "", None):
-        why = "it was given an address, which no write takes away: it is made anew"
+        why = "it has a cluster IP, which cannot be removed: it is recreated"
         return Plan(((Delete(Reference.to(stored), "Background", why=why),),))
-    known = {field: spec.get(field) or unsaid for field, unsaid in _UNSAID.items()}
-    edited = [field for field in _UNSAID if not _is_as_wanted(field, known, wanted)]
-    patch = {field: wanted[field] for field in edited}
+    current = {field: spec.get(field) or default for field, default in _SERVICE_DEFAULTS.items()}
+    edited = [field for field in _SERVICE_DEFAULTS if not _is_as_desired(field, current, desired)]
+    patch = {field: desired[field] for field in edited}
     if "selector" in patch:
-        patch["selector"] = merge_patch(known["selector"], wanted["selector"])
+        patch["selector"] = merge_patch(current["selector"], desired["selector"])
     if "type" in patch or "ports" in patch:
-        patch["ports"] = _with_node_ports(wanted, known) or None
+        patch["ports"] = _with_node_ports(desired, current) or None
     if "type" in patch and is_headless:
         patch |= {"clusterIP": _HEADLESS, "externalName": None}
-    labels = missing_labels(stored, intent["metadata"]["labels"], intent["metadata"]["labels"])
-    return repair(
-        stored,
-        {
-            f"it is not as it was made: {', '.join(edited)}": {"spec": patch} if patch else {},
-            "its labels were edited": {"metadata": {"labels": labels}} if labels else {},
-        },
-    )
+    of_spec = {f"edited: {', '.join(edited)}": {"spec": patch}} if patch else {}
+    return repair(stored, {**of_spec, **label_patches(stored, intent)})
 
 
-def _is_as_wanted(field: str, known: Object, wanted: Object) -> bool:
+def _is_as_desired(field: str, current: Object, desired: Object) -> bool:
     if field != "ports":
-        return bool(known[field] == wanted[field])
-    # Ports that are there may have more than was asked for: the API server's own numbers.
-    return covers({field: wanted[field]}, {field: known[field]})
+        return bool(current[field] == desired[field])
+    # The API server adds node ports.
+    return covers({field: desired[field]}, {field: current[field]})
 
 
-def _with_node_ports(wanted: Object, known: Object) -> list[dict[str, Any]]:
+def _with_node_ports(desired: Object, current: Object) -> list[dict[str, Any]]:
     """Keep allocated node ports: a merge patch replaces the list."""
-    if wanted["type"] == _CLUSTER_IP:
-        return list(wanted["ports"])
+    if desired["type"] == _CLUSTER_IP:
+        return list(desired["ports"])
     allocated = {
-        (each.get("port"), each.get("protocol")): {"nodePort": each["nodePort"]}
-        for each in known["ports"]
-        if each.get("nodePort")
+        (port.get("port"), port.get("protocol")): {"nodePort": port["nodePort"]}
+        for port in current["ports"]
+        if port.get("nodePort")
     }
-    return [{**each, **allocated.get((each["port"], each["protocol"]), {})} for each in wanted["ports"]]
+    return [{**port, **allocated.get((port["port"], port["protocol"]), {})} for port in desired["ports"]]

@@ -79,9 +79,10 @@ class Engine:
         self._store = Store(
             self._triggers.on_change,
             [table for registration in within.registrations for table in registration.reads],
+            self._is_current,
         )
         source = Source(cluster, self._rollback)
-        self._turns = OwnerLocks()
+        self._locks = OwnerLocks()
         self._recorders = [self._recorder_of(kind, telling) for kind in within.registrations]
         self._controllers = [
             kind.build(self._parts(source, recorder))
@@ -137,7 +138,7 @@ class Engine:
         self._kopf_stop.set()
         kopf_tasks = [task for task in self._tasks if task.get_name() == "kopf"]
         if kopf_tasks:
-            await asyncio.wait(kopf_tasks, timeout=timing.FAREWELL_SECONDS)
+            await asyncio.wait(kopf_tasks, timeout=timing.SHUTDOWN_SECONDS)
         await cancel([*self._tasks, *self._beside])
         self._tasks = []
         self._loop.forget(everywhere)
@@ -150,7 +151,7 @@ class Engine:
             return False
         try:
             drained = asyncio.gather(*(recorder.drain() for recorder in self._recorders))
-            await asyncio.wait_for(drained, timing.FAREWELL_SECONDS)
+            await asyncio.wait_for(drained, timing.SHUTDOWN_SECONDS)
         except TimeoutError:
             log.warning("the API server is slow: not every Event was written")
         return True
@@ -175,6 +176,14 @@ class Engine:
         missing = [name for name, stream in self._streams().items() if not stream.listed.is_set()]
         return f"not listed yet: {', '.join(missing)}" if missing else None
 
+    def _is_current(self) -> bool:
+        """Whether every stream has listed, and none that reads the cluster has been quiet for longer than a
+        watch can be.
+        """
+        behind = (informer.behind_for for informer in self._informers.values())
+        is_heard = all(seconds <= timing.SILENT_WATCH_SECONDS for seconds in behind)
+        return is_heard and all(stream.listed.is_set() for stream in self._streams().values())
+
     def _streams(self) -> dict[str, Informer | KopfStream]:
         return {**self._informers, **self._kopf_streams}
 
@@ -198,7 +207,7 @@ class Engine:
 
     def _parts(self, source: Source, recorder: EventRecorder) -> Parts:
         settings, wake, add = self._within.settings, self._triggers.everything, self._queue.add
-        return Parts(settings, source, self._store, recorder, add, wake, self._turns, self._start_beside)
+        return Parts(settings, source, self._store, recorder, add, wake, self._locks, self._start_beside)
 
     def _begin(self, may_write: MayWrite) -> Term:
         cluster = self._within.cluster.fenced(may_write, self._election.time_left)

@@ -1,10 +1,10 @@
-"""What can go wrong between us and the API server, as one small tree of exceptions.
+"""Errors of requests to the API server.
 
-ClusterError                 something went wrong; `message` is the server's own sentence, if any
-├─ Unreachable               no answer: connection refused, reset, timed out
-├─ NotLeading                we hold no fresh Lease, so nothing was sent
-├─ Overtaken                 the object is not as the plan saw it any more, so nothing was written
-└─ ApiError                  the server answered with an error: `status`, `reason`
+ClusterError                 a request failed; `message` is the server's own sentence, if any
+├─ Unreachable               no response: connection refused, reset, timed out
+├─ NotLeading                this process holds no fresh Lease, so nothing was sent
+├─ Overtaken                 the object differs from the planned one, so nothing was written
+└─ ApiError                  the server returned an error: `status`, `reason`
    ├─ NotFound               404; `is_namespace_terminating` when the whole namespace is gone
    ├─ AlreadyExists          409, reason AlreadyExists
    ├─ Conflict               409, any other: stale resourceVersion, UID precondition, field ownership
@@ -25,7 +25,7 @@ from lws.kube.conditions import ADMISSION_WORDS
 
 
 class ClusterError(Exception):
-    """Something went wrong between us and the API server."""
+    """A request to the API server failed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class Unreachable(ClusterError):
 
 
 class NotLeading(ClusterError):
-    """Our Lease is not fresh: another manager may be acting."""
+    """The Lease of this process is not fresh: another manager may be acting."""
 
 
 class Overtaken(ClusterError):
@@ -69,10 +69,10 @@ class ApiError(ClusterError):
 
     @property
     def is_refusal(self) -> bool:
-        """The server will reject this until something changes, so users must be told.
+        """The server rejects this until something changes, so it must be reported to users.
 
-        Not what the next look settles: what is gone, or taken, or was changed meanwhile. A webhook may refuse
-        with any status that it likes.
+        Excludes errors that the next pass resolves: a deleted object, a taken name, a concurrent change. A
+        webhook may reject with any status.
         """
         if self.is_namespace_terminating or self.is_kind_unknown_yet:
             return False
@@ -123,14 +123,14 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 def api_error(
     status: int, body: Mapping[str, Any] | None, fallback: str, retry_after: str | None
 ) -> ApiError:
-    """The exception for an HTTP error answer.
+    """The exception for an HTTP error response.
 
     body: the decoded `v1 Status`, or None if it was something else; fallback: the text to show then.
-    retry_after: the header of that name; without it the status itself may say how long.
+    retry_after: the header of that name; without it, the status may contain a delay.
     """
     body = body or {}
     details = body.get("details")
-    # A proxy on the way may answer in JSON of its own.
+    # A proxy may respond with other JSON.
     details = details if isinstance(details, Mapping) else {}
     reason = str(body.get("reason") or "")
     message = str(body.get("message") or fallback)
@@ -144,8 +144,8 @@ def api_error(
 
 
 def _seconds(retry_after: object) -> float | None:
-    """None for what is no sensible number of seconds: HTTP also allows a date there. Nothing stays away for
-    long because an answer says so: it may come from anybody on the way.
+    """None if it is no valid number of seconds: HTTP also allows a date. Capped, because a proxy may have
+    sent it.
     """
     try:
         seconds = float(str(retry_after))

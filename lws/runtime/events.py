@@ -1,8 +1,8 @@
-"""How users hear from us: Kubernetes Events (events.k8s.io/v1), in the background, repeated ones counted.
+"""Write Kubernetes Events (events.k8s.io/v1) in the background, and count repeated ones.
 
-In: `Announce`s. Out: one Event each, or one more in the series of an equal one. An Event that cannot be
-written is logged and forgotten: it never holds a pass. Of a hundred groups that do the same a few have an
-Event each, and the others one together.
+In: `Announce`s. Out: one Event each, or one more in the series of an equal one. A failed write is logged and
+never delays a pass. If many groups have the same Event, the first few are written one by one and the others
+are combined.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class _Series:
 
 
 class EventRecorder:
-    """Writes Events one after the other; `announce` never waits. reporter, instance: the kind of controller
-    that they come from, and this one of it.
+    """Writes Events one after the other; `announce` never waits. reporter, instance: reportingController and
+    reportingInstance.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class EventRecorder:
         self._sent: OrderedDict[tuple[Any, ...], None] = OrderedDict()
 
     def announce(self, announce: Announce) -> None:
-        """Have an Event written soon; when too many wait already, this one is only logged."""
+        """Enqueue an Event; if the queue is full, it is only logged."""
         if announce.once and not self._is_news(announce):
             return
         log.info("%s %s: %s", announce.regarding, announce.reason, announce.note)
@@ -98,7 +98,6 @@ class EventRecorder:
             self._later(timing.EVENT_WINDOW_SECONDS, self._close, key, window)
 
     def _write_together(self, window: Window) -> None:
-        # Nothing where it was drained meanwhile.
         if (announce := window.take(self._clock())) is not None:
             self._enqueue(announce)
 
@@ -130,7 +129,7 @@ class EventRecorder:
             self._write_together(window)
 
     async def drain(self) -> None:
-        """Wait until all that was announced is written."""
+        """Wait until all announced Events are written."""
         self.hurry()
         await self._waiting.join()
 
@@ -210,10 +209,10 @@ def _now() -> str:
 
 
 FoldKey = tuple[str, ...]
-"""What Events are about, then what is the same of all that are told together."""
+"""The regarding object, then the parts that combined Events share."""
 
 FEW = 9
-"""Groups that have an Event each in a window, in the words of the original."""
+"""Groups that have an Event each in a window, worded as upstream."""
 
 _RUNS = 10
 _NO_PARENT = ""
@@ -221,41 +220,41 @@ _NO_PARENT = ""
 
 @dataclass(slots=True)
 class Window:
-    """Events of one key that come close together. since: seconds on a clock that does not go back.
+    """Events of one key that occur close together. since: seconds of a monotonic clock.
 
-    It ends when nothing was gathered for its length: many groups that take long are one matter.
+    A window ends when no Event was batched for its length.
     """
 
     since: float
     _alone: set[str] = field(default_factory=set)
-    _gathered: list[Announce] = field(default_factory=list)
-    _wait: float = timing.EVENT_FOLD.first
+    _batch: list[Announce] = field(default_factory=list)
+    _wait: float = timing.EVENT_BATCH.first
 
     def is_over(self, now: float) -> bool:
-        """The next Event of this key begins a new one."""
-        return not self._gathered and now - self.since >= timing.EVENT_WINDOW_SECONDS
+        """Report whether the next Event of this key begins a new window."""
+        return not self._batch and now - self.since >= timing.EVENT_WINDOW_SECONDS
 
     def goes_alone(self, announce: Announce) -> bool:
-        """True for the Events of a few groups; from the tenth group on they are gathered, or all."""
+        """True for Events of the first few groups, unless all are batched; other Events join the batch."""
         fold = announce.fold
         if fold is not None and not fold.waits and len(self._alone | {fold.member}) <= FEW:
             self._alone.add(fold.member)
             return True
-        self._gathered.append(announce)
+        self._batch.append(announce)
         return False
 
     @property
     def due_in(self) -> float | None:
-        """Seconds until the gathered ones are due, right after the first of them; else None."""
-        return self._wait if len(self._gathered) == 1 else None
+        """Seconds until the batch is due, right after its first Event; else None."""
+        return self._wait if len(self._batch) == 1 else None
 
     def take(self, now: float) -> Announce | None:
-        """The combined Event of those gathered; None if there are none."""
-        gathered, self._gathered = self._gathered, []
-        if not gathered:
+        """The combined Event of the batch; None if it is empty."""
+        batch, self._batch = self._batch, []
+        if not batch:
             return None
-        self.since, self._wait = now, timing.EVENT_FOLD.following(self._wait)
-        return folded(gathered)
+        self.since, self._wait = now, timing.EVENT_BATCH.following(self._wait)
+        return folded(batch)
 
 
 def about(regarding: Reference) -> str:
@@ -267,40 +266,40 @@ def fold_key(announce: Announce) -> FoldKey | None:
     """Equal for Events that can be combined; None for one that is always written alone."""
     if announce.fold is None:
         return None
-    what = announce.type, announce.reason, announce.action, announce.fold.template
-    return about(announce.regarding), *what
+    shared = announce.type, announce.reason, announce.action, announce.fold.template
+    parent = announce.fold.related if announce.fold.is_shared else None
+    return about(parent or announce.regarding), *shared
 
 
 def folded(announces: Sequence[Announce]) -> Announce:
-    """One Event for Events of one key, in any order, at least one of them."""
+    """Combine one or more Events of one key."""
     last = announces[-1]
-    folds = [each.fold for each in announces if each.fold is not None]
+    folds = [announce.fold for announce in announces if announce.fold is not None]
     names = {fold.member for fold in folds}
     changes = [(fold.member, *fold.change) for fold in folds if fold.change is not None]
     if last.fold is None or (len(names) == 1 and len(changes) < 2):
         return last
-    said = changed(changes) if changes else listed(names)
-    # Of several no single object is meant any more.
+    members = changed(changes) if changes else listed(names)
     related = last.related if len(names) == 1 else last.fold.related
-    return replace(last, note=last.fold.template.format(said), related=related)
+    return replace(last, note=last.fold.template.format(members), related=related)
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names by their ordinals: "demo-0 to demo-8, demo-11"; of many runs the first ten."""
+    """Names in ranges of ordinals: "demo-0 to demo-8, demo-11"; at most ten ranges."""
     runs: list[list[str]] = []
-    former = (_NO_PARENT, -1)
-    for name in sorted(names, key=lambda each: (*parent_and_ordinal(each), each)):
+    last = (_NO_PARENT, -1)
+    for name in sorted(names, key=lambda name: (*parent_and_ordinal(name), name)):
         parent, ordinal = parent_and_ordinal(name)
-        if parent != _NO_PARENT and former == (parent, ordinal - 1):
+        if parent != _NO_PARENT and last == (parent, ordinal - 1):
             runs[-1].append(name)
         else:
             runs.append([name])
-        former = parent, ordinal
+        last = parent, ordinal
     return _first_of([_span(run) for run in runs], [len(run) for run in runs])
 
 
 def changed(changes: Iterable[tuple[str, int, int]]) -> str:
-    """Members as they came, each with its first count and its last; of many the first ten."""
+    """Members in order of their first change, each with its first and last count; at most ten."""
     ends: dict[str, tuple[int, int]] = {}
     for member, before, after in changes:
         ends[member] = (ends.get(member, (before, after))[0], after)
@@ -309,7 +308,7 @@ def changed(changes: Iterable[tuple[str, int, int]]) -> str:
 
 
 def _first_of(texts: Sequence[str], members: Sequence[int]) -> str:
-    """members: how many of them each text stands for."""
+    """members: number of members in each text."""
     more = sum(members[_RUNS:])
     return ", ".join(texts[:_RUNS]) + (f" and {more} more" if more else "")
 

@@ -1,7 +1,7 @@
-"""The fields of one kind that decisions read, and what follows from the list: what is kept of an object,
-which changes count, and which passes they wake.
+"""The fields of one kind that decisions read. They determine what is kept of an object, which changes count,
+and which passes they trigger.
 
-In: rows, one per field (`tables.py` has them). Out: closures made of them once: they run for every event.
+In: rows, one per field (`tables.py` has them). Out: closures, built once because they run for every event.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from lws.runtime.actions import Object
 
 
 class Wakes(IntEnum):
-    """The passes that a change wakes, of those over the sets and groups that the object concerns."""
+    """The passes that a change triggers, over the sets and groups that the object concerns."""
 
-    NOBODY = 0
-    """It is read by passes that something else wakes."""
+    NONE = 0
+    """The field is read by passes that something else triggers."""
     SET = 1
-    """Those over sets."""
+    """Passes over sets."""
     LATER = 2
-    """All; that over a group can wait once its workers exist."""
+    """All passes; the one over a group can wait once its workers exist."""
     ALL = 3
 
 
 NOBODY, SET, LATER, ALL = Wakes
 
 Excerpt = Callable[[Any, Mapping[str, Any]], Any]
-"""What is kept of a field that is there, by its value and the whole object; None for nothing."""
+"""(value of a field, whole object) → the part to keep; None for nothing."""
 Rule = Callable[[Object, Object], Wakes]
-"""Which passes a change of a field wakes, by the object before and after it."""
+"""(object before, object after) → the passes that the change of a field triggers."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredField:
     """One field that is read.
 
-    path: where it is, as `section.name`, or `name` at the top of the object. wakes: the passes that a change
-    of it wakes. excerpt: how much of it is kept, all by default. default: what is kept where it is absent.
+    path: `section.name`, or `name` at the top of the object. wakes: the passes that a change triggers.
+    excerpt: the part to keep, all by default. default: the value to keep if the field is absent.
     """
 
     path: str
@@ -51,22 +51,22 @@ class StoredField:
 
     @property
     def section(self) -> str:
-        """The object's part that has it; empty for the object itself."""
+        """The section of the object; empty for the top."""
         return self.path.rpartition(".")[0]
 
     @property
     def name(self) -> str:
-        """Its name there."""
+        """The name within the section."""
         return self.path.rpartition(".")[2]
 
 
 @dataclass(frozen=True)
 class StoredFields:
-    """All that is read of one kind.
+    """All fields that are read of one kind.
 
-    others: whom changes of fields without a row wake; None where such fields are not kept at all.
-    is_undisturbed: true of objects whose changes the rules may judge; any change of another one wakes all.
-    variant: the table of some objects of the kind, and which these are.
+    others: the passes that changes of fields without a row trigger; None if such fields are not kept.
+    is_undisturbed: whether the rules apply to an object; any change of another one triggers all passes.
+    variant: the table for some objects of the kind, and a predicate for them.
     """
 
     kind: str
@@ -76,7 +76,7 @@ class StoredFields:
     variant: tuple[Callable[[Mapping[str, Any]], bool], StoredFields] | None = None
 
     def of(self, obj: Mapping[str, Any]) -> StoredFields:
-        """The table of this very object."""
+        """The table for this object."""
         return self.variant[1] if self.variant is not None and self.variant[0](obj) else self
 
     @cached_property
@@ -92,13 +92,13 @@ class StoredFields:
         ]
 
         def trim(obj: Mapping[str, Any]) -> dict[str, Any]:
-            made = copy_top(obj, obj) if has_top else {}
+            part = copy_top(obj, obj) if has_top else {}
             if not is_whole:
-                # Every event brings its own copy of these words.
-                made["apiVersion"], made["kind"] = sys.intern(obj["apiVersion"]), kind
+                # Every event has its own copy of these strings.
+                part["apiVersion"], part["kind"] = sys.intern(obj["apiVersion"]), kind
             for section, copy_part in copiers:
-                made[section] = copy_part(obj.get(section) or {}, obj)
-            return made
+                part[section] = copy_part(obj.get(section) or {}, obj)
+            return part
 
         return trim
 
@@ -110,7 +110,7 @@ class StoredFields:
 
     @cached_property
     def wakes(self) -> Rule:
-        """The passes that a change of an object wakes."""
+        """The passes that a change of an object triggers."""
         if all(field_.wakes in (NOBODY, ALL) for field_ in self.fields):
             return lambda before, after: ALL
         changed, is_undisturbed = self._changed, self.is_undisturbed
@@ -136,25 +136,25 @@ class StoredFields:
     def _changed(self) -> Callable[[Object, Object], Iterator[Wakes | Rule]]:
         """The passes that changed fields trigger; fields that trigger none are left out."""
         others = NOBODY if self.others is None else self.others
-        # What changes most often is last in an object.
+        # The fields that change most often are last in an object.
         parts = [(section, self._rules(section)) for section in (*reversed(self._sections), "")]
         parts = [(section, rules) for section, rules in parts if others or any(rules.values())]
 
         def changed(before: Object, after: Object) -> Iterator[Wakes | Rule]:
             for section, rules in parts:
-                one, two = before, after
+                old, new = before, after
                 if section:
-                    one, two = before.get(section) or {}, after.get(section) or {}
-                    if one == two:
+                    old, new = before.get(section) or {}, after.get(section) or {}
+                    if old == new:
                         continue
-                for name in one if one.keys() == two.keys() else one.keys() | two.keys():
-                    if one.get(name) != two.get(name) and (rule := rules.get(name, others)) is not NOBODY:
+                for name in old if old.keys() == new.keys() else old.keys() | new.keys():
+                    if old.get(name) != new.get(name) and (rule := rules.get(name, others)) is not NOBODY:
                         yield rule
 
         return changed
 
     def _rules(self, section: str) -> dict[str, Wakes | Rule]:
-        """By name of a field. A section speaks through its own fields."""
+        """By name of a field. Sections count by their fields."""
         sections: dict[str, Wakes | Rule] = {} if section else dict.fromkeys(self._sections, NOBODY)
         return {row.name: row.wakes for row in self._rows(section)} | sections
 
@@ -180,9 +180,9 @@ def _copier(
 
     def copy_part(part: Mapping[str, Any], obj: Mapping[str, Any]) -> dict[str, Any]:
         if is_whole:
-            made = {name: value for name, value in part.items() if name not in cut}
+            copy = {name: value for name, value in part.items() if name not in cut}
         else:
-            made = {name: part[name] for name in names if name in part}
+            copy = {name: part[name] for name in names if name in part}
         for name, excerpt, default in parts:
             value = part.get(name)
             if value is None:
@@ -190,7 +190,7 @@ def _copier(
             elif excerpt is not None:
                 value = excerpt(value, obj)
             if value is not None:
-                made[name] = value
-        return made
+                copy[name] = value
+        return copy
 
     return copy_part

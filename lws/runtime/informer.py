@@ -1,7 +1,7 @@
-"""Feed changes into the store: one stream for each kind of child, and a check of kopf's streams of workloads.
+"""Feed changes into the store: one stream per kind of child, and a check of kopf's streams of workloads.
 
-The kubernetes client's own `Watch` is not used: it fails at events that are longer than its buffer, and makes
-a model of each object, which takes longer than all that is done with it here.
+The `Watch` of the kubernetes client is not used: it fails at events longer than its buffer, and builds a
+model of each object, which takes longer than the rest of the processing.
 """
 
 from __future__ import annotations
@@ -39,45 +39,45 @@ class Rollback:
 
     @property
     def is_noticed(self) -> bool:
-        """Nothing that was read so far may be acted on."""
+        """Nothing that was read so far may be used."""
         return self._noticed.is_set()
 
     async def wait(self) -> None:
-        """Raises RolledBack once a rollback is detected."""
+        """Raise RolledBack once a rollback is detected."""
         await self._noticed.wait()
         raise self._error
 
-    def compare(self, what: str, version: str, read: int, known: int) -> None:
-        """An object of a consistent list as of `version`: its version there, and the newest one known of it.
+    def compare(self, subject: str, version: str, read: int, cached: int) -> None:
+        """Compare the version of an object in a consistent list as of `version` with its newest known one.
 
-        Raises RolledBack where the list must have the known one and does not: a restored etcd may count
-        its revisions on from where they were, and the objects still go back.
+        Raises RolledBack if the list should have the known version but has an older one: a restored etcd may
+        continue its revision numbers while the objects are old.
         """
-        if read < known <= version_number(version):
-            self._notice(what, read, known)
+        if read < cached <= version_number(version):
+            self._notice(subject, read, cached)
 
-    def check(self, what: str, version: str, newest: int) -> int:
+    def check(self, subject: str, version: str, newest: int) -> int:
         """The resourceVersion of a consistent read as a number; 0 for one that is no number.
 
-        newest: the newest one of this resource that was seen before the read began. Raises RolledBack.
+        newest: the newest version of this resource seen before the read began. Raises RolledBack.
         """
         read = version_number(version)
         if 0 < read < newest:
-            self._notice(what, read, newest)
+            self._notice(subject, read, newest)
         return read
 
-    def _notice(self, what: str, read: int, newest: int) -> None:
+    def _notice(self, subject: str, read: int, newest: int) -> None:
         self._noticed.set()
         self._error = RolledBack(
-            f"{what}: the API server shows resourceVersion {read} after {newest}: etcd was restored from "
-            "a backup, and nothing is written before everything is listed anew"
+            f"{subject}: the API server shows resourceVersion {read} after {newest}: etcd was restored from "
+            "a backup, and writes stop until everything is relisted"
         )
         raise self._error
 
 
 log = logging.getLogger(__name__)
 
-# Decoded, a page takes ten times what is kept of it, and all streams list at the same time.
+# A decoded page takes ten times the memory of what is kept of it, and all streams list at the same time.
 _PAGE = "100"
 
 
@@ -89,7 +89,7 @@ class Sink(Protocol):
     def drop(self, obj: Mapping[str, Any]) -> None: ...
 
     def retain(
-        self, kind: str, uids: Collection[str], version: str, spared: Collection[str] = ...
+        self, kind: str, uids: Collection[str], version: str, other_labels: Collection[str] = ...
     ) -> None: ...
 
     def version_of(self, obj: Mapping[str, Any]) -> int: ...
@@ -105,45 +105,55 @@ class Source:
 
 
 class Informer:
-    """Keeps a sink current with one collection. `run` never returns by itself. spared: labels by which other
-    streams of this kind are narrowed.
+    """Keeps a sink current with one collection. `run` never returns by itself. other_labels: labels by which
+    other streams of this kind are narrowed.
     """
 
     def __init__(
-        self, source: Source, resource: Resource, selector: str, sink: Sink, spared: Collection[str] = ()
+        self,
+        source: Source,
+        resource: Resource,
+        selector: str,
+        sink: Sink,
+        other_labels: Collection[str] = (),
     ) -> None:
         self.resource = resource
         self.listed = asyncio.Event()
         self._cluster, self._rollback, self._clock = source.cluster, source.rollback, source.clock
         self._query = {"labelSelector": selector} if selector else {}
         self._sink = sink
-        self._spared = spared
-        self._heard_at = self._clock()
+        self._other_labels = other_labels
+        self._heard_at = self._read_at = self._clock()
         self._version = ""
         self._newest = 0
         self._has_heard = False
 
     @property
     def silent_for(self) -> float:
-        """Seconds since the stream last said anything, an object, a bookmark or a list, or was known not to:
-        a server that does not answer is no fault of this process.
+        """Seconds since the last object, bookmark, list or error. Errors count, because an API server that
+        does not answer is no fault of this process.
         """
         return self._clock() - self._heard_at
 
+    @property
+    def behind_for(self) -> float:
+        """Seconds since the last object, bookmark or list: at most so old is what the sink has."""
+        return self._clock() - self._read_at
+
     async def refresh(self) -> None:
-        """Return once everything that was stored before the call is known; the watch continues. Raises
+        """Return once the sink has everything that was stored before the call. The watch continues. Raises
         ClusterError.
         """
         await self._read()
 
     async def run(self) -> None:
-        """List and watch for ever. Without an answer the stream is resumed where it was, after an error from
-        a new list; ever more slowly while nothing is heard.
+        """List and watch indefinitely. A broken connection is resumed, an error response causes a new list,
+        with a backoff while nothing is received.
         """
         failures, delay = 0, 0.0
         while True:
             self._has_heard = False
-            began, wanted = self._clock(), 0.0
+            began, retry_after = self._clock(), 0.0
             try:
                 if not self._version:
                     await self._list()
@@ -153,22 +163,22 @@ class Informer:
                 log.log(level, "%s: %s", self.resource.plural, error.message)
                 self._heard_at = self._clock()
                 if isinstance(error, ApiError):
-                    wanted = error.retry_after or 0.0
-                    # Only a server that has too much to do will go on from there later.
+                    retry_after = error.retry_after or 0.0
+                    # Only an overloaded server can resume from this version later.
                     self._version = self._version if isinstance(error, Throttled) else ""
-            # Something on the way cuts idle streams: that is no reason to come back ever later.
+            # A proxy may cut idle streams, which must not increase the backoff.
             has_lasted = self._clock() - began > max(delay, timing.STEADY_STREAM_SECONDS)
             failures = 0 if self._has_heard or has_lasted else failures + 1
-            delay = max(wanted, _delay(failures))
+            delay = max(retry_after, _delay(failures))
             await asyncio.sleep(delay)
 
     async def _list(self) -> None:
         self._version = await self._read()
-        self._heard_at = self._clock()
+        self._heard_at = self._read_at = self._clock()
         self.listed.set()
 
     async def _read(self) -> str:
-        """Take in all objects; returns the version of the list, which is not from a cache."""
+        """List all objects with consistent reads and return the version of the list."""
         uids: set[str] = set()
         newest = self._newest
         page = await self._page("")
@@ -178,7 +188,7 @@ class Informer:
             page, _ = await asyncio.gather(self._page(token), self._take_in(page, uids))
         await self._take_in(page, uids)
         version: str = page["metadata"]["resourceVersion"]
-        self._sink.retain(self.resource.kind, uids, version, self._spared)
+        self._sink.retain(self.resource.kind, uids, version, self._other_labels)
         return version
 
     async def _page(self, token: str) -> dict[str, Any]:
@@ -186,7 +196,7 @@ class Informer:
         return await self._cluster.list_page(self.resource, query)
 
     async def _take_in(self, page: dict[str, Any], uids: set[str]) -> None:
-        """Empties the page: thousands of whole pods need not be in memory together."""
+        """Store the objects of a page and empty it, to limit memory."""
         items = page.pop("items", None) or []
         items.reverse()
         while items:
@@ -213,7 +223,7 @@ class Informer:
         async with self._cluster.watch(self.resource, query, timing.SILENT_WATCH_SECONDS) as stream:
             async for line in _lines(stream):
                 self._take(decoded(line, f"a line of the watch of {self.resource.plural}"))
-                self._heard_at = self._clock()
+                self._heard_at = self._read_at = self._clock()
                 self._has_heard = True
 
     def _take(self, event: Mapping[str, Any]) -> None:
@@ -246,7 +256,7 @@ async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _delay(failures: int) -> float:
-    """Seconds; none after a stream that worked has ended."""
+    """Seconds; none after a stream that worked."""
     return timing.STREAM_BACKOFF.after(failures) * random.uniform(0.5, 1.0)
 
 
@@ -343,8 +353,8 @@ class KopfStream:
         stored = {_uid(obj): _version(obj) for obj in self._store.of_kind(kind)}
         for uid, read in listed.items():
             self._rollback.compare(plural, version, read, stored.get(uid, 0))
-        wanted = listed if awaited is None else {uid: awaited[uid] for uid in awaited if uid in listed}
-        return {uid: read for uid, read in wanted.items() if stored.get(uid, -1) < read}
+        expected = listed if awaited is None else {uid: awaited[uid] for uid in awaited if uid in listed}
+        return {uid: read for uid, read in expected.items() if stored.get(uid, -1) < read}
 
 
 def _uid(obj: Object) -> str:

@@ -31,7 +31,7 @@ class Lifecycle:
         stopped = start("stop", self._stop.wait())
         done, _ = await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
         if stopped in done:
-            log.info("stopping: passes that run are finished first")
+            log.info("stopping: finishing running passes")
             return 0
         _say_why(done, "the process ends too")
         stopped.cancel()
@@ -56,7 +56,7 @@ async def cancel(tasks: list[asyncio.Task[Any]]) -> None:
         for task in pending:
             task.cancel()
         # kopf swallows a cancellation that arrives while a stream starts.
-        _, pending = await asyncio.wait(pending, timeout=timing.FAREWELL_SECONDS)
+        _, pending = await asyncio.wait(pending, timeout=timing.SHUTDOWN_SECONDS)
     await asyncio.gather(*tasks, return_exceptions=True)
 
 

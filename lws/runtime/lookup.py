@@ -10,9 +10,7 @@ from lws.runtime.store import Store
 
 
 class Lookup:
-    """Reads from the store, and live where an object of another owner may exist. label: selector of the
-    streams.
-    """
+    """Reads from the store, and live if an object of another owner may exist. label: selector of watches."""
 
     def __init__(self, cluster: Cluster, store: Store, label: str) -> None:
         self._cluster = cluster
@@ -22,25 +20,25 @@ class Lookup:
     async def named(
         self, kind: str, namespace: str, name: str, owner_uid: str, look_when_absent: bool = False
     ) -> Object | None:
-        """The object of this name. Ours come from the store; what may be a stranger is read live, because
-        the streams are narrowed by label and do not show strangers.
+        """The object with this name. Our own come from the store. Any other is read live, because the watches
+        select by label and may not show objects of other owners.
         """
-        known = self._store.get(kind, namespace, name)
-        if known is None and not look_when_absent:
+        stored = self._store.get(kind, namespace, name)
+        if stored is None and not look_when_absent:
             return None
-        if known is not None and is_controlled_by(known, owner_uid) and self._label in labels_of(known):
-            return known
+        if stored is not None and is_controlled_by(stored, owner_uid) and self._label in labels_of(stored):
+            return stored
         try:
             live = await self._cluster.get(kind, namespace, name)
         except NotFound:
-            if known is not None:
-                self._store.drop(known)
+            if stored is not None:
+                self._store.drop(stored)
             return None
         self._store.put(live)
         return self._store.get(kind, namespace, name)
 
     async def reread(self, obj: Object) -> Object | None:
-        """The object as it is now, read live; None if it is gone. The store is updated."""
+        """The object, read live; None if it does not exist any more. The store is updated."""
         metadata = obj["metadata"]
         try:
             live = await self._cluster.get(obj["kind"], metadata["namespace"], metadata["name"])
@@ -53,7 +51,7 @@ class Lookup:
         return live
 
     async def node_of(self, pod: Object) -> Object | None:
-        """The node that a pod was placed on."""
+        """The node of a pod."""
         name = pod["spec"].get("nodeName")
         try:
             return await self._cluster.get("Node", "", name) if name else None

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lws import costs, timing
+from lws import timing
+from lws.runtime import costs
 from lws.runtime.actions import Key, Object, Plan, Reference, Route
 from lws.runtime.apply import Outcome
 from lws.runtime.client.connection import MayWrite
@@ -41,7 +42,7 @@ class Kind:
     plan. label: name in metrics. due: the part of a plan to carry out now, all by default. fields: what each
     debug log line says about a snapshot. owner: the workload that a snapshot belongs to; rejections by the
     API server are recorded for it. is_linear: the cost of a pass grows with the number of groups, so passes
-    of the kind share a budget of time (`lws.costs`).
+    of the kind share a budget of time (`lws.runtime.costs`).
     """
 
     observe: Callable[[str, str, datetime], Awaitable[Any]]
@@ -134,7 +135,7 @@ class Loop:
         self._standings: Counter[tuple[str, str]] = Counter()
         # Keys with a running pass whose namespace was not lost since the pass began.
         self._current: set[Key] = set()
-        self._looks = costs.Looks()
+        self._pass_load = costs.PassLoad()
 
     async def work(self, key: Key) -> Again:
         """Run one pass over a key. No state of the cluster makes it raise."""
@@ -179,12 +180,11 @@ class Loop:
             self._count_stuck(key, 0)
             self._count_standing(key, frozenset())
             self._metrics.workloads.gone(key)
-            log.debug("there is nothing of that name")
+            log.debug("no object of that name")
             # An object recreated under this name, such as the next leader of a group, needs no delay.
             return Again(rest=0.0)
         plan = kind.decide(snapshot)
-        _describe(kind, snapshot)
-        log.debug("planned %d writes", sum(map(len, plan.sequences)))
+        _describe(kind, snapshot, plan)
         # If the namespace was lost meanwhile, its next leader shows these, and no pass here would reset them.
         if key in self._current:
             self._count_stuck(key, plan.stuck_pods)
@@ -207,9 +207,9 @@ class Loop:
     def _rest(self, kind: Kind, began: float) -> float:
         """Seconds from the beginning of this pass until events may start the next one."""
         now = self._clock()
-        look = now - began
-        rest = self._looks.rest_after(look, now) if kind.is_linear else costs.rest_after(look)
-        return min(max(timing.SHORTEST_REST_SECONDS, rest), timing.LONGEST_REST_SECONDS)
+        duration = now - began
+        delay = self._pass_load.delay_after(duration, now) if kind.is_linear else costs.delay_after(duration)
+        return min(max(timing.MIN_PASS_DELAY_SECONDS, delay), timing.MAX_PASS_DELAY_SECONDS)
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
         """Stop counting stuck pods and states of these namespaces: their next leader counts them."""
@@ -239,19 +239,20 @@ class Loop:
             self._metrics.observe_standings(self._standings)
 
 
-def _describe(kind: Kind, snapshot: Any) -> None:
-    """Add fields for the debug log. A failure must not change the result of the pass."""
+def _describe(kind: Kind, snapshot: Any, plan: Plan) -> None:
+    """Log a pass at debug, with its fields from now on. A failure must not change the result of the pass."""
     if not log.isEnabledFor(logging.DEBUG):
         return
     try:
         pass_log.add(kind.fields(snapshot))
     except Exception:
-        log.debug("the fields of this pass cannot be told", exc_info=True)
+        log.debug("cannot compute the fields of this pass", exc_info=True)
+    log.debug("planned %d writes", sum(map(len, plan.sequences)))
 
 
 def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
     if outcome.overtaken and not outcome.errors:
-        return Again(after=timing.OVERTAKEN_SECONDS)
+        return Again(after=timing.AFTER_CONFLICT_SECONDS)
     if not outcome.errors:
         return Again(after=plan.again_after)
     if any(isinstance(error, NotLeading) for error in outcome.errors):
@@ -273,9 +274,9 @@ def _is_namespace_terminating(errors: Sequence[ClusterError]) -> bool:
 
 
 def _next(again: Again) -> str:
-    what = "failed, tried again" if again.failed else "looked at again"
+    result = "failed, tried again" if again.failed else "looked at again"
     when = "when something changes" if again.after is None else f"after {again.after:g} s"
-    return f"{what} after a back-off" if again.failed and again.after is None else f"{what} {when}"
+    return f"{result} after a back-off" if again.failed and again.after is None else f"{result} {when}"
 
 
 def _retry_after(error: ClusterError) -> float | None:

@@ -85,7 +85,7 @@ class Definitions:
         if not any(kind.is_optional for kind in self._registrations):
             await asyncio.Event().wait()
         while await self.served(before=served) == served:
-            await asyncio.sleep(timing.LOOK_AGAIN_SECONDS)
+            await asyncio.sleep(timing.RECHECK_SECONDS)
 
     async def _is_served(self, registration: Registration, was: bool) -> bool:
         if not registration.is_optional:
@@ -96,7 +96,7 @@ class Definitions:
         except Forbidden as error:
             # Reapplying RBAC may remove the permissions for a moment.
             since = self._refused_since.setdefault(kind, asyncio.get_running_loop().time())
-            if was and asyncio.get_running_loop().time() - since < timing.REFUSED_FOR_GOOD_SECONDS:
+            if was and asyncio.get_running_loop().time() - since < timing.DENIED_KIND_SECONDS:
                 log.warning("%s: %s", kind, error.message)
                 return True
             missing = error.message

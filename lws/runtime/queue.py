@@ -51,7 +51,7 @@ class Meter(Protocol):
         """The pass has ended."""
 
     def retried(self, key: Any) -> None:
-        """The pass failed; it is retried after a back-off."""
+        """The pass failed; it is retried after a backoff."""
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ class Queue:
             entry.dirty_by = min(entry.dirty_by, _AT_ONCE if within < 0 else _now() + within)
         elif entry.failures == 0:
             self._schedule(key, entry, 0.0 if within < 0 else max(within, entry.rested_at - _now()))
-        # Events do not shorten the back-off of a failing key.
+        # Events do not shorten the backoff of a failing key.
 
     def _schedule(self, key: Hashable, entry: _Entry, delay: float) -> None:
         due_at = _now() + delay

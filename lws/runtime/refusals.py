@@ -1,6 +1,6 @@
-"""Remember which writes the API server currently rejects, for each workload.
+"""Record which writes the API server currently rejects, for each workload.
 
-Rejected writes are retried, so a refusal that is not repeated for a while is over; after a restart they are
+Rejected writes are retried, so a rejection that is not repeated for a while is over. After a restart they are
 rejected again.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from lws import timing
-from lws.kube.conditions import FAILED_CREATE, Obstruction
+from lws.kube.conditions import FAILED_CREATE, Rejection
 from lws.kube.metadata import controller_of, is_controlled_by, is_terminating, labels_of, missing_labels
 from lws.runtime.actions import Action, Apply, Create, Delete, Merge, Object, Reference, Verbatim
 from lws.runtime.errors import ApiError
@@ -22,7 +22,7 @@ from lws.runtime.store import Store
 
 _CREATED = ("cannot create", FAILED_CREATE, "Create")
 _UPDATED = ("cannot update", "FailedUpdate", "Update")
-_TOLD = ("cannot update the status of", "FailedUpdate", "Update")
+_STATUS_UPDATED = ("cannot update the status of", "FailedUpdate", "Update")
 _DELETED = ("cannot delete", "FailedDelete", "Delete")
 
 _Place = tuple[str, str]
@@ -31,10 +31,10 @@ _Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """at: when it was last said. alike: equal for refusals that say the same of different objects."""
+    """at: time of the last rejection. alike: equal for the same rejection of different objects."""
 
     at: float
-    obstruction: Obstruction
+    rejection: Rejection
     alike: tuple[str, ...]
 
 
@@ -45,24 +45,24 @@ class Refusals:
         self._clock = clock
         self._refused: dict[_Place, dict[_Key, _Refused]] = {}
 
-    def remember(self, action: Action, error: ApiError, owner: Reference) -> None:
-        """Take in that an action was refused."""
+    def record(self, action: Action, error: ApiError, owner: Reference) -> None:
+        """Record a rejected action."""
         verb, otherwise, word = _verb(action)
         kind, name, _ = key = _key(action)
         is_reported = getattr(action, "failure", None) is not None
-        told = Obstruction(f"{verb} {kind} {name}", error.message, is_reported, otherwise, word)
-        # What is made is told one by one: rules ask for each whether it can be made.
+        rejection = Rejection(f"{verb} {kind} {name}", error.message, is_reported, otherwise, word)
+        # Creates are listed one by one: rules read of each object whether it can be created.
         about = name if verb == _CREATED[0] or is_reported else error.message.replace(name, "*")
-        refused = _Refused(self._clock(), told, (verb, kind, about))
+        refused = _Refused(self._clock(), rejection, (verb, kind, about))
         self._forget_former()
-        # The one that was refused something last is the last.
+        # Workloads are in the order of their last rejection.
         place = owner.namespace, owner.name
         of_owner = self._refused[place] = self._refused.pop(place, {})
         of_owner[key] = refused
 
     def forget(self, action: Action, owner: Reference) -> bool:
-        """Take in that an action succeeded; returns whether it had been refused before."""
-        if isinstance(action, Apply) and action.is_rehearsal:
+        """Drop the rejection of an action that succeeded. Return whether there was one."""
+        if isinstance(action, Apply) and action.is_dry_run:
             return False
         place = owner.namespace, owner.name
         refused = self._refused.get(place)
@@ -73,30 +73,29 @@ class Refusals:
         return True
 
     def forget_set(self, namespace: str, name: str) -> None:
-        """There is no such workload any more."""
+        """Drop the rejections of a deleted workload."""
         self._refused.pop((namespace, name), None)
 
-    def of_set(self, namespace: str, name: str) -> tuple[Obstruction, ...]:
-        """What is refused to this workload, in a fixed order; of those that say the same the one that was met
-        first.
-        """
+    def of_set(self, namespace: str, name: str) -> tuple[Rejection, ...]:
+        """Rejections of this workload in a fixed order, the first one of each that are alike."""
         recent = self._recent(namespace, name)
         first: dict[tuple[str, ...], _Key] = {}
-        for key, each in recent.items():
-            first.setdefault(each.alike, key)
-        return tuple(recent[key].obstruction for key in sorted(first.values()))
+        for key, refused in recent.items():
+            first.setdefault(refused.alike, key)
+        return tuple(recent[key].rejection for key in sorted(first.values()))
 
     def of_leaders(self, namespace: str, name: str) -> bool:
-        """Report whether writes to the leader StatefulSet of this set are rejected."""
+        """Report whether writes to what makes the leader pods of this set are rejected."""
         recent = self._recent(namespace, name)
-        return any(key[:2] == ("StatefulSet", name) and key[2] != Delete.__name__ for key in recent)
+        kinds = ("StatefulSet", "Deployment")
+        return any(key[0] in kinds and key[1] == name and key[2] != Delete.__name__ for key in recent)
 
     def _forget_former(self) -> None:
         """Forget rejections of deleted workloads."""
-        since = self._clock() - timing.REFUSALS_KEPT_SECONDS
+        since = self._clock() - timing.REJECTIONS_KEPT_SECONDS
         while self._refused:
             place, refused = next(iter(self._refused.items()))
-            if max(each.at for each in refused.values()) >= since:
+            if max(rejected.at for rejected in refused.values()) >= since:
                 return
             del self._refused[place]
 
@@ -104,8 +103,8 @@ class Refusals:
         refused = self._refused.get((namespace, name))
         if not refused:
             return {}
-        since = self._clock() - timing.REFUSALS_KEPT_SECONDS
-        for key in [key for key, each in refused.items() if each.at < since]:
+        since = self._clock() - timing.REJECTIONS_KEPT_SECONDS
+        for key in [key for key, rejected in refused.items() if rejected.at < since]:
             del refused[key]
         if not refused:
             del self._refused[namespace, name]
@@ -113,7 +112,7 @@ class Refusals:
 
 
 def _key(action: Action) -> _Key:
-    """Of one object an update may be refused while its deletion is not, nor that of its status."""
+    """Rejections are recorded by verb: an update may be rejected while a deletion is not."""
     target = Reference.to(action.intent) if isinstance(action, Apply | Create) else action.target
     return target.kind, target.name, f"{type(action).__name__}{_subresource(action)}"
 
@@ -122,7 +121,7 @@ def _verb(action: Action) -> tuple[str, str, str]:
     if isinstance(action, Create) or (isinstance(action, Apply) and not action.uid):
         return _CREATED
     if _subresource(action):
-        return _TOLD
+        return _STATUS_UPDATED
     return _DELETED if isinstance(action, Delete) else _UPDATED
 
 
@@ -130,33 +129,33 @@ def _subresource(action: Action) -> str:
     return action.subresource if isinstance(action, Merge) else ""
 
 
-# --- What is computed once of each state of an object and looked up from then on.
+# --- Cache of values computed from one state of an object.
 
 
 V = TypeVar("V")
 
 
 class Computed(Generic[V]):
-    """One answer for each object, by UID. most: how many are kept."""
+    """One value per object, by UID. most: maximum number of values."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._known: OrderedDict[str, tuple[Hashable, V]] = OrderedDict()
+        self._cached: OrderedDict[str, tuple[Hashable, V]] = OrderedDict()
 
     def of(self, uid: str, state: Hashable, compute: Callable[[], V]) -> V:
-        """The answer for this state of the object; computed where it is not known."""
-        known = self._known.get(uid)
-        if known is not None and known[0] == state:
-            return known[1]
-        answer = compute()
-        self._known[uid] = state, answer
-        if len(self._known) > self._most:
-            self._known.popitem(last=False)
-        return answer
+        """The value for this state of the object, computed if it is not cached."""
+        cached = self._cached.get(uid)
+        if cached is not None and cached[0] == state:
+            return cached[1]
+        value = compute()
+        self._cached[uid] = state, value
+        if len(self._cached) > self._most:
+            self._cached.popitem(last=False)
+        return value
 
     def forget(self, uid: str) -> None:
-        """There is no such object any more."""
-        self._known.pop(uid, None)
+        """Drop the value of a deleted object."""
+        self._cached.pop(uid, None)
 
 
 # --- Judge an object that has the name a create needs: the very object that was to be created, or an
@@ -167,11 +166,11 @@ class Computed(Generic[V]):
 _SETS = 4096
 
 
-def is_as_made(existing: Object, intent: Object) -> bool:
-    """Report whether the existing object is the one to create: the create counts as done.
+def matches_intent(existing: Object, intent: Object) -> bool:
+    """Report whether the existing object is the one to create, so that the create counts as done.
 
-    It has the same controller by UID, is not going, carries the labels, and holds the data that were to be
-    written byte for byte. Anything else is in the way, and for the next plan to see.
+    It must have the same controller by UID, not be terminating, carry the labels, and contain the verbatim
+    data. The next plan handles any other object.
     """
     controller = controller_of(intent)
     if controller is None or not is_controlled_by(existing, controller["uid"]) or is_terminating(existing):
@@ -183,9 +182,10 @@ def is_as_made(existing: Object, intent: Object) -> bool:
 
 
 class TakenNames:
-    """Names of ControllerRevisions that were taken when we created them, while the store has their holder.
+    """Other objects with the names of ControllerRevisions that we tried to create, while they are in the
+    store.
 
-    Objects of every other kind have one name, which is looked at in each pass.
+    Children of other kinds have fixed names, which each pass reads.
     """
 
     def __init__(self, store: Store) -> None:
@@ -193,8 +193,8 @@ class TakenNames:
         # By UID of the set: namespace and name.
         self._taken: OrderedDict[str, set[tuple[str, str]]] = OrderedDict()
 
-    def remember(self, action: Create) -> None:
-        """Take in that the name is taken; what has it is in the store."""
+    def record(self, action: Create) -> None:
+        """Record that the name is taken; the object that has it is in the store."""
         intent, owner = action.intent, controller_of(action.intent)
         if intent["kind"] != "ControllerRevision" or owner is None:
             return
@@ -205,15 +205,15 @@ class TakenNames:
             self._taken.popitem(last=False)
 
     def forget(self, uid: str) -> None:
-        """There is no set with this UID any more."""
+        """Drop the names of a deleted set."""
         self._taken.pop(uid, None)
 
     def of_set(self, uid: str) -> tuple[Object, ...]:
-        """What has names that revisions of the set with this UID were to get, and is not its own."""
-        return tuple(each for each in self._there(uid) if not is_controlled_by(each, uid))
+        """Objects that have names for revisions of the set with this UID, but another owner."""
+        return tuple(obj for obj in self._existing(uid) if not is_controlled_by(obj, uid))
 
-    def _there(self, uid: str) -> Iterator[Object]:
+    def _existing(self, uid: str) -> Iterator[Object]:
         for place in sorted(self._taken.get(uid, ())):
-            found = self._store.get("ControllerRevision", *place)
-            if found is not None:
-                yield found
+            obj = self._store.get("ControllerRevision", *place)
+            if obj is not None:
+                yield obj

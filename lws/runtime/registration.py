@@ -30,7 +30,7 @@ from lws.runtime.webhooks.handlers import Handler
 class Parts:
     """What a controller is built from. Each engine builds its controllers again.
 
-    source: of streams. add, resync: enqueue one key, or all. turns: the owner locks of all controllers of the
+    source: of streams. add, resync: enqueue one key, or all. locks: the owner locks of all controllers of the
     engine, because one may delete an owner while another creates objects for it. start: runs a coroutine in
     the background.
     """
@@ -41,7 +41,7 @@ class Parts:
     recorder: Recorder
     add: Callable[[Key], None]
     resync: Callable[[], None]
-    turns: OwnerLocks
+    locks: OwnerLocks
     start: Callable[[Coroutine[Any, Any, None]], object]
 
 

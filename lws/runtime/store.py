@@ -1,7 +1,7 @@
-"""What the streams told us, by name and by owner, never older than what we wrote ourselves.
+"""Cache watched objects, never older than our own writes.
 
-In: objects from list, watch and our own writes, in any order. Out: look-ups by name, by controller UID and
-by label, and one call of `on_change` for each change that some decision could see.
+In: objects from lists, watches and our own writes, in any order. Out: look-ups by name, controller UID and
+label, and one call of `on_change` for each change of a field that decisions read.
 """
 
 from __future__ import annotations
@@ -11,37 +11,37 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from functools import partial, reduce
 from typing import Any
 
-from lws.kube.metadata import controller_of, labels_of, united, version_number
-from lws.kube.nodes import waits_for_kubelet
-from lws.kube.pods import disruption_of
+from lws.kube.metadata import controller_of, is_terminating, labels_of, uid_of, united, version_number
+from lws.kube.nodes import node_of, waits_for_kubelet
+from lws.kube.pods import disruption_of, is_failed, restarted_containers
 from lws.runtime.actions import Object
 from lws.runtime.fields import StoredFields
 
 Key = tuple[str, str]
 """(namespace, name)"""
 
-_BURIED = 10_000
+_DELETED = 10_000
 
 OnChange = Callable[[Object | None, Object | None], None]
 """Called with (before, after) of one object; one of them may be None."""
 
 
 class _Index:
-    """Objects of each kind by one key that is read off them."""
+    """Objects of each kind by one key of theirs."""
 
     def __init__(self, key_of: Callable[[Object], Hashable | None]) -> None:
         self._key_of = key_of
-        # Apart by kind: a set has one revision beside a thousand StatefulSets, and every group asks for it.
+        # By kind: a set has one revision and a thousand StatefulSets, and every group reads the revision.
         self._buckets: dict[tuple[str, Hashable], dict[Key, Object]] = {}
-        # What `unchanged` has answered, until that changes.
-        self._answers: dict[tuple[str, Hashable], tuple[Object, ...]] = {}
+        # Cached results of `unchanged`.
+        self._results: dict[tuple[str, Hashable], tuple[Object, ...]] = {}
 
     def add(self, obj: Object) -> None:
         key = self._key_of(obj)
         if key is not None:
             place = (obj["kind"], key)
             self._buckets.setdefault(place, {})[_key(obj)] = obj
-            self._answers.pop(place, None)
+            self._results.pop(place, None)
 
     def remove(self, obj: Object) -> None:
         key = self._key_of(obj)
@@ -49,7 +49,7 @@ class _Index:
         bucket = self._buckets.get(place) if key is not None else None
         if bucket is not None:
             bucket.pop(_key(obj), None)
-            self._answers.pop(place, None)
+            self._results.pop(place, None)
             if not bucket:
                 del self._buckets[place]
 
@@ -58,53 +58,67 @@ class _Index:
 
     def unchanged(self, key: Hashable, kind: str) -> tuple[Object, ...]:
         place = (kind, key)
-        found = self._answers.get(place)
-        if found is None:
+        result = self._results.get(place)
+        if result is None:
             bucket = self._buckets.get(place)
             if bucket is None:
                 return ()
-            found = self._answers[place] = tuple(bucket.values())
-        return found
+            result = self._results[place] = tuple(bucket.values())
+        return result
 
 
 class Store:
-    """The latest known state of every object of the watched kinds, trimmed. reads: the fields that decisions
-    read, by kind.
+    """The latest state of every watched object, trimmed. reads: the fields that decisions read, by kind.
+
+    is_current: whether all streams have listed and are heard. unserved: API versions that the API server is
+    known not to serve.
     """
 
-    def __init__(self, on_change: OnChange, reads: Sequence[StoredFields]) -> None:
+    def __init__(
+        self,
+        on_change: OnChange,
+        reads: Sequence[StoredFields],
+        is_current: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._on_change = on_change
+        self.unserved: set[str] = set()
+        self.is_current = is_current
         shared = SharedKinds(reads)
         self._trim, self._is_same = shared.trim, shared.is_same
         self._objects: dict[str, dict[Key, Object]] = defaultdict(dict)
         self._by_owner = _Index(_controller_uid)
-        # By label, from the first look-up on.
+        # By label; built at the first look-up.
         self._labelled: dict[str, _Index] = {}
-        self._leaving: dict[str, _Index] = {}
-        self._indices = [self._by_owner]
-        # UIDs that are gone, with the resourceVersion at which they went: late news must not bring them back.
-        self._gone: dict[str, int] = {}
-        # Of pods that are gone: UID of the owner and name, in the order in which they went → UID.
+        self._pods: dict[str, _Index] = {}
+        self._terminating: dict[str, _Index] = {}
+        self._kept = _Index(_kept_key)
+        self._indices = [self._by_owner, self._kept]
+        # UIDs of deleted objects with the resourceVersion of their deletion: late events must not re-add
+        # them.
+        self._deleted: dict[str, int] = {}
+        # Deleted pods that were disrupted: (UID of the owner, name) → UID, in the order of their deletion.
         self._disrupted: dict[tuple[str, str], str] = {}
+        # Nodes of the last pods of their names, in the order of their ends.
+        self._nodes: dict[Key, str] = {}
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """The object of this name."""
         return self._objects[kind].get((namespace, name))
 
-    def kept_of(self, obj: Mapping[str, Any]) -> Object:
-        """As much of an object as is kept."""
+    def trimmed(self, obj: Mapping[str, Any]) -> Object:
+        """The part of an object that the store keeps."""
         return self._trim(obj)
 
     def has(self, kind: str, namespace: str, name: str, uid: str) -> bool:
-        """Whether this very object is known."""
-        known = self.get(kind, namespace, name)
-        return known is not None and known["metadata"]["uid"] == uid
+        """Whether the store has the object with this UID."""
+        stored = self.get(kind, namespace, name)
+        return stored is not None and stored["metadata"]["uid"] == uid
 
     def version_of(self, obj: Mapping[str, Any]) -> int:
-        """The newest version that is known of this very object; 0 of one that is not known."""
-        known = self._objects[obj["kind"]].get(_key(obj))
-        is_known = known is not None and known["metadata"]["uid"] == obj["metadata"]["uid"]
-        return _version(known) if known is not None and is_known else 0
+        """The stored resourceVersion of the object with this UID; 0 if it is not stored."""
+        stored = self._objects[obj["kind"]].get(_key(obj))
+        is_stored = stored is not None and stored["metadata"]["uid"] == obj["metadata"]["uid"]
+        return _version(stored) if stored is not None and is_stored else 0
 
     def of_kind(self, kind: str) -> tuple[Object, ...]:
         """Every object of a kind."""
@@ -119,96 +133,131 @@ class Store:
         return self._by_owner.find(uid, kind)
 
     def owned_by(self, uid: str, kind: str) -> tuple[Object, ...]:
-        """The same: the very same tuple as long as none of these objects has changed."""
+        """The same objects, as the identical tuple until one of them changes."""
         return self._by_owner.unchanged(uid, kind)
 
     def labelled(self, label: str, namespace: str, value: str, kind: str) -> list[Object]:
-        """Objects of a kind that carry a label with this value, regardless of owner; not Pods, and of
-        ControllerRevisions those without a controller.
+        """Objects of a kind that carry a label with this value, regardless of owner. Excludes Pods, and
+        ControllerRevisions that have a controller.
         """
         index = self._labelled.get(label) or self._indexed(self._labelled, label, _label_key)
         return index.find((namespace, value), kind)
 
-    def leaving(self, label: str, namespace: str, value: str) -> list[Object]:
-        """Pods that carry a label with this value, are being deleted, and wait for their kubelet."""
-        index = self._leaving.get(label) or self._indexed(self._leaving, label, _leaving_key)
+    def labelled_pods(self, label: str, namespace: str, value: str) -> list[Object]:
+        """Pods that carry a label with this value, regardless of owner. Of each label that is asked for, an
+        index stays in memory.
+        """
+        index = self._pods.get(label) or self._indexed(self._pods, label, _pod_key)
         return index.find((namespace, value), "Pod")
 
+    def terminating_pods(self, label: str, namespace: str, value: str) -> list[Object]:
+        """Terminating pods that carry a label with this value and wait for their kubelet."""
+        index = self._terminating.get(label) or self._indexed(self._terminating, label, _terminating_key)
+        return index.find((namespace, value), "Pod")
+
+    def kept(self, namespace: str, owner: str) -> list[Object]:
+        """Pods with a finalizer that decisions read, by the name of their controller."""
+        return self._kept.find((namespace, owner), "Pod")
+
     def last_disrupted(self, owner_uid: str, name: str) -> str:
-        """The UID of the last pod that this owner had by this name, if it has gone through no fault of its
-        own (`disruption_of`); else empty.
+        """UID of the last deleted pod of this owner and name if it was disrupted (`disruption_of`); else
+        empty.
         """
         return self._disrupted.get((owner_uid, name), "")
 
+    def last_node(self, namespace: str, name: str) -> str:
+        """The node of the last pod of this name that was deleted; empty if that is unknown, or if the pod had
+        failed there.
+        """
+        return self._nodes.get((namespace, name), "")
+
     def put(self, obj: Mapping[str, Any]) -> None:
-        """Take in the state of an object, unless we know a newer one."""
+        """Store the state of an object, unless a newer one is stored."""
         trimmed = self._trim(obj)
         kind, key, uid = trimmed["kind"], _key(trimmed), trimmed["metadata"]["uid"]
         version = _version(trimmed)
         # Not at the same version: an object that lost its label leaves the stream with the version that a
-        # live read of it shows too.
-        if self._gone.get(uid, -1) > version:
+        # live read shows too.
+        if self._deleted.get(uid, -1) > version:
             return
-        known = self._objects[kind].get(key)
-        # Whatever its UID: a former object of this name is older than the one that took its place.
-        if known is not None and _version(known) >= version:
+        stored = self._objects[kind].get(key)
+        # Regardless of the UID: a former object of this name has an older version.
+        if stored is not None and _version(stored) >= version:
             return
-        if known is not None and known["metadata"]["uid"] != uid:
-            self._note_end(known)
-        self._forget(known)
-        self._remember(trimmed)
-        if known is None or not self._is_same(known, trimmed):
-            self._on_change(known, trimmed)
+        if stored is not None and stored["metadata"]["uid"] != uid:
+            self._record_disruption(stored)
+        if kind == "Pod":
+            self._record_node(stored, trimmed)
+        self._remove(stored)
+        self._add(trimmed)
+        if stored is None or not self._is_same(stored, trimmed):
+            self._on_change(stored, trimmed)
 
     def drop(self, obj: Mapping[str, Any]) -> None:
-        """Take in that an object is gone: `obj` is its last state, with the version of its deletion, or the
-        very object that the store has, where a read found nothing.
+        """Remove a deleted object. `obj` is its last state, with the version of its deletion, or the stored
+        object itself if a live read did not find it.
         """
-        known = self._objects[obj["kind"]].get(_key(obj))
-        if known is None or known["metadata"]["uid"] != obj["metadata"]["uid"]:
-            self._bury(obj["metadata"]["uid"], _version(obj))
-        elif known is obj:
-            self._lose(known, _version(known) + 1)
-        elif _version(known) <= _version(obj):
-            self._lose(known, _version(obj))
-        # Else it only left the stream, by losing its label, and has got it back since.
+        stored = self._objects[obj["kind"]].get(_key(obj))
+        if stored is None or stored["metadata"]["uid"] != obj["metadata"]["uid"]:
+            self._record_deletion(obj["metadata"]["uid"], _version(obj))
+        elif stored is obj:
+            self._delete(stored, _version(stored) + 1)
+        elif _version(stored) <= _version(obj):
+            self._delete(stored, _version(obj))
+        # Otherwise it lost the label of the stream and has regained it since.
 
-    def retain(self, kind: str, uids: Collection[str], version: str, spared: Collection[str] = ()) -> None:
-        """Take in that a list as of `version` had these and no others: what it lacked is gone, unless we
-        wrote it later. spared: labels by which other lists of this kind are narrowed.
+    def retain(
+        self, kind: str, uids: Collection[str], version: str, other_labels: Collection[str] = ()
+    ) -> None:
+        """Remove objects that a list as of `version` lacks, unless we wrote them later. other_labels:
+        selectors of other lists of this kind; objects that carry one of them are kept.
         """
         as_of = version_number(version)
         for obj in tuple(self._objects[kind].values()):
             if obj["metadata"]["uid"] in uids or _version(obj) > as_of:
                 continue
-            if not any(label in labels_of(obj) for label in spared):
-                self._lose(obj, as_of)
+            if not any(label in labels_of(obj) for label in other_labels):
+                self._delete(obj, as_of)
 
-    def _lose(self, known: Object, version: int) -> None:
-        self._bury(known["metadata"]["uid"], version)
-        self._note_end(known)
-        self._forget(known)
-        self._on_change(known, None)
+    def _delete(self, stored: Object, version: int) -> None:
+        self._record_deletion(stored["metadata"]["uid"], version)
+        self._record_disruption(stored)
+        self._record_node(stored, None)
+        self._remove(stored)
+        self._on_change(stored, None)
 
-    def _bury(self, uid: str, version: int) -> None:
-        self._gone[uid] = version
-        if len(self._gone) > _BURIED:
-            del self._gone[next(iter(self._gone))]
+    def _record_deletion(self, uid: str, version: int) -> None:
+        self._deleted[uid] = version
+        if len(self._deleted) > _DELETED:
+            del self._deleted[next(iter(self._deleted))]
 
-    def _note_end(self, obj: Object) -> None:
+    def _record_disruption(self, obj: Object) -> None:
         owner_uid = _controller_uid(obj)
         if obj["kind"] != "Pod" or owner_uid is None:
             return
         self._disrupted.pop((owner_uid, obj["metadata"]["name"]), None)
         if disruption_of(obj):
             self._disrupted[owner_uid, obj["metadata"]["name"]] = obj["metadata"]["uid"]
-            if len(self._disrupted) > _BURIED:
+            if len(self._disrupted) > _DELETED:
                 del self._disrupted[next(iter(self._disrupted))]
+
+    def _record_node(self, before: Object | None, after: Object | None) -> None:
+        """Once per pod, in its state before the deletion: a terminating pod looks failed."""
+        pod = before or after or {}
+        is_over = after is None or is_terminating(after) or uid_of(after) != uid_of(pod)
+        if pod["kind"] != "Pod" or not is_over or (before is not None and is_terminating(before)):
+            return
+        if node := node_of(pod):
+            self._nodes.pop(_key(pod), None)
+            if not is_failed(pod) and not restarted_containers(pod):
+                self._nodes[_key(pod)] = node
+            if len(self._nodes) > _DELETED:
+                del self._nodes[next(iter(self._nodes))]
 
     def _indexed(
         self, indices: dict[str, _Index], label: str, key_of: Callable[[str, Object], Key | None]
     ) -> _Index:
-        """An index by one label of all that is known."""
+        """An index of all stored objects by one label."""
         index = indices[label] = _Index(partial(key_of, label))
         self._indices.append(index)
         for objects in self._objects.values():
@@ -216,12 +265,12 @@ class Store:
                 index.add(obj)
         return index
 
-    def _remember(self, obj: Object) -> None:
+    def _add(self, obj: Object) -> None:
         self._objects[obj["kind"]][_key(obj)] = obj
         for index in self._indices:
             index.add(obj)
 
-    def _forget(self, obj: Object | None) -> None:
+    def _remove(self, obj: Object | None) -> None:
         if obj is not None:
             self._objects[obj["kind"]].pop(_key(obj), None)
             for index in self._indices:
@@ -234,16 +283,27 @@ def _controller_uid(obj: Object) -> str | None:
 
 
 def _label_key(label: str, obj: Object) -> Key | None:
-    # These are reached through their owners: an index of them by label would only grow. The StatefulSet of
-    # each group has a ControllerRevision that copies our labels.
+    # These are found by their owners, so an index by label would only take memory. The StatefulSet of each
+    # group has a ControllerRevision that copies our labels.
     kind = obj["kind"]
     if kind == "Pod" or (kind == "ControllerRevision" and controller_of(obj)):
         return None
     return _place(label, obj)
 
 
-def _leaving_key(label: str, obj: Object) -> Key | None:
+def _pod_key(label: str, obj: Object) -> Key | None:
+    return _place(label, obj) if obj["kind"] == "Pod" else None
+
+
+def _terminating_key(label: str, obj: Object) -> Key | None:
     return _place(label, obj) if obj["kind"] == "Pod" and waits_for_kubelet(obj) else None
+
+
+def _kept_key(obj: Object) -> Key | None:
+    if obj["kind"] != "Pod" or not obj["metadata"].get("finalizers"):
+        return None
+    owner = controller_of(obj)
+    return (obj["metadata"]["namespace"], owner["name"]) if owner is not None else None
 
 
 def _place(label: str, obj: Object) -> Key | None:
@@ -261,8 +321,8 @@ def _version(obj: Mapping[str, Any]) -> int:
 
 
 class SharedKinds:
-    """What the store keeps of an object, and which of its changes matter. reads: the tables of all workloads;
-    several may be of one kind.
+    """Fields that the store keeps of an object, and changes that trigger passes. reads: the tables of all
+    workloads; several may be of one kind.
     """
 
     def __init__(self, reads: Iterable[StoredFields] = ()) -> None:
@@ -277,7 +337,7 @@ class SharedKinds:
             return dict(obj)
         if len(tables) == 1:
             return tables[0].of(obj).trim(obj)
-        # What two tables keep of one field, the first one decides.
+        # Maps that two tables keep are merged, and the first one applies to other fields.
         return reduce(united, (table.of(obj).trim(obj) for table in reversed(tables)))
 
     def is_same(self, before: Object, after: Object) -> bool:

@@ -1,8 +1,8 @@
 """Run as `python -m test.bench [SHAPE …]`: measure shapes, print a table, write results and the page.
 
-In: shapes such as 1x400x4, ds100x2x2x2 for DisaggregatedSets, 1x40x4-uniform or paced for rollouts of slow
-pods; all default ones without any. Out: test/bench/results/*.json, their report, plots, and the figures of
-the pages on performance. What is interrupted goes on with --resume.
+Shapes are such as 1x400x4, ds100x2x2x2 for DisaggregatedSets, 1x40x4-uniform or paced for rollouts of slow
+pods; by default all are measured. Writes test/bench/results/*.json, their report, plots, and the figures of
+the pages on performance. An interrupted run is continued with --resume.
 """
 
 from __future__ import annotations
@@ -29,12 +29,16 @@ from test.bench.paced.page import HEAD as HEAD_OF_PACED
 from test.bench.paced.page import keep, paced_rows
 from test.bench.page import PICTURES, RESULTS, draw_flames, keep_before, write_pages
 from test.bench.progress import clocked
+from test.bench.serving import HEAD as HEAD_OF_SERVING
+from test.bench.serving import RESULT as RESULT_OF_SERVING
+from test.bench.serving import measure_serving, serving_rows
 from test.bench.shapes import DEFAULT, Shape, parse
 from test.bench.surroundings import commit
 from test.bench.table import HEAD, columns, rows
 
 # The shape that memory is judged by.
 _CROWDED, _CROWD = "1x400x4", 5000
+SERVING = "serving"
 
 
 def main() -> int:
@@ -49,6 +53,9 @@ def main() -> int:
     for text in given.shapes or (*DEFAULT, PACED):
         if is_paced(text):
             _measure_paced(given, text, say)
+            continue
+        if text == SERVING:
+            _measure_serving(given, say)
             continue
         if is_paired(text):
             _measure_paired(given, parse_paired(text), say)
@@ -94,6 +101,14 @@ def _measure_paced(given: argparse.Namespace, text: str, say: Callable[[str], No
         write_pages()
 
 
+def _measure_serving(given: argparse.Namespace, say: Callable[[str], None]) -> None:
+    result = measure_serving(say)
+    (given.results / RESULT_OF_SERVING).write_text(json.dumps(result, indent=1) + "\n")
+    print(columns([HEAD_OF_SERVING, *serving_rows(result)]), flush=True)
+    if given.results == RESULTS:
+        write_pages()
+
+
 def _measured(given: argparse.Namespace, shape: Shape, say: Callable[[str], None]) -> Result:
     phases = tuple(given.phases.split(",")) if given.phases else ()
     crowd = _CROWD if shape.name == _CROWDED else 0
@@ -124,7 +139,7 @@ def _arguments() -> argparse.Namespace:
         "shapes",
         nargs="*",
         help="sets x groups x pods, such as 1x400x4 or 400x4; ds100x2x2x2 for DisaggregatedSets; "
-        "1x40x4-uniform or paced for rollouts of slow pods",
+        "1x40x4-uniform or paced for rollouts of slow pods; serving for how long groups do not serve",
     )
     parser.add_argument("--against", help="another controller; {config} and {kubeconfig} are paths")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON goes")

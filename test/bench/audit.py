@@ -1,7 +1,7 @@
-"""What did a controller ask of the API server, and how soon after what it reacted to?
+"""Count a controller's requests in the audit log, and measure how soon it requests the workers of a leader.
 
-In: the audit log at level Metadata, between two places. Out: requests by verb and kind, and the seconds from
-the creation of each leader pod to the request that creates its workers.
+The audit log is at level Metadata and is read between two places. The delay runs from the creation of each
+leader pod to the request that creates its workers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which plots are drawn of results?
-
-In: results by shape, and what was measured once. Out: the text of an SVG by its name.
-"""
+"""Draw the plots of the report as SVG."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How are many requests sent at once?
-
-In: an API client, items. Out: one call for each item, several at a time; the first error is raised.
-"""
+"""Send one request per item, several at a time; the first error is raised."""
 
 from __future__ import annotations
 

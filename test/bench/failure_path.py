@@ -1,10 +1,11 @@
-"""How soon does the manager act on what cannot wait, beside a controller that decides nothing?
+"""Measure how soon the manager acts on urgent events, beside a controller that decides nothing.
 
-In: a shape, at rest or being rolled out. Out: milliseconds from the status of a worker whose container was
-restarted to the deletion of its leader, and from the creation of a leader to that of its workers'
-StatefulSet, as the API server logs them, without the time that server takes to store what must be remembered
-before a group goes; the same until a null controller, which answers each of these events with a read, is
-heard. And, by the manager's own clock, from what the stream brings to what it asks for (`own_time`).
+The shape is at rest or in a rollout. By the audit log of the API server, two delays are measured in
+milliseconds: from the status of a worker whose container restarted to the deletion of its leader, and from
+the creation of a leader to that of its workers' StatefulSet. Left out are leaders that a gate held until
+their former group was gone, and the time in which the server stores what must be remembered before a group
+is deleted. The same delays are measured for a null controller, which answers each of these events with a
+read; and, by the manager's own clock, from the event to the request (`own_time`).
 
     python -m test.bench.failure_path 1x400x4 100             # failures one by one, everything else at rest
     python -m test.bench.failure_path 1x400x4 100 rollout     # from the bottom up, while a rollout comes down
@@ -28,7 +29,7 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 from test.bench import own_time
 from test.bench.audit import STATEFULSET_CONTROLLER, AuditLog, seconds_of
 from test.bench.ledger import SETS, STATEFULSETS, Ledger
-from test.bench.manifests import OLD, group_name
+from test.bench.manifests import OLD, group_name, set_name
 from test.bench.meter import Meter
 from test.bench.phases import Phases
 from test.bench.shapes import Shape, parse
@@ -122,8 +123,9 @@ def measure(
     shape: Shape, times: int, in_rollout: bool = False, say: Callable[[str], None] = print
 ) -> dict[str, dict[str, float]]:
     """One worker after the other fails while everything else is at rest, or while everything is rolled out.
+    At rest, as many groups are then added.
 
-    times: how many; fewer where the rollout is over before. New leaders of the rollout count as well.
+    times: how many; fewer where the rollout is over before.
     """
     options = Options(nodes=NODES, audit_policy=AUDIT_METADATA)
     with LocalCluster(options) as cluster, tempfile.TemporaryDirectory() as folder:
@@ -142,10 +144,12 @@ def measure(
                     say(f"rollout: {rollout.result():.1f} s")
             else:
                 _fail(cluster, shape, times)
+                _add(cluster, shape, times)
             meter.until_quiet()
             echo.stop()
             phases.close()
-            found = {name: waits.figures() for name, waits in waits_in(meter.audit, place).items()}
+            waits = waits_in(meter.audit, place)
+            found = {name: each.figures() for name, each in waits.items() if each.ours}
         events = [each for path in Path(folder).glob("*.own") for each in own_time.read(path)]
     kinds = {FAILED: own_time.FAILED, MADE: own_time.MADE}
     return {name: figures | own_time.figures(events, kinds[name], began) for name, figures in found.items()}
@@ -174,11 +178,27 @@ def _fail(
     ledger.close()
 
 
+def _add(cluster: LocalCluster, shape: Shape, times: int) -> None:
+    """Scale the first set up, each time by one group, and the next one once that group is there."""
+    ledger = Ledger(cluster.api, _NAMESPACE, STATEFULSETS, SETS)
+    path = f"/apis/leaderworkerset.x-k8s.io/v1/namespaces/{_NAMESPACE}/leaderworkersets/{set_name(0)}"
+    for group in range(shape.groups, shape.groups + times):
+        cluster.api.merge(path, {"spec": {"replicas": group + 1}})
+
+        def missing(name: str = group_name(0, group)) -> str:
+            found = ledger.statefulsets.get(name)
+            return "" if found is not None and found.is_ready else f"{name} is not there"
+
+        ledger.wait(missing, _SECONDS)
+    ledger.close()
+
+
 def waits_in(audit: AuditLog, place: int) -> dict[str, Waits]:
     """What the log says of each failure and of each new leader."""
     since: dict[tuple[str, str], float] = {}
     ours: dict[tuple[str, str], float] = {}
     null: dict[tuple[str, str], float] = {}
+    gated: set[str] = set()
     # What is remembered before a group goes: the manager waits for the answer meanwhile.
     remembering: list[tuple[float, float]] = []
     for entry in audit.entries(place, None, MANAGER, STATEFULSET_CONTROLLER, _ECHO, "/status"):
@@ -190,6 +210,8 @@ def waits_in(audit: AuditLog, place: int) -> dict[str, Waits]:
                 null.setdefault((FAILED if target.get("subresource") else MADE, name), began)
         elif user == MANAGER and what == ("delete", "pods", None):
             ours.setdefault((FAILED, name), began)
+        elif user == MANAGER and what == ("patch", "pods", None):
+            gated.add(name)
         elif user == MANAGER and what == ("patch", "leaderworkersets", "status"):
             remembering.append((began, seconds_of(entry["stageTimestamp"])))
         elif user == MANAGER and what == ("create", "statefulsets", None):
@@ -198,6 +220,7 @@ def waits_in(audit: AuditLog, place: int) -> dict[str, Waits]:
             since.setdefault((MADE, name), seconds_of(entry["stageTimestamp"]))
         elif what == ("patch", "pods", "status") and entry.get("userAgent") == "localcluster":
             since.setdefault((FAILED, name.rpartition("-")[0]), seconds_of(entry["stageTimestamp"]))
+    since = {key: at for key, at in since.items() if key[0] != MADE or key[1] not in gated}
     for key in ours.keys() & since.keys():
         ours[key] -= sum(end - began for began, end in remembering if since[key] < end and began < ours[key])
     return {kind: _paired(kind, since, ours, null) for kind in (FAILED, MADE)}

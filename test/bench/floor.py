@@ -1,7 +1,7 @@
-"""How fast is the control plane itself? The same StatefulSets and pods, made and replaced directly.
+"""Measure the control plane itself: the same StatefulSets and pods, created and replaced directly.
 
-In: a shape. Out: seconds of each phase without any controller or webhook of ours. What waits here waits only
-for pods: no condition, no status of a set. With the Services that sets need, it shows what those cost alone.
+No controller or webhook of ours runs. A phase waits only for pods, not for a condition or the status of a
+set. Services can be created too, which shows what they cost by themselves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""When is a phase over? Told by what the API server has, never by asking it again and again.
+"""Follow StatefulSets and sets of both kinds by streams, and wait until a phase is over.
 
-In: the streams of StatefulSets and of sets of both kinds in one namespace. Out: facts about each, and waiting
-until they are as wanted.
+The API server is never polled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How long does what becomes due wait until the event loop of a process turns to it?
+"""Sample how long due work waits until the event loop of a process turns to it.
 
-In: a running loop. Out: samples of the wait: by the clock, and by the CPU time that the loop's thread took
-meanwhile, which is what the process itself made it wait, whoever else had the cores.
+Each sample has the wait by the clock, and the CPU time of the loop's thread meanwhile: the part of the wait
+that the process itself caused, whatever else used the cores.
 """
 
 from __future__ import annotations

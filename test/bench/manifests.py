@@ -1,7 +1,4 @@
-"""What is created: sets for a controller, and the StatefulSets of the floor, with the same pods.
-
-In: a shape, an index. Out: manifests as plain dicts.
-"""
+"""Build the sets to measure, and the StatefulSets of the floor with the same pods."""
 
 from __future__ import annotations
 
@@ -29,6 +26,7 @@ def a_set(shape: Shape, index: int) -> Object:
         "metadata": {"name": set_name(index)},
         "spec": {
             "replicas": shape.groups,
+            **({"groupIdentity": "Hash"} if shape.is_hash else {}),
             "leaderWorkerTemplate": {"size": shape.size, "workerTemplate": {"spec": pod_spec(OLD)}},
             "rolloutStrategy": {
                 "type": "RollingUpdate",

@@ -1,7 +1,4 @@
-"""One shape, measured: the floor, then a controller through the same phases, in one cluster of its own.
-
-In: a shape and who is measured. Out: a `Result`, plain data for JSON.
-"""
+"""Measure one shape: the floor, then a controller through the same phases, in one cluster of its own."""
 
 from __future__ import annotations
 

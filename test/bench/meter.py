@@ -1,7 +1,4 @@
-"""What does a phase cost? Counters of the controller, the API server and /proc, before and after it.
-
-In: a cluster, who is measured. Out: plain data for JSON, phase by phase.
-"""
+"""Measure what a phase costs by counters of the controller, the API server and /proc, before and after it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which share of its CPU time does a manager of 1,600 pods spend on metrics?
+"""Measure the share of its CPU time that a manager of 1,600 pods spends on metrics.
 
-In: a set of 10 groups of 8 pods at rest, as a pass sees it. Out: what each pass, and each pass over a set,
-takes for metrics: the shortest of thousands of tries, which nothing else on the machine has disturbed; its
-share of the CPU time that a group costs (test/bench/results/REPORT.md).
+The set has 10 groups of 8 pods at rest, as a pass sees it. The figures are the CPU time for metrics of any
+pass and of a pass over a set, each the shortest of thousands of tries, which other work on the machine has
+not disturbed; and its share of the CPU time that a group costs (test/bench/results/REPORT.md).
 
     python -m test.bench.metrics_cost
 """

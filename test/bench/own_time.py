@@ -1,9 +1,9 @@
-"""How long does a manager keep what it hears of to itself before it asks for what follows?
+"""Record how long a manager takes from an event of a stream to the request that follows it.
 
-In: the store and the connection of a manager in this process, whose methods are called through here from
-`record` on. Out: for each worker whose container was restarted, seconds until the deletion of its leader is
-asked for; for each new leader, until the StatefulSet of its workers is; without the time in which the manager
-waits for the API server to store what it must remember before.
+`record` wraps the methods of the store and the connection of a manager in this process. Measured are the
+seconds from a restarted container of a worker to the request that deletes its leader, and from a new leader
+to the request for its workers' StatefulSet, without the time in which the manager waits for the API server to
+store what it must remember first.
 """
 
 from __future__ import annotations
@@ -104,9 +104,11 @@ def record() -> Recorder:
         return await create(cluster, obj)
 
     @functools.wraps(merge)
-    async def merging(cluster: Cluster, target: Any, patch: Any, subresource: str = "") -> dict[str, Any]:
+    async def merging(
+        cluster: Cluster, target: Any, patch: Any, subresource: str = "", **options: Any
+    ) -> dict[str, Any]:
         began = recorder.clock()
-        stored = await merge(cluster, target, patch, subresource=subresource)
+        stored = await merge(cluster, target, patch, subresource=subresource, **options)
         if subresource == "status":
             recorder.answered(began)
         return stored

@@ -15,6 +15,9 @@ from test.bench.disaggregated.shape import is_paired
 from test.bench.goals import Verdict, growth, verdicts
 from test.bench.paced.page import RESULT as PACED
 from test.bench.paced.page import paced_section
+from test.bench.serving import HEAD as HEAD_OF_SERVING
+from test.bench.serving import RESULT as SERVING
+from test.bench.serving import serving_rows
 from test.bench.shapes import parse
 from test.bench.table import HEAD, rows
 from test.bench.thousands import page as thousands
@@ -22,6 +25,9 @@ from tools.pictures.plots import flames
 
 ONCE = "once.json"
 """What is not measured with every run: a profile, what changes have brought, single observations."""
+
+UPSTREAM = "upstream.json"
+"""One run of each shape with upstream's manager and with ours, on one machine."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).parent / "results"
@@ -32,11 +38,9 @@ _BEFORE = "before-"
 _IDLE_CORES = 0.1
 # The shape whose figures are shown by themselves.
 _SHOWN = "1x400x4"
-_TEN = (
+_SHOWN_FIGURES = (
     "writes per group, create",
     "writes per group, rollout",
-    "Events per group, rollout",
-    "writes in 10 s, settled",
     "CPU s per group, create",
     "CPU s per group, rollout",
     "peak PSS in MB",
@@ -61,16 +65,17 @@ def write_pages(results: Path = RESULTS, pictures: Path = PICTURES, pages: Seque
     all_, before = _read_all(results)
     ours = [result for result in all_ if result["against"] is None]
     others = [result for result in all_ if result["against"] is not None]
-    once = results / ONCE
-    profile = json.loads(once.read_text(encoding="utf-8"))["profile"] if once.exists() else {}
+    profile = _read_if_there(results / ONCE).get("profile", {})
     pictures.mkdir(parents=True, exist_ok=True)
     for name, text in charts(ours, profile).items():
         (pictures / f"{name}.svg").write_text(text, encoding="utf-8")
     judged = [(result["shape"], each) for result in ours for each in verdicts(result)]
     judged += [("1x100x4", each) for each in growth(ours)]
     parts = {
+        "upstream": _against_upstream(_read_if_there(results / UPSTREAM)),
         "figures": "\n\n".join([_ten(judged), _count(judged), _machines(ours), *_compared(ours, before)]),
         "missed": "\n".join(_missed(judged)),
+        "serving": _markdown(HEAD_OF_SERVING, serving_rows(_read_if_there(results / SERVING))),
     }
     for page in pages:
         written = _PART.sub(lambda part: f"{part[1]}\n{parts[part[2]]}\n\n{part[3]}", page.read_text("utf-8"))
@@ -90,6 +95,11 @@ def _read(directory: Path) -> list[Result]:
     return [json.loads(path.read_text("utf-8")) for path in sorted(directory.glob("*.json"))]
 
 
+def _read_if_there(path: Path) -> Result:
+    found: Result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
+
+
 def keep_before(path: Path) -> None:
     """The result that is about to be replaced stays, to be compared with the new one."""
     if path.exists() and not path.name.startswith("against-"):
@@ -105,7 +115,7 @@ def draw_flames(profiles: Iterable[Path], picture: Path) -> None:
 
 def _ten(judged: Judged) -> str:
     cells = []
-    for measure in _TEN:
+    for measure in _SHOWN_FIGURES:
         found = {shape: each for shape, each in judged if each.measure == measure}
         if not found:
             continue
@@ -117,6 +127,37 @@ def _ten(judged: Judged) -> str:
         ends = dict.fromkeys(_short(end(each.figure for each in alike)) for end in (min, max))
         cells.append((measure, _short(shown.figure), "–".join(ends), f"≤ {shown.bound:g}", verdict))
     return _markdown(("figure", _SHOWN, "all with this bound", "to reach", ""), cells)
+
+
+def _against_upstream(measured: Result) -> str:
+    """Ratios to upstream, seconds and memory with both figures; nothing of nothing."""
+    if not measured:
+        return ""
+    runs: dict[str, dict[str, Result]] = {"ours": {}, "original": {}}
+    for run in measured["runs"]:
+        slow = "" if run["pods"] == "at once" else f", pods take {run['pods']}"
+        runs[run["controller"]][f"{run['sets']}x{run['groups']}x{run['size']}{slow}"] = run
+    head = ["shape", "memory, MB"]
+    lines = []
+    for shape, ours in runs["ours"].items():
+        upstreams = runs["original"][shape]
+        cells = [shape, _ratio(ours["peak_pss_mb"], upstreams["peak_pss_mb"], shown=True)]
+        for phase in ("create", "rollout"):
+            now, then = ours[phase], upstreams[phase]
+            cells += [
+                _ratio(now["s"], then["s"], shown=True),
+                _ratio(now["manager_cpu_s"], then["manager_cpu_s"]),
+                _ratio(*(sum(each["control_plane_cpu_s"].values()) for each in (now, then))),
+            ]
+        lines.append(cells)
+    for phase in ("create", "rollout"):
+        head += [f"{phase}, s", "CPU, manager", "CPU, control plane"]
+    return f"{_markdown(head, lines)}\n\n{measured['what']}"
+
+
+def _ratio(ours: float, upstreams: float, shown: bool = False) -> str:
+    figures = f" ({_short(ours)} / {_short(upstreams)})" if shown else ""
+    return f"{ours / upstreams:.2f}{figures}"
 
 
 def _count(judged: Judged) -> str:

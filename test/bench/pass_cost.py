@@ -1,8 +1,8 @@
-"""What does a pass over a large set cost the manager, and how much of it is reading, how much deciding?
+"""Measure the CPU time of a pass over a large set, divided into reading and deciding.
 
-In: a set in memory, as the streams would show it: at rest, in the middle of a rollout, while it is created.
-Between two passes some of its groups change. Out: milliseconds of CPU time, of the quickest tenth of many
-passes: other work on the machine makes the rest slower.
+The set is in memory as the streams would show it: at rest, in the middle of a rollout, or while it is
+created. Some of its groups change between two passes. The figures are those of the quickest tenth of many
+passes, as other work on the machine makes the rest slower.
 
     python -m test.bench.pass_cost 500x4 [--profile]
 """
@@ -17,13 +17,14 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, cast
 
+from lws.leaderworkerset.children.services import build_service
 from lws.leaderworkerset.observe.observer import Observer
-from lws.leaderworkerset.observe.recent_writes import WriteMemory
+from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.plan import plan
-from lws.leaderworkerset.revisions.history import build_revision, record
+from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.tables import TABLES
-from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset, build_service
+from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
 from lws.runtime.actions import Plan
 from lws.runtime.client.connection import Cluster
 from lws.runtime.store import Store
@@ -31,6 +32,7 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit import api_server
 from test.unit.builders import (
     NOW,
+    build_revision,
     make_leader_pod,
     make_set,
     make_worker_pod,
@@ -59,7 +61,7 @@ class LargeSet:
         self.planned = Plan()
         """What the last pass has decided."""
         self._store = Store(lambda before, after: None, TABLES)
-        memory = WriteMemory(self._store)
+        memory = SetWrites(self._store)
         self._observer = Observer(cast(Cluster, None), self._store, memory)
         for obj in self._objects():
             self._store.put(obj)

@@ -1,7 +1,6 @@
-"""What happens to sets, and when is each phase over?
+"""Play the phases of a shape: create sets, roll them out, delete them. Each phase returns its seconds.
 
-In: a shape, one or more namespaces. Out: phases by name, each of which returns its seconds. Objects decide
-when a phase is over, and the status of every set has to agree.
+Objects decide when a phase is over, and the status of every set has to agree.
 """
 
 from __future__ import annotations
@@ -117,15 +116,21 @@ class Phases:
     def _until_done(self, former: dict[str, str] | None = None) -> float:
         """former: name → UID of StatefulSets of workers that have to be others."""
         former = former or {}
-        wanted = {
+        names = {
             group_name(index, group): self._shape.size - 1
             for index in range(self._shape.sets)
             for group in range(self._groups)
         }
-        wanted |= dict.fromkeys(self._names(), self._groups)
+        names |= dict.fromkeys(self._names(), self._groups)
 
         def missing() -> str:
-            known = self._ledger.statefulsets
+            known, wanted = self._ledger.statefulsets, names
+            if self._shape.is_hash:
+                # Leaders have none, and the names of workers are drawn by lot.
+                count = self._shape.sets * self._groups
+                wanted = dict.fromkeys([*known][:count], self._shape.size - 1)
+                if len(known) < count:
+                    return f"{len(known)} of {count} StatefulSets"
             if len(known) != len(wanted):
                 return f"{len(known)} of {len(wanted)} StatefulSets"
             unready = [name for name, pods in wanted.items() if not self._is_ready(name, pods, former)]

@@ -1,7 +1,6 @@
-"""What does a process cost? Read from /proc (proc(5)).
+"""Measure CPU time, memory and sockets of processes by /proc (proc(5)).
 
-In: process ids. Out: CPU seconds, the proportional set size (PSS) in bytes, whose peak a thread keeps, what
-of it is the C library's heap, and open sockets.
+Memory is the proportional set size (PSS), whose peak a thread records, and the part in the C library's heap.
 """
 
 from __future__ import annotations

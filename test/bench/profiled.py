@@ -1,9 +1,8 @@
-"""Run as `python -m test.bench.profiled OUTPUT manager …`: `lws` with a look at its stack 200 times per CPU
-second, at what waits for its event loop, and for how long it keeps what it hears of to itself.
+"""Run as `python -m test.bench.profiled OUTPUT manager …`: `lws` with a sampling profiler.
 
-In: the command line of `lws`. Out: at the end, a file of folded stacks (frame;frame;frame count) whose name
-is OUTPUT and the process id, one of waits (`loop_lag`) whose name ends in `.lag` as well, and one of events
-(`own_time`) in `.own`.
+It samples the stack 200 times per CPU second, the waits for its event loop, and the delay from events to
+requests. At the end it writes files named by OUTPUT and the process id: folded stacks (frame;frame;frame
+count), waits (`loop_lag`) in `.lag`, and events (`own_time`) in `.own`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How does somebody who waits for a measurement see how far it is?"""
+"""Print the progress of a measurement."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What does the review of one pod cost the manager, and which part of it takes how much?
+"""Measure the CPU time that the review of one pod costs the manager, and each part of it.
 
-In: a worker pod as the API server has it reviewed. Out: microseconds of CPU time, the median of thousands: of
-whole reviews by HTTPS from another process, by our way to the handlers and by kopf's own; of their parts.
+The pod is a worker as the API server has it reviewed. The figures are medians of thousands in microseconds:
+whole reviews by HTTPS from another process, through our way to the handlers and through kopf's own; and their
+parts.
 
     python -m test.bench.review_cost
 """

@@ -1,7 +1,8 @@
-"""Run as `python -m test.bench.scale`: what does a fleet of sets cost, by what a small one was seen to cost?
+"""Run as `python -m test.bench.scale`: compute the cost of a fleet from that of a few sets.
 
-In: docs/operations/scale/*.json, measured with `--measure SHAPE SHAPE` (two shapes of one kind). Out: the
-model in docs/operations/scale.md, between its marks. Everything is linear in the sets; the page has formulas.
+Reads test/bench/results/scale/*.json, measured with `--measure SHAPE SHAPE` (two shapes of one kind). Writes
+the model into docs/operations/performance.md, between its marks. Everything is linear in the sets; the page
+has formulas.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import Any
 
 from test.bench.shapes import parse
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "operations"
-PAGE, MEASURED = DOCS / "scale.md", DOCS / "scale"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations" / "performance.md"
+MEASURED = Path(__file__).parent / "results" / "scale"
 BEGIN, END = "<!-- model: written by python -m test.bench.scale -->", "<!-- end of model -->"
 
-FLEETS = (100, 1_000, 10_000)
-WINDOWS = {"a day": 86_400.0, "an hour": 3_600.0, "10 minutes": 600.0}
-# Passes over everything, and renewals of the Lease; as in the product.
-_RESYNC_SECONDS, _RETRY_SECONDS = 600.0, 2.0
+FLEETS = (1_000, 10_000)
+WINDOWS = {"an hour": 3_600.0, "10 minutes": 600.0}
+# Passes over everything; as in the product.
+_RESYNC_SECONDS = 600.0
 # A manager that uses more of a core than this answers webhooks late.
 _FULL = 0.5
 _MOST_MANAGERS = 64
@@ -61,7 +62,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Model:
-    """Of one set. look: CPU s of passes that find nothing to do. memory, list_bytes: of all its objects.
+    """Of one set. look: CPU s of passes that find nothing to do. memory: of all its objects.
     base_memory: of a manager without sets. Bytes.
     """
 
@@ -69,7 +70,6 @@ class Model:
     rollout: Costs
     look: float
     memory: float
-    list_bytes: float
     base_memory: float
     pods: float
 
@@ -108,7 +108,6 @@ def model_of(small: dict[str, Any], large: dict[str, Any]) -> Model:
         rollout=_costs(large, "rollout"),
         look=large["look"]["cpu"] / sets,
         memory=memory,
-        list_bytes=large["created"]["list_bytes"] / sets,
         base_memory=large["created"]["pss"][1] - memory * sets,
         pods=large["pods"] / sets,
     )
@@ -157,10 +156,8 @@ def _origin(small: dict[str, Any], large: dict[str, Any]) -> str:
     machine = large["machine"]
     return (
         f"Measured: {parse(large['shape']).label} (sets × groups × pods), memory by the difference to "
-        f"{parse(small['shape']).label}; {machine['cores']} cores shared with the control plane, Python "
-        f"{machine['python']}, {machine['others']} cores taken by other work meanwhile, commit "
-        f"{large['commit'][:10]}. CPU seconds are the least certain of these figures: a busy machine makes "
-        "them larger."
+        f"{parse(small['shape']).label}; {machine['cores']} cores shared with the control plane, "
+        f"Python {machine['python']}, commit {large['commit'][:10]}."
     )
 
 
@@ -178,7 +175,6 @@ def _unit_rows(model: Model) -> Iterator[Sequence[str]]:
     yield "CPU s of one that follows", "f", f"{create.following:.4f}", f"{rollout.following:.4f}"
     yield "CPU s of passes that find nothing to do", "l", f"{model.look:.4f}", ""
     yield f"memory of its objects ({model.pods:.0f} pods)", "m", f"{model.memory / 1e3:.0f} kB", ""
-    yield "bytes of the lists when a manager starts", "s", f"{model.list_bytes / 1e3:.0f} kB", ""
 
 
 def _formulas(model: Model) -> list[str]:
@@ -188,7 +184,6 @@ def _formulas(model: Model) -> list[str]:
         "```",
         "watch events /s       N e / T          to each manager; b in place of e for bytes",
         "API writes /s         N w / T          and N n / T Events",
-        f"Leases, requests /s   (2 M + shards) / {_RETRY_SECONDS:g}",
         f"core, acting alone    N a / T + N l / {_RESYNC_SECONDS:g}",
         "core, following       N f / T",
         "core, each of M       following + (acting alone - following) / M",

@@ -1,7 +1,4 @@
-"""What do processes say about themselves? The Prometheus text format.
-
-In: the text of /metrics. Out: series by name and labels; differences; quantiles of histograms.
-"""
+"""Read the metrics of a process in the Prometheus text format."""
 
 from __future__ import annotations
 

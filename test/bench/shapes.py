@@ -1,7 +1,4 @@
-"""Which loads are measured?
-
-In: text such as 1x400x4 (sets × groups × pods) or 400x4. Out: a `Shape`.
-"""
+"""Shapes to measure, such as 1x400x4 (sets × groups × pods) or 400x4, with -hash for groups with keys."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from dataclasses import dataclass
 
 # Groups of a set from which on it is rolled as one alone would be, even where it is one of several.
 _MANY_GROUPS = 100
-_SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)")
+_SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)(-hash)?")
 
 
 @dataclass(frozen=True)
@@ -20,14 +17,15 @@ class Shape:
     sets: int
     groups: int
     size: int
+    is_hash: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.sets}x{self.groups}x{self.size}"
+        return f"{self.sets}x{self.groups}x{self.size}{'-hash' if self.is_hash else ''}"
 
     @property
     def label(self) -> str:
-        return f"{self.sets} × {self.groups} × {self.size}"
+        return f"{self.sets} × {self.groups} × {self.size}{', Hash' if self.is_hash else ''}"
 
     @property
     def all_groups(self) -> int:
@@ -61,8 +59,8 @@ def parse(text: str) -> Shape:
     found = _SHAPE.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is no shape: write sets x groups x pods, such as 1x400x4, or 400x4")
-    sets, groups, size = found.groups()
-    shape = Shape(int(sets or 1), int(groups), int(size))
+    sets, groups, size, identity = found.groups()
+    shape = Shape(int(sets or 1), int(groups), int(size), is_hash=identity is not None)
     if not shape.sets or not shape.groups or shape.size < 2:
         raise ValueError(f"{text!r}: at least one set, one group and two pods per group")
     return shape

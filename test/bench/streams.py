@@ -1,7 +1,4 @@
-"""What do the streams that every manager follows carry? Counted by following the same ones.
-
-In: the API server. Out: events and bytes, as they come in one line each of a watch.
-"""
+"""Count the events and bytes of the streams that every manager follows, by following the same ones."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Who is measured? A controller as a process of this host, acting with the ServiceAccount of the chart.
+"""Run the controller that is measured as a process of this host, with the ServiceAccount of the chart.
 
-In: a cluster with the chart installed, and optionally another command. Out: a process to start and stop, its
-cost, and what it says about itself.
+Another controller can be measured by its command.
 """
 
 from __future__ import annotations

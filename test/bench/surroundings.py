@@ -1,7 +1,4 @@
-"""Where is it measured, and what? The machine, the commit, the size of the cluster.
-
-In: git, the machine. Out: plain data for JSON.
-"""
+"""Describe where a result was measured: the machine, the commit, the size of the cluster."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How are results shown in a terminal?
-
-In: results. Out: text, a line per phase.
-"""
+"""Show results in a terminal, one line per phase."""
 
 from __future__ import annotations
 

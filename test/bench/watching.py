@@ -1,7 +1,6 @@
-"""How is a collection followed for as long as a measurement takes?
+"""Follow a collection for the time of a measurement.
 
-In: a collection, and the version from which on. Out: every event of it; ApiError where the API server has
-forgotten what came meanwhile, so that nothing is counted that is not known.
+Raises ApiError if the API server no longer has some of the events: a gap is never counted over.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What do people see when they look at a set with kubectl?"""
+"""kubectl shows, explains, scales and waits for sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the manifests that we show to people come up as they stand, on a cluster with the chart installed?
+"""Every manifest in examples/ comes up unchanged on a cluster with the chart installed.
 
 Images are never pulled: nodes are simulated. What is tested is everything up to that.
 """
@@ -17,11 +17,12 @@ from lws_api.disaggregatedset.v1 import KIND as DISAGGREGATED
 from lws_api.disaggregatedset.v1 import NAME_LABEL as DISAGGREGATED_LABEL
 from lws_api.disaggregatedset.v1 import ROLE_LABEL, SCALER_KIND, SLICE_LABEL
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, WORKER_INDEX_LABEL
-from test.harness.groups import condition, labels_of, name_of, names_of, pods_of, settle
+from test.harness.groups import condition, controller_of, labels_of, name_of, names_of, pods_of, settle
 from test.harness.product import Product, running_product
 from test.harness.waiting import eventually
 from test.harness.world import SET, World, a_namespace
 from tools.demo.exhibit import EXAMPLES, Example, find_example
+from tools.demo.facts import host_of
 from tools.localcluster import ClusterAccess
 
 KINDS = (SET, DISAGGREGATED)
@@ -101,8 +102,10 @@ def verify_pods(world: World, name: str) -> None:
     assert [undefined(pod) for pod in pods] == [set()] * len(pods)
     for pod in pods:
         group, worker = labels_of(pod)[GROUP_INDEX_LABEL], labels_of(pod)[WORKER_INDEX_LABEL]
-        leader = f"{name}-{group}"
-        assert name_of(pod) == (leader if worker == "0" else f"{leader}-{worker}")
+        leader = host_of(name, group)
+        host = leader if worker == "0" else f"{leader}-{worker}"
+        assert pod["spec"]["hostname"] == host
+        assert name_of(pod) == host or controller_of(pod)["kind"] == "ReplicaSet"
         address = pod["spec"]["containers"][0]["env"][0]
         assert address == {
             "name": "LWS_LEADER_ADDRESS",

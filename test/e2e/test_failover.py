@@ -1,4 +1,4 @@
-"""What happens to sets when the manager that acts goes away and another one stands by?"""
+"""A second manager takes over when the acting one is killed or stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of running sets when the chart is upgraded, removed, and installed again?"""
+"""Running sets outlive an upgrade, a removal and a new installation of the chart."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What did the manager ask of the API server? Read from the audit log, which leaves nothing out.
+"""Read from the audit log what the manager asked of the API server; nothing is left out there.
 
-In: the audit log of a local cluster (level Metadata). Out: requests of one user since a mark.
+The log is that of a local cluster, at level Metadata.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ class Request:
 
 
 class AuditLog:
-    """The log of one cluster, and a place in it."""
+    """The audit log of one cluster, read from a mark on."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._mark = 0
 
     def mark(self) -> None:
-        """Forget what came before."""
+        """Ignore all entries so far."""
         self._mark = self._path.stat().st_size
 
     def requests(self, user: str = MANAGER, agent: str = "") -> list[Request]:
-        """What that user has asked since the mark, by a program whose User-Agent begins like that."""
+        """Requests of the user since the mark, by programs whose User-Agent begins with `agent`."""
         with self._path.open("rb") as log:
             log.seek(self._mark)
             lines = log.read().splitlines(keepends=True)
-        # The last line may be half written.
+        # The last line may be incomplete.
         entries = (json.loads(line) for line in lines if line.endswith(b"\n"))
-        of_user = (_request(each) for each in entries if each["user"]["username"] == user)
-        return [each for each in of_user if each.agent.startswith(agent)]
+        of_user = (_request(entry) for entry in entries if entry["user"]["username"] == user)
+        return [request for request in of_user if request.agent.startswith(agent)]
 
 
 def _request(entry: dict[str, Any]) -> Request:

@@ -1,7 +1,7 @@
-"""How does a test drain nodes as `kubectl drain` does, and how many groups were down at a time meanwhile?
+"""Drain nodes as `kubectl drain` does, and record how many groups were down at a time.
 
-In: a set. Out: evictions through the Eviction API, tried again where a PodDisruptionBudget refuses them; and
-the most groups of which a pod was missing or not ready, after any event of the pods' stream.
+Evictions go through the Eviction API and are retried if a PodDisruptionBudget refuses them. A group is down
+if one of its pods is missing or not ready, after any event of the pods' stream.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GONE, _REFUSED = 404, 429
 
 
 def evict(world: World, pod: str) -> bool:
-    """One eviction; False where the budget refuses it."""
+    """Evict a pod; return False if the budget refuses it."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
     try:
         world.api.send(Call("POST", f"{world.path('Pod', pod)}/eviction", eviction, waits=False))
@@ -37,21 +37,23 @@ def evict(world: World, pod: str) -> bool:
 
 
 def drain(world: World, name: str, nodes: set[str], seconds: float = 120.0) -> None:
-    """Evict until no pod of the set is on the nodes, which take no new ones."""
+    """Evict until no pod of the set is on the nodes, which must be cordoned."""
 
-    def left() -> list[str]:
-        found = [pod for pod in pods_of(world, name) if pod["spec"].get("nodeName") in nodes]
-        for pod in found:
+    def remaining() -> list[str]:
+        pods = [pod for pod in pods_of(world, name) if pod["spec"].get("nodeName") in nodes]
+        for pod in pods:
             if "deletionTimestamp" not in pod["metadata"]:
                 evict(world, name_of(pod))
-        return [name_of(pod) for pod in found]
+        return [name_of(pod) for pod in pods]
 
-    eventually(f"{', '.join(sorted(nodes))} have no pods of {name}", left, lambda pods: not pods, seconds)
+    eventually(
+        f"{', '.join(sorted(nodes))} have no pods of {name}", remaining, lambda names: not names, seconds
+    )
 
 
 @contextmanager
 def cordoned(world: World, nodes: set[str]) -> Iterator[None]:
-    """Nodes that take no new pods."""
+    """Cordon the nodes during the block."""
     for node in nodes:
         world.api.merge(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
     try:
@@ -63,7 +65,7 @@ def cordoned(world: World, nodes: set[str]) -> Iterator[None]:
 
 @dataclass
 class Downtime:
-    """Groups of a set at rest, followed by every event of its pods. most: down at the same time so far."""
+    """Groups of a set that are down, by every event of its pods. most: the most that were down at a time."""
 
     world: World
     name: str
@@ -74,23 +76,23 @@ class Downtime:
 
     @contextmanager
     def followed(self) -> Iterator[Downtime]:
-        """Follow while the body runs, to the last event."""
+        """Follow the pods during the block, up to the last event."""
         path = self.world.path("Pod")
         query = {"labelSelector": f"{NAME_LABEL}={self.name}"}
-        found = self.world.api.send(Call("GET", path, query=query))
-        for pod in found["items"]:
+        pods = self.world.api.send(Call("GET", path, query=query))
+        for pod in pods["items"]:
             self._see("ADDED", pod)
         self.most = 0
         assert self._down() == 0
-        watch = {**query, "watch": "1", "resourceVersion": found["metadata"]["resourceVersion"]}
+        watch = {**query, "watch": "1", "resourceVersion": pods["metadata"]["resourceVersion"]}
         follower = threading.Thread(target=self._follow, args=(Call("GET", path, query=watch),), daemon=True)
         follower.start()
         yield self
-        wanted = {name_of(pod): pod["metadata"]["resourceVersion"] for pod in pods_of(self.world, self.name)}
-        eventually("the stream has told everything", self._versions, lambda told: told == wanted)
+        listed = {name_of(pod): pod["metadata"]["resourceVersion"] for pod in pods_of(self.world, self.name)}
+        eventually("the stream is up to date", self._versions, lambda seen: seen == listed)
 
     def _follow(self, call: Call) -> None:
-        # The stream ends some time after the last event; if it did before, it would not have told everything.
+        # The stream may end after the last event. If it ended earlier, `followed` would time out.
         with suppress(OSError):
             for event in self.world.api.watch(call):
                 self._see(event["type"], event["object"])

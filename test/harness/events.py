@@ -1,7 +1,4 @@
-"""What are users told? The Events about a set, in a form that can be compared.
-
-In: a namespace and the name of a set. Out: one `Told` per Event, in the order of their making.
-"""
+"""Read the Events about a set in a form that can be compared, in the order of their creation."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from test.harness.world import World
 
 
 class Event(NamedTuple):
-    """related: kind and name, empty without one."""
+    """One Event. related: kind and name of the related object, empty without one."""
 
     type: str
     reason: str
@@ -23,28 +20,28 @@ class Event(NamedTuple):
 
 def events_of(world: World, name: str) -> list[Event]:
     """All Events about the set of that name."""
-    return [_event(each) for each in raw_events_of(world, name)]
+    return [_event(event) for event in raw_events_of(world, name)]
 
 
-def told_of(world: World, name: str, reason: str, count: int = 1) -> list[Event]:
-    """Those of one reason, once there are so many: some wait a few seconds for more of their kind."""
+def wait_for_events(world: World, name: str, reason: str, count: int = 1) -> list[Event]:
+    """Wait for `count` Events of one reason: some are delayed for a few seconds to be combined."""
     return eventually(
         f"{name} has {count} Events {reason}",
-        lambda: [each for each in events_of(world, name) if each.reason == reason],
-        lambda found: len(found) >= count,
+        lambda: [event for event in events_of(world, name) if event.reason == reason],
+        lambda events: len(events) >= count,
     )
 
 
 def notes_of(world: World, name: str) -> list[str]:
-    """What they say."""
-    return [each.note for each in events_of(world, name)]
+    """The notes of all Events about the set."""
+    return [event.note for event in events_of(world, name)]
 
 
 def raw_events_of(world: World, name: str) -> list[dict[str, Any]]:
-    """The same as the API server has them."""
-    found = [each for each in world.list("Event") if each["regarding"]["name"] == name]
-    ours = [each for each in found if each["regarding"]["kind"] == "LeaderWorkerSet"]
-    return sorted(ours, key=lambda each: str(each.get("eventTime")))
+    """All Events about the set of that name, as the API server has them, in the order of their creation."""
+    of_name = [event for event in world.list("Event") if event["regarding"]["name"] == name]
+    of_set = [event for event in of_name if event["regarding"]["kind"] == "LeaderWorkerSet"]
+    return sorted(of_set, key=lambda event: str(event.get("eventTime")))
 
 
 def _event(stored: dict[str, Any]) -> Event:

@@ -1,7 +1,7 @@
-"""What can go wrong between a manager and its API server? Everything that this proxy is told to let go wrong.
+"""Inject faults between a manager and its API server, by an HTTP proxy on loopback.
 
-In: the address of the API server; a rule that picks a fault for a request, or none. Out: a plain HTTP proxy
-on loopback, in a thread of its own, and a count of what it did. It forwards credentials and keeps none.
+A rule picks a fault for a request, or none. The proxy runs in a thread of its own and counts what it did. It
+forwards credentials and keeps none.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Asked:
-    """One request of the manager."""
+    """One request of the manager that the rule decides on."""
 
     method: str
     path: str
@@ -47,13 +47,13 @@ class Asked:
 
     @property
     def collection(self) -> str:
-        """The last word of the path: a plural for lists and watches."""
+        """The last segment of the path: a plural for lists and watches."""
         return self.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
 class Refuse:
-    """An error instead of an answer; the API server hears nothing of the request."""
+    """Answer with an error; the request does not reach the API server."""
 
     status: int
     retry_after: int | None = None
@@ -61,38 +61,38 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Drop:
-    """The connection breaks at once: the API server cannot be reached."""
+    """Break the connection at once, as if the API server were unreachable."""
 
 
 @dataclass(frozen=True)
 class Lose:
-    """The API server does what it is asked, but the connection breaks before it can say so."""
+    """Let the API server handle the request, and break the connection before it answers."""
 
 
 @dataclass(frozen=True)
 class Delay:
-    """The request arrives that much later."""
+    """Delay the request by so many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Hold:
-    """The request arrives when the test says so."""
+    """Hold the request until the test sets the event."""
 
     until: threading.Event
 
 
 @dataclass(frozen=True)
 class CutAfter:
-    """The answer breaks off after so many seconds, where it takes as long as that: a watch does."""
+    """Break the answer off after so many seconds if it takes that long, as a watch does."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class ErrorEvent:
-    """A watch that begins well and says no more than this error."""
+    """Answer a watch with this error as its only event."""
 
     code: int
 
@@ -102,17 +102,17 @@ Rule = Callable[[Asked], Fault | None]
 
 
 def no_fault(asked: Asked) -> Fault | None:
-    """A good day."""
+    """The rule that injects nothing."""
     return None
 
 
 class FaultProxy:
-    """Use it as a context manager. `rule` may be replaced at any time, for requests from then on."""
+    """A context manager. `rule` may be replaced at any time, for requests from then on."""
 
     def __init__(self, server: str, ca: bytes) -> None:
         self.rule: Rule = no_fault
         self.seen: Counter[str] = Counter()
-        """How often each fault was played, by the name of its class; "" where nothing went wrong."""
+        """How often each fault was injected, by the name of its class; "" for requests without a fault."""
         self._server = server
         self._tls = ssl.create_default_context(cadata=ca.decode())
         self._loop = asyncio.new_event_loop()
@@ -124,7 +124,7 @@ class FaultProxy:
 
     @property
     def address(self) -> str:
-        """Where managers find it."""
+        """The URL for managers."""
         return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> FaultProxy:
@@ -141,7 +141,7 @@ class FaultProxy:
         self._loop.close()
 
     def cut_streams(self) -> None:
-        """Break every answer that is on its way, watches that are open above all."""
+        """Break every open answer, above all watches."""
         self._run(self._cut_streams())
 
     async def _cut_streams(self) -> None:
@@ -154,7 +154,7 @@ class FaultProxy:
 
     async def _start(self) -> None:
         connector = aiohttp.TCPConnector(ssl=self._tls, limit=0)
-        # A watch has no end, and what the API server has compressed passes as it is.
+        # A watch has no end, and compressed answers pass unchanged.
         timeout = aiohttp.ClientTimeout(total=None)
         self._session = aiohttp.ClientSession(
             connector=connector, timeout=timeout, auto_decompress=False, read_bufsize=2**21
@@ -172,11 +172,11 @@ class FaultProxy:
         assert self._runner is not None and self._session is not None
         await self._runner.cleanup()
         await self._session.close()
-        # Requests that a manager has given up, or that nobody answers any more, are still waited for.
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
+        # Requests that a manager has given up, or that are held, would still be waited for.
+        open_tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in open_tasks:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*open_tasks, return_exceptions=True)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         asked = Asked(request.method, request.path, dict(request.query))
@@ -199,7 +199,7 @@ class FaultProxy:
             async with self._upstream(request) as answer:
                 return await self._pass_on(request, answer, fault)
         except (aiohttp.ClientError, ConnectionError):
-            # The API server is gone, or went in the middle: the manager sees no more than that.
+            # The API server is down, or went down during the answer: the manager sees a broken connection.
             return self._break(request)
 
     @asynccontextmanager
@@ -209,7 +209,7 @@ class FaultProxy:
             request.method,
             f"{self._server}{request.path_qs}",
             headers=_passed_on(request.headers),
-            # Nothing at all where there is no body, or one would be announced.
+            # None without a body: empty bytes would add a Content-Length header.
             data=await request.read() or None,
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
         ) as answer:
@@ -253,7 +253,7 @@ def _refusal(fault: Refuse) -> web.Response:
 
 
 def _status(code: int) -> dict[str, Any]:
-    """What the API server says in such a case (metav1.Status)."""
+    """The answer of an API server with this code (metav1.Status)."""
     message = json.dumps({"played": code})
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return {**status, "code": code, "reason": _REASONS.get(code, ""), "message": message}

@@ -1,7 +1,6 @@
-"""Who runs while the tests of a package run, and where does each work? A conftest.py imports what it needs.
+"""Fixtures for a package of tests: one product, a namespace for each test, the manager's log of a failure.
 
-In: the cluster of the run. Out: one product for the package, a namespace for each test, and, where a test
-fails, what the manager said about it.
+A conftest.py imports those that it needs.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _LOG_LINES = 120
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let fixtures know of failures."""
+    """Record failures for fixtures."""
     report = yield
     if report.failed:
         for node in item.listchain():
@@ -42,7 +41,7 @@ def product(cluster: ClusterAccess, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def shared_world(cluster: ClusterAccess, product: Product, request: pytest.FixtureRequest) -> Iterator[World]:
-    """A namespace for all tests of one file. Where one fails, what the manager said about it is shown."""
+    """A namespace for all tests of one file; the manager's log about it is shown if one fails."""
     with a_namespace(cluster, namespace_of(request.node.name)) as world:
         yield world
         _show_log(request.node, product, world)
@@ -50,7 +49,7 @@ def shared_world(cluster: ClusterAccess, product: Product, request: pytest.Fixtu
 
 @pytest.fixture
 def world(cluster: ClusterAccess, product: Product, request: pytest.FixtureRequest) -> Iterator[World]:
-    """A namespace of one's own, with the same, and a manager that runs."""
+    """A namespace for one test, with a running manager; the manager's log is shown if the test fails."""
     product.ensure_running()
     with a_namespace(cluster, namespace_of(request.node.name)) as world:
         yield world
@@ -66,7 +65,7 @@ def api(cluster: ClusterAccess) -> Iterator[Api]:
 
 @pytest.fixture
 def audit(local_cluster: LocalCluster) -> AuditLog:
-    """What is asked of the API server from now on."""
+    """The audit log from now on."""
     log = AuditLog(local_cluster.audit_log)
     log.mark()
     return log
@@ -74,7 +73,7 @@ def audit(local_cluster: LocalCluster) -> AuditLog:
 
 @pytest.fixture
 def pods(cluster: ClusterAccess) -> Iterator[Pods]:
-    """What can happen to pods of simulated nodes, whoever simulates them; skips where there are kubelets."""
+    """Change the status of pods on simulated nodes; skips if the nodes have kubelets."""
     with an_admin(cluster) as api:
         if not simulates() and any(map(runs_pods, api.get("/api/v1/nodes")["items"])):
             pytest.skip("has pods fail by their status, which the kubelets of these nodes write")
@@ -83,5 +82,5 @@ def pods(cluster: ClusterAccess) -> Iterator[Pods]:
 
 def _show_log(node: pytest.Item | pytest.Collector, product: Product, world: World) -> None:
     if node.stash.get(FAILED, False):
-        said = [line for line in product.log().splitlines() if world.namespace in line]
-        print(f"What the manager said about {world.namespace}:", *said[-_LOG_LINES:], sep="\n")
+        lines = [line for line in product.log().splitlines() if world.namespace in line]
+        print(f"Log of the manager about {world.namespace}:", *lines[-_LOG_LINES:], sep="\n")

@@ -1,8 +1,7 @@
-"""Which states did the objects of one collection go through? Every single one, written down as they happen.
+"""Record every state of the objects of one collection, as frames or as single changes.
 
-In: a client, a collection, a label selector, and an event that is set when nobody asks any more. Out: frames,
-or single changes, each with the version of the store that it is of. Nothing is sampled, and nothing is left
-to the API server's own record, which is shorter than a test on a slow machine.
+Each has the version of the store that it belongs to. Nothing is sampled, and nothing is left to the API
+server's own history, which is shorter than a test on a slow machine.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Object = dict[str, Any]
 Frame = dict[str, Object]
 """Name → object, at one moment."""
 
-# Shorter than a client waits for the next word of a stream.
+# Shorter than the read timeout of the client.
 _STREAM_SECONDS = 20
 _RETRY_SECONDS = 0.2
 _PRESENT_SECONDS = 120.0
@@ -31,14 +30,14 @@ _GONE = 410
 
 
 class Moment(NamedTuple):
-    """version: of the store, the same count for all kinds."""
+    """All objects at one moment. version: the resource version of the store, one sequence for all kinds."""
 
     version: int
     frame: Frame
 
 
 class Change(NamedTuple):
-    """What became of one object, None where it is gone. at: when that was told, in seconds of a clock."""
+    """The new state of one object, None if deleted. at: when the event arrived, by a clock in seconds."""
 
     version: int
     at: float
@@ -47,7 +46,7 @@ class Change(NamedTuple):
 
 
 class Following:
-    """Begins at once, and goes on in a thread of its own until `ended` is set."""
+    """Follows a collection at once, in a thread of its own, until `ended` is set."""
 
     def __init__(self, api: Api, path: str, selector: str, ended: threading.Event) -> None:
         self._api = api
@@ -63,27 +62,27 @@ class Following:
     def moments(self) -> list[Moment]:
         """All objects at the beginning and after each change until now."""
         last = _versions(_by_name(self._list()))
-        found: list[Moment] = []
-        for moment in self._told():
-            found.append(moment)
+        moments: list[Moment] = []
+        for moment in self._arriving():
+            moments.append(moment)
             if _versions(moment.frame) == last:
-                return found
-        pytest.fail(f"the stream of {self._path} did not come to the present {self._lost}")
+                return moments
+        pytest.fail(f"the stream of {self._path} did not catch up {self._lost}")
 
     def catch_up(self) -> None:
-        """Wait until all was told that there is now."""
-        found = self._list()
-        last, listed = int(found["metadata"]["resourceVersion"]), _versions(_by_name(found))
+        """Wait until every change up to now has arrived."""
+        listing = self._list()
+        last, listed = int(listing["metadata"]["resourceVersion"]), _versions(_by_name(listing))
         began = _versions(_by_name(self._began))
 
         def missing() -> list[str]:
-            told = {(each.name, str(each.version)) for each in self._changes} | set(began.items())
-            gone = [
+            arrived = {(change.name, str(change.version)) for change in self._changes} | set(began.items())
+            deleted = [
                 name
                 for name, version in _versions(self._latest).items()
                 if name not in listed and int(version) <= last
             ]
-            return [*gone, *(name for name, version in listed.items() if (name, version) not in told)]
+            return [*deleted, *(name for name, version in listed.items() if (name, version) not in arrived)]
 
         eventually(
             f"the stream of {self._path} is up to date", missing, lambda names: not names or self._lost
@@ -96,24 +95,24 @@ class Following:
         return Moment(int(self._began["metadata"]["resourceVersion"]), _by_name(self._began))
 
     def changes(self) -> list[Change]:
-        """All that was told until now; nothing is waited for."""
+        """The changes that have arrived so far."""
         return list(self._changes)
 
     def latest(self) -> list[Object]:
-        """All objects, as far as it was told."""
+        """All objects after the last change that has arrived."""
         return list(self._latest.values())
 
     def _note(self, event: Object) -> None:
         changed = event["object"]
         name, version = changed["metadata"]["name"], int(changed["metadata"]["resourceVersion"])
         is_gone = event["type"] == "DELETED"
-        self._latest = {each: obj for each, obj in self._latest.items() if each != name}
+        self._latest = {other: obj for other, obj in self._latest.items() if other != name}
         if not is_gone:
             self._latest[name] = changed
         self._changes.append(Change(version, time.monotonic(), name, None if is_gone else changed))
 
-    def _told(self) -> Iterator[Moment]:
-        """What has been told, and what is told within a while."""
+    def _arriving(self) -> Iterator[Moment]:
+        """Moments that have arrived, and those that arrive within a while."""
         deadline = time.monotonic() + _PRESENT_SECONDS
         frame = _by_name(self._began)
         yield self.beginning()
@@ -121,7 +120,7 @@ class Following:
         while time.monotonic() < deadline and not self._lost:
             for change in self._changes[place:]:
                 place += 1
-                frame = {each: obj for each, obj in frame.items() if each != change.name}
+                frame = {name: obj for name, obj in frame.items() if name != change.name}
                 if change.obj is not None:
                     frame[change.name] = change.obj
                 yield Moment(change.version, frame)
@@ -144,7 +143,7 @@ class Following:
                     return
                 self._ended.wait(_RETRY_SECONDS)
             except (OSError, http.client.HTTPException, ValueError):
-                # It is begun again where it broke off.
+                # The stream is resumed where it broke off.
                 self._ended.wait(_RETRY_SECONDS)
 
     def _stream(self, version: str) -> Call:
@@ -158,9 +157,9 @@ class Following:
         return Call("GET", self._path, query=query)
 
 
-def _by_name(found: Object) -> Frame:
-    return {each["metadata"]["name"]: each for each in found["items"]}
+def _by_name(listing: Object) -> Frame:
+    return {obj["metadata"]["name"]: obj for obj in listing["items"]}
 
 
 def _versions(frame: Frame) -> dict[str, str]:
-    return {name: each["metadata"]["resourceVersion"] for name, each in frame.items()}
+    return {name: obj["metadata"]["resourceVersion"] for name, obj in frame.items()}

@@ -1,7 +1,4 @@
-"""How do the groups of a set stand, by what is really there: pods, StatefulSets, status?
-
-In: a namespace and the name of a set. Out: pods by group, images and UIDs, and whether all is at rest.
-"""
+"""Read the state of a set and its groups from pods, StatefulSets and status, and wait until it is at rest."""
 
 from __future__ import annotations
 
@@ -35,13 +32,13 @@ def name_of(obj: Mapping[str, Any]) -> str:
 
 
 def names_of(objects: Iterable[Mapping[str, Any]]) -> set[str]:
-    return {name_of(each) for each in objects}
+    return {name_of(obj) for obj in objects}
 
 
 def controller_of(obj: Mapping[str, Any]) -> Object:
     """The controller reference; empty without one."""
     references = obj["metadata"].get("ownerReferences") or ()
-    return next((dict(each) for each in references if each.get("controller")), {})
+    return next((dict(reference) for reference in references if reference.get("controller")), {})
 
 
 def is_leader(pod: Mapping[str, Any]) -> bool:
@@ -69,34 +66,34 @@ def uids_of_group(world: World, name: str, index: int) -> dict[str, str]:
 
 def images_of(world: World, name: str) -> dict[int, set[str]]:
     """Group → images of its pods."""
-    found: dict[int, set[str]] = {}
+    images: dict[int, set[str]] = {}
     for pod in pods_of(world, name):
         index = int(labels_of(pod)[GROUP_INDEX_LABEL])
-        found.setdefault(index, set()).update(each["image"] for each in pod["spec"]["containers"])
-    return found
+        images.setdefault(index, set()).update(container["image"] for container in pod["spec"]["containers"])
+    return images
 
 
 def keys_of(world: World, name: str) -> dict[int, set[str]]:
     """Group → revision keys of its pods."""
-    found: dict[int, set[str]] = {}
+    keys: dict[int, set[str]] = {}
     for pod in pods_of(world, name):
-        found.setdefault(int(labels_of(pod)[GROUP_INDEX_LABEL]), set()).add(labels_of(pod)[REVISION_LABEL])
-    return found
+        keys.setdefault(int(labels_of(pod)[GROUP_INDEX_LABEL]), set()).add(labels_of(pod)[REVISION_LABEL])
+    return keys
 
 
 def revisions_of(world: World, name: str) -> list[Object]:
-    """ControllerRevisions of the set, oldest first; those of its StatefulSets carry the same labels."""
-    found = world.list("ControllerRevision", f"{NAME_LABEL}={name}")
+    """ControllerRevisions of the set, oldest first, without those of its StatefulSets (same labels)."""
+    revisions = world.list("ControllerRevision", f"{NAME_LABEL}={name}")
     return sorted(
-        (each for each in found if controller_of(each).get("kind") in (SET, None)),
-        key=lambda each: int(each["revision"]),
+        (revision for revision in revisions if controller_of(revision).get("kind") in (SET, None)),
+        key=lambda revision: int(revision["revision"]),
     )
 
 
 def condition(lws: Mapping[str, Any], kind: str) -> Object:
     """The condition of that type; empty if it is not there."""
     conditions = (lws.get("status") or {}).get("conditions") or ()
-    return next((dict(each) for each in conditions if each["type"] == kind), {})
+    return next((dict(entry) for entry in conditions if entry["type"] == kind), {})
 
 
 def unsettled(world: World, name: str, updated: int | None = None) -> str:
@@ -104,13 +101,13 @@ def unsettled(world: World, name: str, updated: int | None = None) -> str:
     lws = world.get(SET, name)
     replicas, size = lws["spec"]["replicas"], lws["spec"]["leaderWorkerTemplate"]["size"]
     status, generation = lws.get("status") or {}, lws["metadata"]["generation"]
-    wanted = {
+    expected_status = {
         "observedGeneration": generation,
         "replicas": replicas,
         "readyReplicas": replicas,
         "updatedReplicas": replicas if updated is None else updated,
     }
-    for field, value in wanted.items():
+    for field, value in expected_status.items():
         if status.get(field, 0) != value:
             return f"status.{field} is {status.get(field, 0)}, expected {value}"
     available = condition(lws, "Available")
@@ -123,7 +120,7 @@ def unsettled(world: World, name: str, updated: int | None = None) -> str:
     if (leaders, len(pods), ready) != (replicas, expected, expected):
         return f"{leaders} of {replicas} leaders; {len(pods)} pods, {ready} ready, expected {expected}"
     if updated is None and any(annotations_of(pod)[SIZE_ANNOTATION] != str(size) for pod in pods):
-        return f"not all pods are of groups of {size}"
+        return f"not all pods belong to groups of {size}"
     return ""
 
 

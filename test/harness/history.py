@@ -1,7 +1,7 @@
-"""What happened to a set between two moments, in every single state that the API server went through?
+"""Record every state of a set that the API server went through.
 
-In: a set, from the moment of making this on. Out: frames (all pods after each change), groups ready and
-existing in each of them, what the leader StatefulSet was told, and which leaders each group has had.
+There are frames (all pods after each change), the groups that are ready and that exist in each of them, what
+the leader StatefulSet specified, and the leaders that each group has had.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from lws.kube.pods import gate_of
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, SIZE_ANNOTATION
 from test.harness.following import Following, Frame, Moment, Object
 from test.harness.groups import (
@@ -23,13 +24,13 @@ from test.harness.groups import (
 from test.harness.world import World
 from tools.localcluster.pods import is_ready
 
-# How long the manager waits for the garbage collector to come to former workers.
+# How long the manager waits for the garbage collector to delete former workers.
 _COLLECTED_WITHIN = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a leader StatefulSet was told at one moment."""
+class LeaderSpec:
+    """What the leader StatefulSet specified at one moment."""
 
     partition: int
     replicas: int
@@ -37,30 +38,30 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Telling:
-    """The same, since when, and whether its controller has said that it knows."""
+class SpecChange:
+    """Such a spec, the version that it began with, and whether its controller has observed it."""
 
     version: int
-    told: Told
+    spec: LeaderSpec
     is_observed: bool
 
     def moves(self, index: int, key: str) -> bool:
-        """A leader of this group that is made now is not to be of this key."""
-        return self.told.key != key and self.told.partition <= index
+        """Report whether a new leader of this group must not have this key any more."""
+        return self.spec.key != key and self.spec.partition <= index
 
 
 @dataclass
-class Life:
-    """One leader. made, going: versions at which it was there first, and at which it was deleted."""
+class Leader:
+    """One leader pod. created, deleted: versions at which it first existed, and at which it was deleted."""
 
     uid: str
     key: str
-    made: int
-    going: int | None = None
+    created: int
+    deleted: int | None = None
 
 
 class History:
-    """Of one set, from the moment of its making."""
+    """All states of one set from now on."""
 
     def __init__(self, world: World, name: str) -> None:
         self._name = name
@@ -73,86 +74,92 @@ class History:
         """All pods of the set, before and after each change until now."""
         return [moment.frame for moment in self._pods.moments()]
 
-    def told(self) -> list[Told]:
-        """What the leader StatefulSet was told, each time something else."""
-        return _without_repetition(each.told for each in self._tellings())
+    def leader_specs(self) -> list[LeaderSpec]:
+        """What the leader StatefulSet specified, without repetitions."""
+        return _without_repetition(change.spec for change in self._spec_changes())
 
     def leaders(self) -> dict[int, list[str]]:
-        """Group → UIDs of the leaders that it has had, in order.
+        """Group → UIDs of the leaders that it has had, in order, without detours.
 
-        Left out are detours. A leader is deleted right before the StatefulSet is told that its group is next.
-        Where the StatefulSet controller is faster than that, or than its own cache, it makes a leader as it
-        was and replaces that once more: which happens on a machine under load, and no promise forbids it.
+        A leader is deleted right before the partition of the StatefulSet is lowered for its group. If the
+        StatefulSet controller acts before that, or before its own cache has it, it creates a leader of the
+        old revision and replaces that once more. This detour happens on a machine under load, and no promise
+        forbids it.
         """
         detours = self._detours()
         return {
-            index: [life.uid for life in lives if life.uid not in detours]
-            for index, lives in _lives(self._pods.moments()).items()
+            index: [leader.uid for leader in leaders if leader.uid not in detours]
+            for index, leaders in _leaders_by_group(self._pods.moments()).items()
         }
 
     def overlaps(self) -> list[str]:
-        """Workers that met another leader than theirs, unless theirs was a detour: those the StatefulSet
-        controller deletes, and it waits for nobody.
+        """Workers that existed beside a later leader than their own that was not gated, whoever deleted
+        theirs.
 
-        A worker that is made anew while the garbage collector takes its StatefulSet down may be late as well.
+        Workers that are recreated while the garbage collector deletes their StatefulSet are left out.
         """
-        detours, moments = self._detours(), self._pods.moments()
-        going = {life.uid: life.going for lives in _lives(moments).values() for life in lives}
-        leader_of = {
-            each["metadata"]["uid"]: controller_of(each).get("uid", "")
-            for moment in self._statefulsets.moments()
-            for each in moment.frame.values()
+        moments = self._pods.moments()
+        deleted_at = {
+            leader.uid: leader.deleted
+            for leaders in _leaders_by_group(moments).values()
+            for leader in leaders
         }
-        made: dict[str, int] = {}
-        found: dict[str, str] = {}
+        leader_of = {
+            statefulset["metadata"]["uid"]: controller_of(statefulset).get("uid", "")
+            for moment in self._statefulsets.moments()
+            for statefulset in moment.frame.values()
+        }
+        seen_at: dict[str, int] = {}
+        overlaps: dict[str, str] = {}
         for version, frame in moments:
             for leader, worker in _teams(frame):
                 uid, former = worker["metadata"]["uid"], leader_of.get(controller_of(worker).get("uid", ""))
-                begun, ended = made.setdefault(uid, version), going.get(former or "")
-                if former in (None, leader["metadata"]["uid"]) or former in detours:
+                seen, deleted = seen_at.setdefault(uid, version), deleted_at.get(former or "")
+                if former in (None, leader["metadata"]["uid"]) or gate_of(leader):
                     continue
-                if ended is None or begun < ended:
-                    found[uid] = f"{name_of(worker)} of a former leader met {leader['metadata']['uid']}"
-        return list(found.values())
+                if deleted is None or seen < deleted:
+                    overlaps[uid] = f"{name_of(worker)} of a former leader met {leader['metadata']['uid']}"
+        return list(overlaps.values())
 
     def early_workers(self) -> list[str]:
-        """StatefulSets that were made while pods of a former one had the names that their own pods need.
+        """Worker StatefulSets that were created while pods of a former one still had the names of their pods.
 
-        Those of leaders that had been there for a minute are left out: then nobody waits any longer.
+        Those of leaders that had existed for a minute are left out: the manager waits no longer than that.
         """
         pods = self._pods.moments()
-        made: dict[str, tuple[int, Object]] = {}
+        created: dict[str, tuple[int, Object]] = {}
         for moment in self._statefulsets.moments():
-            for each in moment.frame.values():
-                made.setdefault(each["metadata"]["uid"], (moment.version, each))
-        found = []
-        for uid, (version, statefulset) in made.items():
-            name, frame = name_of(statefulset), [each.frame for each in pods if each.version <= version][-1]
+            for statefulset in moment.frame.values():
+                created.setdefault(statefulset["metadata"]["uid"], (moment.version, statefulset))
+        overlaps = []
+        for uid, (version, statefulset) in created.items():
+            name = name_of(statefulset)
+            frame = [moment.frame for moment in pods if moment.version <= version][-1]
             owners = {pod: controller_of(obj) for pod, obj in frame.items()}
             former = [pod for pod, of in owners.items() if of.get("name") == name and of.get("uid") != uid]
             if former and not _is_late(statefulset, frame.get(name)):
-                found.append(f"StatefulSet {name} met {', '.join(former)}")
-        return found
+                overlaps.append(f"StatefulSet {name} met {', '.join(former)}")
+        return overlaps
 
     def _detours(self) -> set[str]:
-        tellings = self._tellings()
+        spec_changes = self._spec_changes()
         return {
-            life.uid
-            for index, lives in _lives(self._pods.moments()).items()
-            for former, life in pairwise(lives)
-            if is_detour(index, former, life, tellings)
+            leader.uid
+            for index, leaders in _leaders_by_group(self._pods.moments()).items()
+            for former, leader in pairwise(leaders)
+            if is_detour(index, former, leader, spec_changes)
         }
 
-    def _tellings(self) -> list[Telling]:
+    def _spec_changes(self) -> list[SpecChange]:
         return [
-            _telling(moment.version, moment.frame[self._name])
+            _spec_change(moment.version, moment.frame[self._name])
             for moment in self._statefulsets.moments()
             if self._name in moment.frame
         ]
 
 
 def _is_late(workers: Object, leader: Object | None) -> bool:
-    """The leader had been there for long."""
+    """Report whether the leader had existed for so long that the manager no longer waited."""
     return leader is not None and _created_at(workers) - _created_at(leader) >= _COLLECTED_WITHIN
 
 
@@ -161,41 +168,41 @@ def _created_at(obj: Object) -> datetime:
 
 
 def _teams(frame: Frame) -> Iterator[tuple[Object, Object]]:
-    """Every worker with the leader that its group has now, if it has one."""
+    """Every worker with the present leader of its group; groups without one are left out."""
     for pods in _by_group(frame).values():
         for leader in filter(is_leader, pods):
             yield from ((leader, pod) for pod in pods if not is_leader(pod))
 
 
-def _lives(moments: Iterable[Moment]) -> dict[int, list[Life]]:
+def _leaders_by_group(moments: Iterable[Moment]) -> dict[int, list[Leader]]:
     """The leaders of each group, in order."""
-    found: dict[int, dict[str, Life]] = {}
+    groups: dict[int, dict[str, Leader]] = {}
     for version, frame in moments:
         present = {pod["metadata"]["uid"]: pod for pod in frame.values() if is_leader(pod)}
         for uid, pod in present.items():
-            life = Life(uid, labels_of(pod)[REVISION_LABEL], version)
-            found.setdefault(int(labels_of(pod)[GROUP_INDEX_LABEL]), {}).setdefault(uid, life)
-        for life in (each for lives in found.values() for each in lives.values()):
-            is_there = life.uid in present and "deletionTimestamp" not in present[life.uid]["metadata"]
-            if not is_there and life.going is None:
-                life.going = version
-    return {index: list(lives.values()) for index, lives in found.items()}
+            leader = Leader(uid, labels_of(pod)[REVISION_LABEL], version)
+            groups.setdefault(int(labels_of(pod)[GROUP_INDEX_LABEL]), {}).setdefault(uid, leader)
+        for leader in (leader for leaders in groups.values() for leader in leaders.values()):
+            exists = leader.uid in present and "deletionTimestamp" not in present[leader.uid]["metadata"]
+            if not exists and leader.deleted is None:
+                leader.deleted = version
+    return {index: list(leaders.values()) for index, leaders in groups.items()}
 
 
-def is_detour(index: int, former: Life, life: Life, tellings: Sequence[Telling]) -> bool:
-    """It was made before the StatefulSet controller knew that the group's turn had come."""
-    if former.going is None:
+def is_detour(index: int, former: Leader, leader: Leader, spec_changes: Sequence[SpecChange]) -> bool:
+    """Report whether a leader was created before the StatefulSet controller knew of its group's turn."""
+    if former.deleted is None:
         return False
-    then = [each for each in tellings if each.version <= former.going]
-    later = [each for each in tellings[len(then) :] if then and each.told != then[-1].told]
-    if later and later[0].moves(index, life.key):
+    earlier = [change for change in spec_changes if change.version <= former.deleted]
+    later = [change for change in spec_changes[len(earlier) :] if earlier and change.spec != earlier[-1].spec]
+    if later and later[0].moves(index, leader.key):
         return True
-    known = [each for each in tellings if each.version <= life.made]
-    return bool(known) and known[-1].moves(index, life.key) and not known[-1].is_observed
+    written = [change for change in spec_changes if change.version <= leader.created]
+    return bool(written) and written[-1].moves(index, leader.key) and not written[-1].is_observed
 
 
 def ready_groups(frame: Frame) -> set[int]:
-    """Groups of which every pod is ready and of one revision, and none is being deleted."""
+    """Groups whose pods are all ready, of one revision and not being deleted."""
     return {index for index, pods in _by_group(frame).items() if _is_ready(pods)}
 
 
@@ -211,11 +218,11 @@ def _is_ready(pods: list[Object]) -> bool:
     return len(pods) == int(annotations_of(leaders[0])[SIZE_ANNOTATION]) and all(map(is_ready, pods))
 
 
-def _without_repetition(every: Iterable[Told]) -> list[Told]:
-    found: list[Told] = []
-    for told in every:
-        found += [told] if told not in found[-1:] else []
-    return found
+def _without_repetition(specs: Iterable[LeaderSpec]) -> list[LeaderSpec]:
+    distinct: list[LeaderSpec] = []
+    for spec in specs:
+        distinct += [spec] if spec not in distinct[-1:] else []
+    return distinct
 
 
 def _by_group(frame: Frame) -> dict[int, list[Object]]:
@@ -225,12 +232,12 @@ def _by_group(frame: Frame) -> dict[int, list[Object]]:
     return groups
 
 
-def _telling(version: int, statefulset: Object) -> Telling:
+def _spec_change(version: int, statefulset: Object) -> SpecChange:
     update = statefulset["spec"].get("updateStrategy", {}).get("rollingUpdate", {})
     key = labels_of(statefulset)[REVISION_LABEL]
     observed = (statefulset.get("status") or {}).get("observedGeneration", 0)
-    return Telling(
+    return SpecChange(
         version,
-        Told(update.get("partition", 0), statefulset["spec"]["replicas"], key),
+        LeaderSpec(update.get("partition", 0), statefulset["spec"]["replicas"], key),
         observed >= statefulset["metadata"]["generation"],
     )

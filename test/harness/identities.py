@@ -1,7 +1,4 @@
-"""Did anything change? Identities of all objects of a namespace, and what differs between two moments.
-
-In: a namespace. Out: kind and name → UID, generation and resource version; differences in words.
-"""
+"""Compare all objects of a namespace between two moments by UID, generation and resource version."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ KINDS = (SET, "StatefulSet", "Pod", "Service", "ControllerRevision")
 
 
 class Identity(NamedTuple):
-    """generation is 0 where the kind has none."""
+    """One object at one moment. generation: 0 if the kind has none."""
 
     uid: str
     generation: int
@@ -28,36 +25,36 @@ Identities = Mapping[str, Identity]
 def identities(world: World, *kinds: str) -> dict[str, Identity]:
     """All objects of these kinds, by default of all kinds that a set consists of."""
     return {
-        f"{kind} {name_of(each)}": Identity(
-            each["metadata"]["uid"],
-            each["metadata"].get("generation", 0),
-            each["metadata"]["resourceVersion"],
+        f"{kind} {name_of(obj)}": Identity(
+            obj["metadata"]["uid"],
+            obj["metadata"].get("generation", 0),
+            obj["metadata"]["resourceVersion"],
         )
         for kind in kinds or KINDS
-        for each in world.list(kind)
+        for obj in world.list(kind)
     }
 
 
 def differences(before: Identities, after: Identities) -> list[str]:
-    """What is new, gone, replaced or was written in between; sorted."""
-    found = [f"{key} is new" for key in after.keys() - before.keys()]
-    found += [f"{key} is gone" for key in before.keys() - after.keys()]
+    """Objects that are new, gone, replaced or were written in between; sorted."""
+    changes = [f"{key} is new" for key in after.keys() - before.keys()]
+    changes += [f"{key} is gone" for key in before.keys() - after.keys()]
     for key in before.keys() & after.keys():
         then, now = before[key], after[key]
         if then.uid != now.uid:
-            found.append(f"{key} was replaced")
+            changes.append(f"{key} was replaced")
         elif then.generation != now.generation:
-            found.append(f"{key} has a new spec")
+            changes.append(f"{key} has a new spec")
         elif then.version != now.version:
-            found.append(f"{key} was written")
-    return sorted(found)
+            changes.append(f"{key} was written")
+    return sorted(changes)
 
 
-def specs(found: Identities) -> dict[str, Identity]:
-    """Who they are and which spec they have; a status may still be written of what is at rest."""
-    return {key: each._replace(version="") for key, each in found.items()}
+def specs(objects: Identities) -> dict[str, Identity]:
+    """UIDs and generations only: the status of an object at rest may still be written."""
+    return {key: identity._replace(version="") for key, identity in objects.items()}
 
 
-def uids(found: Identities) -> dict[str, str]:
-    """Only who they are, whatever was written to them."""
-    return {key: each.uid for key, each in found.items()}
+def uids(objects: Identities) -> dict[str, str]:
+    """UIDs only, whatever was written to the objects."""
+    return {key: identity.uid for key, identity in objects.items()}

@@ -1,7 +1,4 @@
-"""Which sets do tests make? Small ones, whose pods are ready after a second.
-
-In: what a test is about. Out: manifests and patches as plain dicts.
-"""
+"""Build manifests and patches of small sets, whose pods are ready after a second."""
 
 from __future__ import annotations
 
@@ -31,19 +28,19 @@ def a_set(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Object:
-    """workers: their pod template. group: more of leaderWorkerTemplate. spec: more of spec."""
+    """A LeaderWorkerSet. workers: their pod template. group: fields of their template. spec: of spec."""
     template = {"size": size, "workerTemplate": dict(workers or pod_template()), **(group or {})}
-    counted = {} if replicas is None else {"replicas": replicas}
+    count = {} if replicas is None else {"replicas": replicas}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": name, "annotations": dict(annotations or {})},
-        "spec": {**counted, "leaderWorkerTemplate": template, **spec},
+        "spec": {**count, "leaderWorkerTemplate": template, **spec},
     }
 
 
 def rolling(**budget: Any) -> Object:
-    """A rolloutStrategy with maxUnavailable, maxSurge, partition as given."""
+    """A rolloutStrategy with this maxUnavailable, maxSurge or partition."""
     return {"type": "RollingUpdate", "rollingUpdateConfiguration": budget}
 
 
@@ -53,7 +50,7 @@ def new_image(image: str) -> Object:
 
 
 def scaled_to(replicas: int) -> Object:
-    """The patch that scales."""
+    """The patch that scales a set."""
     return {"spec": {"replicas": replicas}}
 
 

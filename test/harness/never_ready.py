@@ -1,7 +1,4 @@
-"""How does a test have pods that are not ready, whatever runs or simulates them?
-
-In: what the pods are about. Out: their template, and the patch after which they get ready.
-"""
+"""Build pods that stay unready, whatever runs or simulates them, and the patch that makes them ready."""
 
 from __future__ import annotations
 
@@ -17,14 +14,14 @@ from tools.localcluster.pods import is_ready
 
 _FAILING_PROBES = {"localcluster/ready": "false"}
 _NO_NODE = {"example.com/no-such-node": "true"}
-_GATE = {"conditionType": "example.com/nobody-sets-it"}
+_GATE = {"conditionType": "example.com/never-set"}
 
 
 def never_ready(image: str = "server:1", **pod: Any) -> Object:
     """The template of pods that are never ready, not even for a moment.
 
-    Where the nodes are ours, they run and their probes fail. Elsewhere there is no node for them: other
-    simulations get ready whatever has one.
+    On nodes that we simulate, the pods run and their probes fail. Elsewhere no node fits them: other
+    simulations make every pod ready that has a node.
     """
     if simulates():
         return pod_template(image, _FAILING_PROBES, **pod)
@@ -32,29 +29,30 @@ def never_ready(image: str = "server:1", **pod: Any) -> Object:
 
 
 def running_unready(image: str = "server:1", **pod: Any) -> Object:
-    """The template of pods that run and that `hold_unready` keeps from being ready."""
+    """The template of pods that run, and that `hold_unready` keeps unready."""
     return pod_template(image, _FAILING_PROBES, readinessGates=[_GATE], **pod)
 
 
 def hold_unready(world: World, name: str, count: int) -> None:
     """Return when all `count` pods of a set run and none is ready.
 
-    A kubelet leaves a readiness gate closed. A simulation may open it, and then leaves the status alone.
+    A kubelet leaves a readiness gate closed. A simulation may open it once; after that it leaves the status
+    alone.
     """
     pods = Pods(world.api)
 
     def phases_of_unready() -> list[str]:
-        found = pods_of(world, name)
-        for pod in found:
+        listed = pods_of(world, name)
+        for pod in listed:
             if is_ready(pod):
                 pods.set_ready(world.namespace, name_of(pod), False)
-        return [pod["status"]["phase"] for pod in found if not is_ready(pod)]
+        return [pod["status"]["phase"] for pod in listed if not is_ready(pod)]
 
     eventually("all pods run, none is ready", phases_of_unready, lambda now: now == ["Running"] * count)
 
 
 def ready_again(template: Object) -> Object:
-    """The same template as a merge patch that takes away what keeps pods from getting ready."""
+    """The template as a merge patch that lets pods become ready again."""
     return {
         **template,
         "metadata": {**template.get("metadata", {}), "annotations": dict.fromkeys(_FAILING_PROBES)},

@@ -1,7 +1,4 @@
-"""How does the product run in tests? The chart as a release, the manager as a process that may be killed.
-
-In: a cluster. Out: a `Product` whose manager answers webhooks and acts.
-"""
+"""Run the product in tests: the chart as a release, the manager as a process that can be killed."""
 
 from __future__ import annotations
 
@@ -17,18 +14,18 @@ from test.harness.waiting import eventually
 from tools.deployment import Deployment, ManagerProcess
 from tools.localcluster import ClusterAccess, CommandError
 
-# A killed manager leaves the Lease to its successor after this time; by default a restart would wait 15 s.
+# The Lease of a killed manager expires after this time, so that a restart does not wait for 15 s.
 QUICK_LEASE = (
     "--leader-elect-lease-duration=6s",
     "--leader-elect-renew-deadline=4s",
     "--leader-elect-retry-period=1s",
 )
-# As long as an API server may wait for a webhook, for a machine that has other things to do.
+# The longest timeout of a webhook, as the machine may be busy.
 _PATIENT_SECONDS = 30
 
 
 class Product:
-    """A release and its manager."""
+    """A release of the chart and its manager."""
 
     def __init__(self, deployment: Deployment, *flags: str) -> None:
         self.deployment = deployment
@@ -39,44 +36,44 @@ class Product:
 
     @property
     def manager(self) -> ManagerProcess:
-        """The one started last."""
+        """The manager that was started last."""
         return self.deployment.managers[-1]
 
     def start(self) -> ManagerProcess:
-        """A new manager that is ready."""
+        """Start a manager and wait until it is ready."""
         return self.deployment.start_manager(*self._flags)
 
     def kill(self) -> None:
-        """SIGKILL: no last words, no release of the Lease."""
+        """Send SIGKILL: the manager does not release the Lease."""
         self._stopped_by_us.add(self.manager.pid)
         self.manager.kill()
 
     def stop(self) -> int:
-        """SIGTERM; returns the exit code."""
+        """Send SIGTERM; return the exit code."""
         self._stopped_by_us.add(self.manager.pid)
         return self.manager.stop()
 
     def restart(self) -> None:
-        """An orderly end and a new manager."""
+        """Stop the manager and start a new one."""
         self.stop()
         self.start()
 
     def ensure_running(self) -> None:
-        """Whatever the test before has done: the next one has a manager."""
+        """Start a manager if the test before has left none running."""
         if not self.manager.is_running:
             if self.manager.pid not in self._stopped_by_us:
                 self.unexpected_ends += 1
             self.start()
 
     def log(self) -> str:
-        """What all managers have logged."""
+        """The logs of all managers."""
         paths = sorted(self.deployment.workspace.glob("manager-*.log"))
         return "".join(path.read_text(errors="replace") for path in paths)
 
 
 @contextmanager
 def running_product(cluster: ClusterAccess, workspace: Path, *arguments: str) -> Iterator[Product]:
-    """The chart installed and one manager running; both go at the end. Further arguments go to helm."""
+    """Install the chart and run one manager during the block. Further arguments go to helm."""
     deployment = Deployment(cluster, workspace)
     serve_definitions(cluster)
     deployment.install("--take-ownership", "--set", f"webhooks.timeoutSeconds={_PATIENT_SECONDS}", *arguments)
@@ -89,13 +86,14 @@ def running_product(cluster: ClusterAccess, workspace: Path, *arguments: str) ->
 
 
 def serve_definitions(cluster: ClusterAccess) -> None:
-    """Have the APIs served before the chart brings them.
+    """Create the CRDs before the chart does, and wait until they are served.
 
-    The admission plugin that checks owner references reads the list of kinds when it first needs it, and then
-    every 30 s: made together, the Deployment of the chart would be its first need, and the CRD too late.
+    The admission plugin that checks owner references reads the list of kinds on first use, and then every
+    30 s. If the chart created all objects at once, its Deployment would be the first use, and come before
+    the CRD.
     """
     for definition in definitions().values():
-        # The annotation of a client-side apply would double the CRD.
+        # A client-side apply would store the CRD twice, the second time in an annotation.
         text = json.dumps(definition)
         cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
     groups = {definition["spec"]["group"] for definition in definitions().values()}
@@ -107,27 +105,27 @@ def serve_definitions(cluster: ClusterAccess) -> None:
 
 
 def wait_until_sets_are_collected(cluster: ClusterAccess) -> None:
-    """Return when the garbage collector ends deletions in the foreground of the kinds of `serve_definitions`.
+    """Wait until the garbage collector knows the kinds of `serve_definitions`.
 
-    It reads the list of kinds every 30 s. A rollout of DisaggregatedSets that begins earlier is over when all
-    else is done, and its drained LeaderWorkerSets are there for up to 40 s more. To be called before webhooks
-    are there.
+    It reads the list of kinds every 30 s. Until then foreground deletions of these kinds do not end: drained
+    LeaderWorkerSets would outlive a rollout of DisaggregatedSets by up to 40 s. Call it before webhooks are
+    configured.
     """
     name = "collected"
     template = {"spec": {"containers": [{"name": "main", "image": "none"}]}}
-    of_nothing = {
+    empty_set = {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"replicas": 0, "leaderWorkerTemplate": {"workerTemplate": template}},
     }
-    text = json.dumps(of_nothing)
-    eventually("sets can be made", lambda: _refusal(cluster, text, "create"), lambda why: not why)
+    text = json.dumps(empty_set)
+    eventually("sets can be created", lambda: _refusal(cluster, text, "create"), lambda why: not why)
     cluster.kubectl("delete", "leaderworkersets", name, "--cascade=foreground", "--timeout=120s")
 
 
 def wait_until_sets_may_own(cluster: ClusterAccess) -> None:
-    """Return when the API server lets the manager make objects that a set owns."""
+    """Wait until the API server lets the manager create objects that a set owns."""
     owner = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -143,12 +141,12 @@ def wait_until_sets_may_own(cluster: ClusterAccess) -> None:
         "spec": {"clusterIP": "None"},
     }
 
-    text, asking = json.dumps(service), ("create", "--dry-run=server", f"--as={MANAGER}")
-    eventually("sets may own objects", lambda: _refusal(cluster, text, *asking), lambda why: not why)
+    text, command = json.dumps(service), ("create", "--dry-run=server", f"--as={MANAGER}")
+    eventually("sets may own objects", lambda: _refusal(cluster, text, *command), lambda why: not why)
 
 
 def _refusal(cluster: ClusterAccess, manifest: str, *command: str) -> str:
-    """What kubectl says against it; nothing where it is done."""
+    """The error of kubectl; empty if the command succeeds."""
     try:
         cluster.kubectl(*command, "-f", "-", input=manifest)
     except CommandError as error:

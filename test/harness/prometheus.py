@@ -1,7 +1,4 @@
-"""A real Prometheus that scrapes a manager of a test.
-
-In: the program, where to scrape, with which token. Out: answers to queries, as dashboards ask them.
-"""
+"""Run a real Prometheus that scrapes the manager of a test, and query it as dashboards do."""
 
 from __future__ import annotations
 
@@ -29,13 +26,14 @@ Series = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Prometheus:
-    """One that runs."""
+    """A running Prometheus."""
 
     port: int
 
     def ask(self, path: str, **parameters: str) -> Any:
-        """`data` of the answer of its API; ValueError with its sentence where it refuses, OSError while it
-        starts.
+        """Return `data` of an answer of its API.
+
+        Raises ValueError with its message if it refuses the request, OSError while it starts.
         """
         query = urllib.parse.urlencode(parameters)
         try:
@@ -47,20 +45,20 @@ class Prometheus:
             raise ValueError(json.loads(error.read())["error"]) from error
 
     def now(self, query: str) -> Series:
-        """What it finds at this moment."""
-        found: Series = self.ask("/api/v1/query", query=query)["result"]
-        return found
+        """Query the present moment."""
+        series: Series = self.ask("/api/v1/query", query=query)["result"]
+        return series
 
     def over(self, query: str, start: float, end: float, step: float) -> Series:
-        """What it finds between two moments."""
+        """Query the time between two moments."""
         span = {"start": str(start), "end": str(end), "step": str(step)}
-        found: Series = self.ask("/api/v1/query_range", query=query, **span)["result"]
-        return found
+        series: Series = self.ask("/api/v1/query_range", query=query, **span)["result"]
+        return series
 
 
 @contextmanager
 def a_prometheus(workspace: Path, metrics_port: int, token: str) -> Iterator[Prometheus]:
-    """It scrapes the manager behind this port once a second, as the chart's ServiceMonitor has it done."""
+    """Run a Prometheus that scrapes the manager at this port once a second, as the ServiceMonitor says."""
     program = find_programs(["prometheus"], LinePrinter())["prometheus"]
     (port,) = pick_ports(1)
     workspace.mkdir(parents=True, exist_ok=True)
@@ -71,9 +69,9 @@ def a_prometheus(workspace: Path, metrics_port: int, token: str) -> Iterator[Pro
     with (workspace / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=workspace)
         try:
-            found = Prometheus(port)
-            eventually("Prometheus has scraped", lambda: _is_up(found), seconds=180)
-            yield found
+            prometheus = Prometheus(port)
+            eventually("Prometheus has scraped", lambda: _is_up(prometheus), seconds=180)
+            yield prometheus
         finally:
             process.terminate()
             process.wait(60)
@@ -97,6 +95,6 @@ def configuration(metrics_port: int, token: str) -> Mapping[str, Any]:
 
 def _is_up(prometheus: Prometheus) -> bool:
     try:
-        return any(each["value"][1] == "1" for each in prometheus.now("up"))
+        return any(series["value"][1] == "1" for series in prometheus.now("up"))
     except OSError:
         return False

@@ -1,7 +1,6 @@
-"""How do tests of bad days start managers: several at once, with short Leases, behind a proxy that lets
-things go wrong?
+"""Start managers behind a proxy that injects faults: several at once, with short Leases.
 
-In: a release on a local cluster. Out: managers, each with a token of its own, that end with the stage.
+Each manager has a token of its own; all of them end with the stage.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tools.localcluster.access import Access, kubeconfig_text, read_access
 
 
 class Stage:
-    """Makes managers of one release."""
+    """Starts managers of one release, each with a kubeconfig of its own."""
 
     def __init__(self, deployment: Deployment, cluster: LocalCluster) -> None:
         self.deployment = deployment
@@ -35,7 +34,7 @@ class Stage:
         configuration: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> ManagerProcess:
-        """One that is not started yet. With a proxy it sees the API server through that."""
+        """Return a manager that is not started yet. With a proxy, it reaches the API server through that."""
         manager = self.deployment.manager(
             *QUICK_LEASE, *flags, configuration=configuration, environment=environment
         )
@@ -48,17 +47,17 @@ class Stage:
         return manager
 
     def start(self, *flags: str, proxy: FaultProxy | None = None) -> ManagerProcess:
-        """One that is ready and answers the webhooks of the cluster."""
+        """Start a manager that answers the webhooks of the cluster, and wait until it is ready."""
         return self.serve(self.manager(*flags, proxy=proxy).start())
 
     def serve(self, manager: ManagerProcess) -> ManagerProcess:
-        """Have the webhooks of the cluster call this one, and wait until it is ready for them."""
+        """Point the webhooks of the cluster at this manager, and wait until it is ready."""
         self.deployment.point_webhooks(manager)
         return manager.wait_ready()
 
     @contextmanager
     def proxy(self) -> Iterator[FaultProxy]:
-        """A proxy in front of the API server; the managers end before it does."""
+        """Run a proxy in front of the API server; it ends after the managers."""
         with FaultProxy(self._cluster.server, self._cluster.ca_file.read_bytes()) as proxy:
             try:
                 yield proxy
@@ -66,7 +65,7 @@ class Stage:
                 self.end()
 
     def end(self) -> None:
-        """End every manager that runs."""
+        """Stop every manager that runs."""
         self.deployment.stop()
 
 
@@ -76,7 +75,7 @@ def kubeconfig_of(manager: ManagerProcess) -> Path:
 
 
 def credential_of(manager: ManagerProcess) -> str:
-    """By which the audit log tells this manager from others of the same ServiceAccount."""
+    """The credential ID by which the audit log tells apart managers of one ServiceAccount."""
     access: Access = read_access(kubeconfig_of(manager).read_text())
     claims = access.token.split(".")[1]
     decoded = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))

@@ -1,7 +1,4 @@
-"""Has the manager come to rest, and what has it written since?
-
-In: a namespace, the audit log since its last mark. Out: writes of the manager.
-"""
+"""Wait until the manager writes nothing more to a namespace, by the audit log."""
 
 from __future__ import annotations
 
@@ -9,22 +6,24 @@ from test.harness.audit import AuditLog, Request
 from test.harness.waiting import eventually
 from test.harness.world import World
 
-# The Lease is renewed every second here; status and Events that wait for company do so for 5 s at most.
+# The Lease is renewed every second here; delayed status writes and Events wait for 5 s at most.
 _RENEWALS = 8
 
 
 def writes(world: World, audit: AuditLog) -> list[Request]:
-    """What the manager has written to the objects of the test, Events too."""
-    return [each for each in audit.requests() if each.is_write and each.namespace == world.namespace]
+    """Requests by which the manager has written objects of the test, Events included."""
+    return [
+        request for request in audit.requests() if request.is_write and request.namespace == world.namespace
+    ]
 
 
 def let_time_pass(audit: AuditLog) -> None:
-    """Return when whatever was put off is done, by the clock of the manager itself."""
+    """Wait until delayed writes are done, by the clock of the manager itself."""
     eventually("time has passed", lambda: _renewals(audit) >= _RENEWALS)
 
 
 def wait_until_quiet(world: World, audit: AuditLog) -> None:
-    """Return when nothing was written for a while; the audit log is marked."""
+    """Wait until the manager has written nothing for a while, and mark the audit log."""
     eventually("the last write is done", lambda: _is_quiet(world, audit))
     audit.mark()
 
@@ -36,4 +35,4 @@ def _is_quiet(world: World, audit: AuditLog) -> bool:
 
 
 def _renewals(audit: AuditLog) -> int:
-    return sum(each.is_write and each.resource == "leases" for each in audit.requests())
+    return sum(request.is_write and request.resource == "leases" for request in audit.requests())

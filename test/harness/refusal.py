@@ -1,7 +1,4 @@
-"""An API server that refuses: what the manager may not write any more, until it may again.
-
-In: a namespace. Out: a ValidatingAdmissionPolicy that is in force meanwhile.
-"""
+"""Have the API server refuse writes of a namespace for a while, by a ValidatingAdmissionPolicy."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from lws_api.leaderworkerset.v1 import PREWARM_LABEL
 from test.harness.audit import MANAGER
 from test.harness.waiting import eventually
 from test.harness.world import World
@@ -16,13 +14,13 @@ from tools.localcluster import CommandError
 
 Object = dict[str, Any]
 
-SAID = "nobody may do that today"
+MESSAGE = "nobody may do that today"
 _ADMISSION = "admissionregistration.k8s.io/v1"
 
 
 @contextmanager
 def statefulsets_refused(world: World, name: str) -> Iterator[None]:
-    """The manager cannot update StatefulSets of the namespace; one of this name must be there."""
+    """Refuse updates of StatefulSets by the manager; one of this name must exist."""
     rule = {"apiGroups": ["apps"], "operations": ["UPDATE"], "resources": ["statefulsets"]}
     patch = ("patch", "statefulset", name, "--type=merge", "-p", '{"metadata":{"labels":{"any":"thing"}}}')
     with _refused(world, rule, f"request.userInfo.username != '{MANAGER}'", (*patch, f"--as={MANAGER}")):
@@ -31,26 +29,35 @@ def statefulsets_refused(world: World, name: str) -> Iterator[None]:
 
 @contextmanager
 def deletions_refused(world: World, pod: str) -> Iterator[None]:
-    """Nobody can delete pods of the namespace; one of this name must be there."""
+    """Refuse deletions of pods by anyone; one of this name must exist."""
     rule = {"apiGroups": [""], "operations": ["DELETE"], "resources": ["pods"]}
     with _refused(world, rule, "false", ("delete", "pod", pod, "--wait=false")):
         yield
 
 
 @contextmanager
+def prewarm_pods_refused(world: World) -> Iterator[None]:
+    """Refuse pods of Jobs that pull images."""
+    rule = {"apiGroups": [""], "operations": ["CREATE"], "resources": ["pods"]}
+    allows = f"!has(object.metadata.labels) || !('{PREWARM_LABEL}' in object.metadata.labels)"
+    with _refused(world, rule, allows, ("run", "probe", "--image=x", f"--labels={PREWARM_LABEL}=x")):
+        yield
+
+
+@contextmanager
 def _refused(world: World, rule: Object, allows: str, attempt: tuple[str, ...]) -> Iterator[None]:
     policy = f"refusal-{world.namespace}"
-    place = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
     refusal: Object = {
         "apiVersion": _ADMISSION,
         "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": policy},
         "spec": {
             "matchConstraints": {
-                "namespaceSelector": place,
+                "namespaceSelector": selector,
                 "resourceRules": [{"apiVersions": ["v1"], **rule}],
             },
-            "validations": [{"expression": allows, "message": SAID}],
+            "validations": [{"expression": allows, "message": MESSAGE}],
         },
     }
     binding: Object = {
@@ -63,16 +70,16 @@ def _refused(world: World, rule: Object, allows: str, attempt: tuple[str, ...]) 
         "create", "-f", "-", input={"apiVersion": "v1", "kind": "List", "items": [refusal, binding]}
     )
     try:
-        eventually("it is refused", lambda: _said(world, attempt), lambda said: SAID in said)
+        eventually("it is refused", lambda: _answer(world, attempt), lambda answer: MESSAGE in answer)
         yield
     finally:
         world.kubectl("delete", "validatingadmissionpolicybinding", policy)
         world.kubectl("delete", "validatingadmissionpolicy", policy)
-    eventually("it is allowed again", lambda: _said(world, attempt), lambda said: SAID not in said)
+    eventually("it is allowed again", lambda: _answer(world, attempt), lambda answer: MESSAGE not in answer)
 
 
-def _said(world: World, attempt: tuple[str, ...]) -> str:
-    """What would be answered."""
+def _answer(world: World, attempt: tuple[str, ...]) -> str:
+    """What kubectl prints if the attempt is refused, in a dry run."""
     try:
         world.kubectl(*attempt, "--dry-run=server")
     except CommandError as refused:

@@ -1,4 +1,4 @@
-"""Answers: how does a test have something done again and again while it does something else?"""
+"""Repeat work in the background while a test does something else."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def repeated(work: Callable[[], object], pause: float = 0.0, clients: int = 1) -> Iterator[None]:
-    """Have `work` done until the block ends, by so many threads.
+    """Repeat `work` in `clients` threads until the block ends.
 
-    Each rests for `pause` seconds before each time. What `work` raises ends its thread, and is raised when
-    the block ends.
+    Each thread pauses for `pause` seconds before each call. An error ends its thread and is raised at the end
+    of the block.
     """
     ended = threading.Event()
 

@@ -1,8 +1,4 @@
-"""What would Prometheus read of a manager? With the token of somebody who may.
-
-In: a cluster with the chart, a manager. Out: families of samples, as the parser of the client library reads
-them.
-"""
+"""Scrape the metrics of a manager as Prometheus does, by the token of a ServiceAccount."""
 
 from __future__ import annotations
 
@@ -23,38 +19,38 @@ _READER = "lws-metrics-reader"
 
 @dataclass(frozen=True)
 class Scrape:
-    """One look."""
+    """The metrics of one scrape."""
 
     families: Mapping[str, Metric]
 
     @classmethod
     def of(cls, text: str) -> Scrape:
-        """What stands in the text."""
-        return cls({_name_of(each): each for each in text_string_to_metric_families(text)})
+        """Parse the text of /metrics."""
+        return cls({_name_of(family): family for family in text_string_to_metric_families(text)})
 
     def values(self, sample: str, /, **labels: str) -> list[float]:
-        """Of all samples of this name that have these labels."""
-        every = (each for family in self.families.values() for each in family.samples)
-        return [each.value for each in every if each.name == sample and labels.items() <= each.labels.items()]
+        """The values of all samples of this name that have these labels."""
+        named = (one for family in self.families.values() for one in family.samples if one.name == sample)
+        return [one.value for one in named if labels.items() <= one.labels.items()]
 
     def value(self, sample: str, /, **labels: str) -> float | None:
-        """The sum of those, None where there are none."""
-        found = self.values(sample, **labels)
-        return sum(found) if found else None
+        """The sum of these values, None if there are none."""
+        values = self.values(sample, **labels)
+        return sum(values) if values else None
 
     def labels_of(self, family: str) -> set[str]:
-        """Names of labels, those of buckets left out."""
+        """Names of labels, except that of buckets."""
         return {label for sample in self.families[family].samples for label in sample.labels} - {"le"}
 
 
 @dataclass(frozen=True)
 class Scraper:
-    """Somebody who may read metrics."""
+    """A ServiceAccount that may read metrics, by its token."""
 
     token: str
 
     def read(self, manager: ManagerProcess) -> str:
-        """The text that a manager serves. Raises OSError."""
+        """Read /metrics of a manager. Raises OSError."""
         url = f"https://127.0.0.1:{manager.metrics_port}/metrics"
         request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self.token}"})
         context = ssl.create_default_context()
@@ -64,13 +60,13 @@ class Scraper:
         return text
 
     def scrape(self, manager: ManagerProcess) -> Scrape:
-        """The same, parsed."""
+        """Read and parse /metrics of a manager."""
         return Scrape.of(self.read(manager))
 
 
 @contextmanager
 def a_scraper(cluster: ClusterAccess, name: str = "scraper") -> Iterator[Scraper]:
-    """A service account with the chart's role for scrapers; both go at the end."""
+    """Create a ServiceAccount with the chart's role for scrapers during the block."""
     cluster.kubectl("create", "serviceaccount", name, "-n", "default")
     account = f"--serviceaccount=default:{name}"
     cluster.kubectl("create", "clusterrolebinding", name, f"--clusterrole={_READER}", account)

@@ -1,7 +1,7 @@
-"""Who runs where the control plane itself is disturbed? One manager, or those that a test brings itself.
+"""Fixtures for packages of tests that disrupt their control plane.
 
-In: a control plane of the package's own (fixture `cluster`). Out: fixtures, which a conftest.py imports:
-`product` for tests that need a manager, `stage` for those that bring their own.
+`product` is for tests that need one manager, `stage` for tests that start their own. The package has a
+control plane of its own (fixture `cluster`). A conftest.py imports those that it needs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOG_LINES = 150
 
 @pytest.fixture(scope="package")
 def package_product(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """The chart, installed once; of its manager nothing is promised."""
+    """The chart, installed once; its manager may or may not run."""
     deployment = Deployment(cluster, tmp_path_factory.mktemp("product"))
     deployment.install()
     try:
@@ -34,18 +34,18 @@ def package_product(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def product(package_product: Product, request: pytest.FixtureRequest) -> Iterator[Product]:
-    """One manager that is ready and leads."""
+    """A running manager; its log is shown if the test fails."""
     package_product.ensure_running()
     yield package_product
     if request.node.stash.get(FAILED, False):
-        print("What the manager said:", package_product.manager.last_words(_LOG_LINES), sep="\n")
+        print("Log of the manager:", package_product.manager.last_words(_LOG_LINES), sep="\n")
 
 
 @pytest.fixture
 def stage(
     package_product: Product, cluster: LocalCluster, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Stage]:
-    """No manager at all, and what it takes to make some; they end with the test."""
+    """Starts managers, with none running at first; they end with the test."""
     if package_product.manager.is_running:
         package_product.stop()
     stage = Stage(Deployment(cluster, tmp_path), cluster)
@@ -55,13 +55,13 @@ def stage(
         stage.end()
         if request.node.stash.get(FAILED, False):
             for log in sorted(tmp_path.glob("*.log")):
-                said = log.read_text().splitlines()[-_LOG_LINES:]
-                print(f"What {log.stem} said:", *said, sep="\n")
+                lines = log.read_text().splitlines()[-_LOG_LINES:]
+                print(f"Log of {log.stem}:", *lines, sep="\n")
 
 
 @pytest.fixture
 def world(cluster: LocalCluster, package_product: Product, request: pytest.FixtureRequest) -> Iterator[World]:
-    """A namespace of one's own."""
+    """A namespace for one test."""
     with a_namespace(cluster, namespace_of(request.node.name)) as world:
         yield world
         if request.node.stash.get(FAILED, False):

@@ -1,7 +1,6 @@
-"""How does a test wait? On real state, with a deadline, and never longer than needed.
+"""Wait for a state with a deadline; on failure, show the last state that was seen.
 
-In: how to look, and what to look for. Out: what was seen, or a failure that shows the last thing seen. The
-deadline is for what never comes: how fast a machine is that has other things to do is not what is tested.
+The deadline is for what never comes: a busy machine must not fail a test.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _POLL_SECONDS = 0.1
 def eventually(
     what: str, see: Callable[[], SEEN], accept: Callable[[SEEN], object] = bool, seconds: float = 120.0
 ) -> SEEN:
-    """Return the first state that is accepted; fails after `seconds` with the last one seen."""
+    """Return the first state that is accepted; fail after `seconds` with the last one seen."""
     began = time.monotonic()
     while True:
         seen = see()
@@ -32,7 +31,7 @@ def eventually(
 
 
 def stays(what: str, see: Callable[[], SEEN], seconds: float) -> None:
-    """Look for `seconds`, and fail at once when something else is seen than at first."""
+    """Fail as soon as the state changes within `seconds`."""
     first = see()
     began = time.monotonic()
     while time.monotonic() - began < seconds:

@@ -1,7 +1,4 @@
-"""What does a test see of the cluster, and how does it change it? As the admin, in a namespace of its own.
-
-In: kinds, names, patches. Out: objects as plain dicts, as the API server has them.
-"""
+"""Read and change the objects of one namespace as the admin, as plain dicts."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import json
 import re
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +30,7 @@ _RESOURCES = {
     "EndpointSlice": ("/apis/discovery.k8s.io/v1", "endpointslices"),
     "Event": ("/apis/events.k8s.io/v1", "events"),
     "HorizontalPodAutoscaler": ("/apis/autoscaling/v2", "horizontalpodautoscalers"),
+    "Job": ("/apis/batch/v1", "jobs"),
     "LocalQueue": ("/apis/kueue.x-k8s.io/v1beta2", "localqueues"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
     "PersistentVolumeClaim": (_CORE, "persistentvolumeclaims"),
@@ -40,6 +38,8 @@ _RESOURCES = {
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
     "PodGroup": ("/apis/scheduling.volcano.sh/v1beta1", "podgroups"),
     "Service": (_CORE, "services"),
+    "Deployment": (_APPS, "deployments"),
+    "ReplicaSet": (_APPS, "replicasets"),
     "StatefulSet": (_APPS, "statefulsets"),
     "Workload": ("/apis/kueue.x-k8s.io/v1beta2", "workloads"),
 }
@@ -48,7 +48,7 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 @dataclass(frozen=True)
 class World:
-    """One namespace. ended: nobody asks about it any more."""
+    """One namespace. ended: set when the test is over, which ends its streams."""
 
     cluster: ClusterAccess
     api: Api
@@ -77,7 +77,7 @@ class World:
         return self.api.get(self.path(kind, name))
 
     def list(self, kind: str, selector: str = "") -> list[Object]:
-        """All objects of a kind that match a label selector. Items of a list say neither kind nor version."""
+        """All objects of a kind that match a label selector; list items have neither kind nor apiVersion."""
         query = f"?{urlencode({'labelSelector': selector})}" if selector else ""
         return list(self.api.get(self.path(kind) + query)["items"])
 
@@ -85,19 +85,30 @@ class World:
         """Apply a JSON merge patch."""
         return self.api.merge(self.path(kind, name), patch)
 
+    def update(self, kind: str, name: str, change: Callable[[Object], None]) -> Object:
+        """Read an object, change it and write it back; repeat on a conflict."""
+        while True:
+            changed = self.get(kind, name)
+            change(changed)
+            try:
+                return self.api.send(Call("PUT", self.path(kind, name), changed))
+            except ApiError as refusal:
+                if refusal.status != _CONFLICT:
+                    raise
+
     def delete(self, kind: str, name: str, propagation: str = "Background") -> None:
         """Delete an object and return at once."""
         self.api.delete(self.path(kind, name), {"propagationPolicy": propagation})
 
     def kubectl(self, *arguments: str, input: Mapping[str, Any] | None = None) -> str:
-        """kubectl in this namespace; `input` is its stdin as JSON."""
+        """Run kubectl in this namespace; `input` is its stdin as JSON."""
         text = None if input is None else json.dumps(input)
         return self.cluster.kubectl("-n", self.namespace, *arguments, input=text)
 
     def uid(self, kind: str, name: str) -> str:
         """The UID of an object, empty if there is none."""
-        found = self.find(kind, name)
-        return found["metadata"]["uid"] if found else ""
+        obj = self.find(kind, name)
+        return obj["metadata"]["uid"] if obj else ""
 
     def gone_or_replaced(self, kind: str, name: str, uid: str, seconds: float = 120.0) -> None:
         """Wait until no object of this UID has the name."""
@@ -107,7 +118,7 @@ class World:
 
 @contextmanager
 def an_admin(cluster: ClusterAccess) -> Iterator[Api]:
-    """A client with all rights. On a cluster that is not ours, those of a ServiceAccount made for it."""
+    """A client with all rights; on a cluster that is not ours, through a ServiceAccount."""
     if isinstance(cluster, LocalCluster):
         yield cluster.api
         return
@@ -117,7 +128,7 @@ def an_admin(cluster: ClusterAccess) -> Iterator[Api]:
 
 
 def admin_kubeconfig(cluster: ClusterAccess) -> Path:
-    """A kubeconfig with inline CA and token; on a cluster that is not ours, those of a ServiceAccount."""
+    """A kubeconfig with inline CA and token; on a cluster that is not ours, of a ServiceAccount."""
     if isinstance(cluster, LocalCluster):
         return cluster.kubeconfig
     account = "system:serviceaccount:kube-system:lws-test"
@@ -130,7 +141,7 @@ def admin_kubeconfig(cluster: ClusterAccess) -> Path:
 
 @contextmanager
 def a_namespace(cluster: ClusterAccess, name: str) -> Iterator[World]:
-    """A namespace that pods can be created in; its deletion is started at the end and not waited for."""
+    """Create a namespace for pods; its deletion is started at the end and not waited for."""
     path = "/api/v1/namespaces"
     account = f"{path}/{name}/serviceaccounts/default"
     with an_admin(cluster) as api:
@@ -145,7 +156,7 @@ def a_namespace(cluster: ClusterAccess, name: str) -> Iterator[World]:
 
 
 def namespace_of(test: str) -> str:
-    """A name for the namespace of a test or a file of tests, another one every time."""
+    """A unique name for the namespace of a test or of a file of tests."""
     words = re.sub(r"[^a-z0-9]+", "-", test.lower().removeprefix("test_").removesuffix(".py"))
     return f"t-{words[:48].strip('-')}-{uuid.uuid4().hex[:6]}"
 
@@ -163,6 +174,6 @@ def _delete_if_there(api: Api, path: str) -> None:
     try:
         api.delete(path)
     except ApiError as refusal:
-        # 409: it is on its way out already.
+        # 409: it is already terminating.
         if refusal.status not in (_NOT_FOUND, _CONFLICT):
             raise

@@ -1,10 +1,10 @@
-"""Records what the StatefulSet controller of a real control plane deletes and creates, for the fake of the
-stories: `python -m test.integration.record_statefulsets [--sequences N] [--seed N]`.
+"""Record what the StatefulSet controller of a real control plane deletes and creates, for its fake.
 
-In: random StatefulSets, changes of their spec, and pods that get ready, fail, are deleted and go. Out: one
-JSON file per setting of the feature MaxUnavailableStatefulSet in test/unit/stories/recorded/: sequences of
-steps, each with what was done and what the controller did until it came to rest. Pods are never placed on a
-node, so nobody else touches them; a finalizer keeps them until the script lets them go.
+Run as `python -m test.integration.record_statefulsets [--sequences N] [--seed N]`. It plays random
+StatefulSets, changes of their spec, and pods that become ready, fail and are deleted. It writes one JSON file
+per setting of the feature MaxUnavailableStatefulSet to test/unit/stories/recorded/: sequences of steps, each
+with what was done and what the controller did until it came to rest. Pods are never placed on a node, so
+nobody else touches them; a finalizer keeps them until the script removes it.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _record(sequences: int, seed: int, has_feature: bool) -> Iterator[list[Step]
 
 
 def main() -> None:
-    """Record, and write the files anew."""
+    """Record, and write the files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sequences", type=int, default=25, help="for each setting (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the scripts (default: %(default)s)")

@@ -1,7 +1,4 @@
-"""What chart tests do to a cluster: Helm releases of the chart, and the objects that they leave.
-
-In: a cluster, our chart or the stand-in for the original one. Out: rendered and live objects as plain dicts.
-"""
+"""Install Helm releases of our chart or of a stand-in for the original's, and read their objects."""
 
 from __future__ import annotations
 

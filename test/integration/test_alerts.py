@@ -1,4 +1,4 @@
-"""Do the chart's alerts fire when they should, and only then? Judged by promtool, on the rendered rules."""
+"""The chart's alerts fire when they should, and only then. Judged by promtool, on the rendered rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does one command make every artifact of a release? Do they name the image and the project? No cluster."""
+"""One command makes every artifact of a release, and they name the image and the project. No cluster."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Do values work together: on OpenShift, on the network of the node, behind a NetworkPolicy, in the words of
-the original's chart? And are those refused that do not?
+"""Chart values work together, and combinations that cannot work are refused.
 
+Among them are OpenShift, the network of the node, a NetworkPolicy, and the values of the original's chart.
 Nothing is installed: only helm is used, without a cluster.
 """
 
@@ -166,7 +166,7 @@ REFUSED: list[tuple[Object, str]] = [
     ({"prometheus.podMonitor": True}, "set enablePrometheus=true"),
     ({"prometheus.podMonitor": True, "enablePrometheus": True}, "set prometheus.serviceMonitor=false"),
     ({"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}, "tmp is the name of a volume of the chart"),
-    ({"featureGates": {"WorkloadAwareScheduling": True}}, "featureGates.WorkloadAwareScheduling=true"),
+    ({"featureGates": {"Other": True}}, "featureGates.Other=true"),
 ]
 
 
@@ -189,7 +189,7 @@ def test_all_refusals_are_told_at_once(helm: Helm) -> None:
     [
         {"extraArgs": ["--leader-elect=false"], "replicaCount": 1, "strategy": {"type": "Recreate"}},
         {"extraArgs": ["--leader-elect=true", "--metrics-bind-address=0"]},
-        {"featureGates": {"WorkloadAwareScheduling": False}},
+        {"featureGates": {"WorkloadAwareScheduling": True, "Other": False}},
         {"configuration": {"tls": {"minVersion": "VersionTLS12", "cipherSuites": ["a"]}}},
     ],
     ids=json.dumps,
@@ -371,7 +371,7 @@ POLICY = ("NetworkPolicy", "lws-controller-manager")
 
 
 def allowed(rules: list[Object], port: int | str, peer: Object | None = None) -> bool:
-    """Does a rule let TCP through on that port, from or to that peer (None: what no selector finds)?"""
+    """Report whether a rule allows TCP on that port, from or to that peer (None: no selector matches it)."""
     for rule in rules:
         peers = rule.get("from", rule.get("to", []))
         ports = [each["port"] for each in rule.get("ports", []) if each.get("protocol", "TCP") == "TCP"]

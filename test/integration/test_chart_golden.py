@@ -1,8 +1,8 @@
-"""What does the chart render, word for word?
+"""The chart renders the golden objects word for word.
 
-For each file in charts/values, and those that the documents offer, the objects in charts/golden, but for the
-definitions: these are generated and have tests of their own. `UPDATE_GOLDEN=1` writes them anew: read
-`git diff` then.
+For each file in charts/values, and those that the documents offer, they are the objects in charts/golden, but
+for the definitions: these are generated and have tests of their own. `UPDATE_GOLDEN=1` writes them again:
+read `git diff` then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Does a real API server take what the chart renders, keep it over upgrades, and give it back on uninstall?
+"""A real API server accepts the chart, keeps it over upgrades, and is clean after an uninstall.
 
 The release `lws` gets a cluster of its own, because a chart has cluster-wide objects. No manager runs.
 """

@@ -1,4 +1,4 @@
-"""Do the objects that are for the Prometheus operator and cert-manager say what these understand?
+"""The objects for the Prometheus operator and cert-manager have only fields that these define.
 
 Their definitions are on the API server, their controllers are not: nothing is scraped or signed.
 """

@@ -1,4 +1,4 @@
-"""Does a real API server take our CRD, and does it do with objects what `lws_api.crds` says it does?
+"""A real API server accepts our CRD, and stores objects as `lws_api.crds` computes.
 
 The schema is installed under a group of its own, so that neither an installed chart nor its webhooks can
 interfere.
@@ -171,7 +171,9 @@ ACCEPTED = {
         }
     ),
     "unknown fields": a_set({**MINIMAL["spec"], "surprise": {"a": 1}}, extra=True),
-    "what is kept as it is": a_set({**MINIMAL["spec"], "scheduling": {"replica": {"any": [1, {"b": 2}]}}}),
+    "scheduling": a_set(
+        {**MINIMAL["spec"], "scheduling": {"replica": {"schedulingPolicy": {"basic": {"a": 1}}, "any": [1]}}}
+    ),
     "defaults in volumes": with_workers({"volumes": VOLUMES}),
     "defaults in containers": with_workers({"containers": [CONTAINER], "initContainers": [CONTAINER]}),
     "defaults in pods": with_workers(

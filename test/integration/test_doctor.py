@@ -1,6 +1,6 @@
-"""Does `lws doctor` find nothing in a healthy installation on a real API server, and what is broken?
+"""`lws doctor` finds nothing in a healthy installation on a real API server, and finds what is broken.
 
-The chart's pods are simulated: what a manager would have written, Secret, CA bundles and Lease, is put there.
+The chart's pods are simulated: what a manager would have written (Secret, CA bundles and Lease) is put there.
 """
 
 from __future__ import annotations

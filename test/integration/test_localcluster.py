@@ -1,4 +1,4 @@
-"""Does the local cluster behave as a cluster, and does nothing remain of it?"""
+"""The local cluster behaves as a cluster, and nothing of it remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do plain manifests and their kustomize components say what the chart says? Can a cluster live on them?
+"""Plain manifests and their kustomize components equal what the chart renders, and install on a cluster.
 
 No Helm is called on the cluster, and no manager runs.
 """

@@ -1,4 +1,4 @@
-"""Is the committed extract of the OpenAPI document what the API server of the pinned release serves?"""
+"""The committed extract of the OpenAPI document equals what the API server of the pinned release serves."""
 
 from __future__ import annotations
 

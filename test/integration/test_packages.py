@@ -1,4 +1,4 @@
-"""Do the packages install where nothing of the repository is, and do type checkers see their types?
+"""The packages install without the repository, and type checkers see their types.
 
 Needs PyPI or a mirror, as pip is configured; no cluster.
 """

@@ -1,4 +1,4 @@
-"""Are the workflows written as GitHub reads them, and do they call make targets that exist? No cluster."""
+"""The workflows are valid for GitHub, and call make targets that exist. No cluster."""
 
 from __future__ import annotations
 

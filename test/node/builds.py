@@ -1,7 +1,4 @@
-"""Answers: how is there another build of the product, without building it?
-
-In: the archive that the node has. Out: the same files with another commit written on them, by another tag.
-"""
+"""Load another build of the product into the node: the same files with another commit, under another tag."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Answers: what does cert-manager do with the objects that the chart makes, where it is not installed?
+"""Play cert-manager where it is not installed: issue Secrets for Certificates and inject the CA.
 
-In: a node with the kinds of cert-manager. Out: a Secret for each Certificate, in cert-manager's layout, and
-its CA in the webhook configurations that ask for it, for as long as this runs.
+The Secrets have cert-manager's layout; the CA goes into the webhook configurations that ask for it, for as
+long as this runs.
 """
 
 from __future__ import annotations

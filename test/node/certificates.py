@@ -1,7 +1,4 @@
-"""Answers: how does a test make certificates, and see which one is shown?
-
-In: names and a lifetime; a pod. Out: pairs as PEM; the certificate that its webhooks show.
-"""
+"""Create certificates for tests, and read the one that a manager's webhooks present."""
 
 from __future__ import annotations
 

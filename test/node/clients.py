@@ -1,7 +1,4 @@
-"""Answers: which answers does a client lose that asks a Service all the time?
-
-In: the address of a Service. Out: every answer, and what was lost.
-"""
+"""Send requests to a Service ten times a second, and record the answers that were lost."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Answers: on which node do these tests run, and how is the product installed there?
+"""Fixtures for tests on a real node: one cluster and one release for all of them.
 
-In: `make test-node`, which runs pytest inside of the namespaces of a node. Out: one cluster and one release
-for all tests; each is skipped with what the machine lacks.
+`make test-node` runs pytest inside the namespaces of the node. A test is skipped with what the machine lacks.
 """
 
 from __future__ import annotations
@@ -37,19 +36,19 @@ def node() -> Iterator[RealCluster]:
 
 @pytest.fixture(scope="session")
 def installed(node: RealCluster) -> Installed:
-    """The product on the node: the commands of docs/start/install.md, the chart's own defaults."""
+    """Install the product on the node as docs/start/install.md does, with the chart's defaults."""
     node.helm(
         *("install", "lws", str(CHART), "--namespace", NAMESPACE, "--create-namespace"),
         *("--wait", "--timeout", "300s"),
     )
     pods = managers(node)
-    holder = eventually("somebody to hold the Lease", lambda: _holder(node), seconds=SECONDS)
+    holder = eventually("the Lease has a holder", lambda: _holder(node), seconds=SECONDS)
     return Installed(pods, holder)
 
 
 @pytest.fixture(scope="session")
 def product(node: RealCluster, installed: Installed) -> RealCluster:
-    """The node with the product on it; tests that change its settings put the chart's back."""
+    """The node with the product on it; tests that change its settings restore the chart's."""
     return node
 
 
@@ -60,8 +59,8 @@ def _holder(node: RealCluster) -> str:
 
 @pytest.fixture
 def groups(product: RealCluster, request: pytest.FixtureRequest) -> Iterator[Groups]:
-    """A namespace of the test's own, in which sets are made of processes that answer."""
+    """A namespace for one test, with sets whose pods are processes that answer requests."""
     words = re.sub("[^a-z0-9]+", "-", request.node.originalname.removeprefix("test_").lower())
-    # One that is being deleted keeps its name.
+    # The name of a terminating namespace is still taken, so names are unique.
     with Groups(product, f"{words[:40].strip('-')}-{uuid.uuid4().hex[:4]}").in_own_namespace() as groups:
         yield groups

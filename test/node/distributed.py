@@ -1,7 +1,7 @@
-"""Answers: how does an engine that is not ours run as a LeaderWorkerSet?
+"""Build manifests that run a distributed engine of another project as a LeaderWorkerSet.
 
-In: an engine, the tag of its image. Out: manifests: programs in a ConfigMap, keys, a Service of the leaders,
-the set. What they need so that a rollout loses no answer is what docs/tasks/serving.md tells users.
+They are the programs in a ConfigMap, keys, a Service of the leaders, and the set. docs/tasks/serving.md tells
+users what such a set needs so that a rollout loses no answer.
 """
 
 from __future__ import annotations

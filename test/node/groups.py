@@ -1,7 +1,4 @@
-"""Answers: how does a test make sets whose pods are processes, and see how their groups come and go?
-
-In: a cluster with a node, a namespace. Out: manifests, pods by name, and when something has come.
-"""
+"""Create sets whose pods are processes, and wait for their groups."""
 
 from __future__ import annotations
 

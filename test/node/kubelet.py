@@ -1,8 +1,4 @@
-"""Answers: what happens to a whole node, and how does a test bring it about?
-
-In: a cluster with a node. Out: its kubelet with other settings, its programs away, or all that ran on it
-gone, as after a power cut.
-"""
+"""Change or disrupt a whole node: other kubelet settings, kubelet and containerd stopped, or a power cut."""
 
 from __future__ import annotations
 

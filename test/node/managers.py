@@ -1,7 +1,4 @@
-"""Answers: how does a test see and change the product's own pods, and what does the API server get from them?
-
-In: a node with the chart on it. Out: its pods, `helm upgrade` and back, reviews asked for all the time.
-"""
+"""Read and change the product's own pods, run `helm upgrade` and back, and review objects meanwhile."""
 
 from __future__ import annotations
 
@@ -125,7 +122,7 @@ def ask(groups: Groups) -> None:
 
 
 def is_answered(groups: Groups) -> bool:
-    """Are writes of sets and pods let through now?"""
+    """Report whether writes of sets and pods are admitted now."""
     try:
         ask(groups)
     except (ApiError, AssertionError):

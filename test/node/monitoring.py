@@ -1,8 +1,4 @@
-"""Answers: what would a Prometheus scrape that reads a ServiceMonitor, and would it get an answer?
-
-In: a live ServiceMonitor. Out: its targets, each asked exactly as the monitor says: scheme, path, port,
-trust, token.
-"""
+"""Find and scrape the targets of a ServiceMonitor as Prometheus does: scheme, path, port, trust and token."""
 
 from __future__ import annotations
 

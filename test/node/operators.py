@@ -1,7 +1,4 @@
-"""Answers: what is there of operators whose objects the chart makes, where nobody runs them?
-
-In: kinds. Out: the API server stores them as they come.
-"""
+"""Serve the kinds of operators that are not installed: the API server stores these objects as they are."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Answers: how long until a group is made again whose worker was killed, and who takes how much of it?
+"""Measure how long a group takes to be recreated after a worker's process was killed, stretch by stretch.
 
-In: a set on a node, the audit log. Out: seconds of each stretch, for each group that lost a worker's process.
-`make bench-node` prints them as a table.
+The moments come from the audit log. `make bench-node` prints the seconds as a table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Answers: what of a node is there on the machine, seen from outside?
-
-In: the machine. Out: what a node makes or must not change, to be compared before and after; and whoever uses
-the namespaces that it had.
-"""
+"""List what a node leaves on the machine, and which processes still use the namespaces that it had."""
 
 from __future__ import annotations
 

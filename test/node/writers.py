@@ -1,7 +1,4 @@
-"""Answers: which writes does the API server take from somebody who goes on whatever happens to the managers?
-
-In: a namespace. Out: the names of the sets that it has taken, and what was said of those that it refused.
-"""
+"""Create sets all the time, whatever happens to the managers, and record which ones the API server admits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A small model of how an API server stores what it is given: defaults, bookkeeping, fields that it drops.
 
-In: objects as we send them. Out: the same as a read returns them. It knows the kinds that sets produce, and
-of their defaults those that a comparison could stumble over.
+It knows the kinds that sets produce, and of their defaults those that a comparison could stumble over.
 """
 
 from __future__ import annotations
@@ -83,7 +82,8 @@ def stored(obj: dict[str, Any], uid: str = "", **metadata: Any) -> dict[str, Any
 def applied(intent: dict[str, Any], uid: str = "", **metadata: Any) -> dict[str, Any]:
     """`intent` after a server-side apply by `lws`, the feature MaxUnavailableStatefulSet being off."""
     made = stored(intent, uid, **{"generation": 1, **metadata})
-    made["spec"]["updateStrategy"]["rollingUpdate"].pop("maxUnavailable", None)
+    if made["kind"] == "StatefulSet":
+        made["spec"]["updateStrategy"]["rollingUpdate"].pop("maxUnavailable", None)
     made["metadata"]["managedFields"] = [
         {
             "manager": "lws",

@@ -1,7 +1,7 @@
-"""Objects of a set as an API server would hold them, for tests: keyword arguments, sensible defaults.
+"""Build objects of a set as an API server stores them, from keyword arguments with sensible defaults.
 
 Each builder returns a new plain dict, complete with UID, generation and owner references, that a test may
-change. Defaults make a set at rest: everything ready, observed, on revision key "key-a".
+change. By default a set is at rest: everything is ready, observed, and on revision key "key-a".
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from lws.history.revision import build, draft
 from lws.kube.metadata import owner_reference
-from lws.leaderworkerset.group.labels import group_key
 from lws.leaderworkerset.group.objects import build_worker_statefulset
+from lws.leaderworkerset.labels import group_key
+from lws.leaderworkerset.revisions.history import FORMAT, Record
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.tables import TABLES
@@ -34,8 +36,8 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 LONG_AGO = "2026-01-01T00:00:00Z"
 KEY = "key-a"
 
-trim, is_same = (_kept := SharedKinds(TABLES)).trim, _kept.is_same
-"""What the store keeps of an object, and whether two states of it differ in nothing that matters."""
+trim, is_same = (_kinds := SharedKinds(TABLES)).trim, _kinds.is_same
+"""trim: the fields of an object that the store keeps. is_same: no field that matters differs."""
 
 
 def make_pod_template(image: str = "app:1", labels: dict[str, str] | None = None) -> dict[str, Any]:
@@ -69,7 +71,7 @@ def make_set(
     """
     rolling = {"partition": partition, "maxUnavailable": max_unavailable, "maxSurge": max_surge}
     configured = {field: value for field, value in rolling.items() if value is not None}
-    made: dict[str, Any] = {
+    lws: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": name, "namespace": namespace},
@@ -88,11 +90,11 @@ def make_set(
         },
     }
     if configured:
-        made["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"] = configured
-    made["metadata"] |= {"labels": labels} if labels else {}
-    made["metadata"] |= {"annotations": annotations} if annotations else {}
-    _store(made, "set", generation, terminating)
-    return made if status is None else {**made, "status": status}
+        lws["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"] = configured
+    lws["metadata"] |= {"labels": labels} if labels else {}
+    lws["metadata"] |= {"annotations": annotations} if annotations else {}
+    _store(lws, "set", generation, terminating)
+    return lws if status is None else {**lws, "status": status}
 
 
 def make_leader_statefulset(
@@ -111,28 +113,32 @@ def make_leader_statefulset(
 ) -> dict[str, Any]:
     """The StatefulSet of the leaders, as we build it.
 
-    last_replicas: value of the replicas annotation, None for none. max_unavailable: None as where the API
-    server drops it. observed_generation: that of the object by default. applied: time of our last server-side
+    last_replicas: value of the replicas annotation, None for none. max_unavailable: None if the API server
+    drops the field. observed_generation: by default that of the object. applied: time of our last server-side
     apply, None if unknown.
     """
     lws = lws if lws is not None else make_set()
-    name, wanted = lws["metadata"]["name"], lws["spec"].get("replicas", 1)
-    count = wanted if replicas is None else replicas
-    made = build_leader_statefulset(
+    name, desired = lws["metadata"]["name"], lws["spec"].get("replicas", 1)
+    count = desired if replicas is None else replicas
+    statefulset = build_leader_statefulset(
         SetSpec.of(lws), key, RollingUpdate(partition, count, max_unavailable or 1)
     )
     if max_unavailable is None:
-        del made["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"]
+        del statefulset["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"]
     if last_replicas is None:
-        del made["metadata"]["annotations"][REPLICAS_ANNOTATION]
+        del statefulset["metadata"]["annotations"][REPLICAS_ANNOTATION]
     elif last_replicas != "as the set":
-        made["metadata"]["annotations"][REPLICAS_ANNOTATION] = str(last_replicas)
-    _store(made, "leaders", generation, terminating)
+        statefulset["metadata"]["annotations"][REPLICAS_ANNOTATION] = str(last_replicas)
+    _store(statefulset, "leaders", generation, terminating)
     if applied is not None:
-        made["metadata"]["managedFields"] = [{"manager": "lws", "operation": "Apply", "time": applied}]
-    seen = generation if observed_generation is None else observed_generation
-    made["status"] = {**_reported(name, key, count, seen), "readyReplicas": count, **(status or {})}
-    return made
+        statefulset["metadata"]["managedFields"] = [{"manager": "lws", "operation": "Apply", "time": applied}]
+    observed = generation if observed_generation is None else observed_generation
+    statefulset["status"] = {
+        **_reported(name, key, count, observed),
+        "readyReplicas": count,
+        **(status or {}),
+    }
+    return statefulset
 
 
 def make_leader_pod(
@@ -149,9 +155,7 @@ def make_leader_pod(
     annotations: dict[str, str] | None = None,
     status: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The leader pod of a group. revision: the leader StatefulSet's own revision of the pod, "" for no such
-    label.
-    """
+    """The leader pod of a group. revision: its controller-revision-hash label, "" for none."""
     lws = lws if lws is not None else make_set()
     set_name, size = lws["metadata"]["name"], lws["spec"]["leaderWorkerTemplate"]["size"]
     name = f"{set_name}-{index}"
@@ -184,25 +188,25 @@ def make_worker_statefulset(
     terminating: bool = False,
     status: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The StatefulSet of a group's workers, as we build it; key and size as those of the leader pod that owns
-    it.
-    """
+    """The StatefulSet of a group's workers, as we build it; key and size are those of its leader pod."""
     leader = leader if leader is not None else make_leader_pod()
     labels, size = leader["metadata"]["labels"], int(leader["metadata"]["annotations"][SIZE_ANNOTATION])
     lws = make_set(labels[NAME_LABEL], namespace=leader["metadata"]["namespace"], size=size)
-    made = build_worker_statefulset(SetSpec.of(lws), leader)
+    statefulset = build_worker_statefulset(SetSpec.of(lws), leader)
     key = key if key is not None else labels[REVISION_LABEL]
-    for labelled in (made, made["spec"]["template"]):
+    for labelled in (statefulset, statefulset["spec"]["template"]):
         labelled["metadata"]["labels"][REVISION_LABEL] = key
     if replicas is not None:
-        made["spec"]["replicas"] = replicas
-    _store(made, "workers", generation, terminating)
-    seen = generation if observed_generation is None else observed_generation
-    made["status"] = _reported(leader["metadata"]["name"], key, made["spec"]["replicas"], seen)
+        statefulset["spec"]["replicas"] = replicas
+    _store(statefulset, "workers", generation, terminating)
+    observed = generation if observed_generation is None else observed_generation
+    statefulset["status"] = _reported(
+        leader["metadata"]["name"], key, statefulset["spec"]["replicas"], observed
+    )
     if not ready:
-        made["status"]["availableReplicas"] = 0
-    made["status"].update(status or {})
-    return made
+        statefulset["status"]["availableReplicas"] = 0
+    statefulset["status"].update(status or {})
+    return statefulset
 
 
 def make_worker_pod(
@@ -234,9 +238,7 @@ def make_group(
     workers: bool | None = None,
     **leader: Any,
 ) -> GroupFacts:
-    """A leader pod with its workers. workers: whether their StatefulSet exists, by default if the size asks
-    for it.
-    """
+    """A leader pod with its workers. workers: whether their StatefulSet exists, by default if size > 1."""
     pod = make_leader_pod(lws, index, **leader)
     has_workers = pod["metadata"]["annotations"][SIZE_ANNOTATION] != "1" if workers is None else workers
     statefulset = make_worker_statefulset(pod, ready=workers_ready) if has_workers else None
@@ -246,12 +248,12 @@ def make_group(
 
 
 def statefulset_revision(name: str, key: str) -> str:
-    """The name of a StatefulSet's own ControllerRevision for a template with this key."""
+    """The name of the StatefulSet controller's ControllerRevision for a template with this key."""
     return f"{name}-of-{key}"
 
 
 def _store(obj: dict[str, Any], role: str, generation: int = 1, terminating: bool = False) -> None:
-    """Adds what the API server adds."""
+    """Add the metadata that the API server adds."""
     metadata = obj["metadata"]
     metadata["uid"] = f"uid-of-{role}-{metadata['name']}"
     metadata["resourceVersion"] = "1"
@@ -295,3 +297,12 @@ def _status(phase: str, ready: bool) -> dict[str, Any]:
         "conditions": [{"type": "Ready", "status": "True" if ready and phase == "Running" else "False"}],
         "containerStatuses": [{"name": "main", "restartCount": 0}],
     }
+
+
+def build_revision(lws: Any, record: Record, number: int, *, probe: int = 0, key: str = "") -> dict[str, Any]:
+    """The ControllerRevision of a set. probe: number of collisions. key: revision key of pods that run
+    without a history, instead of the hash.
+    """
+    fingerprint = record.key_at(probe)
+    generation = lws["metadata"].get("generation", 0) if key else None
+    return build(FORMAT, lws, draft(lws, fingerprint, number, record, key, generation))

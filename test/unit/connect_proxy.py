@@ -1,7 +1,4 @@
-"""An HTTP proxy on loopback that opens tunnels.
-
-In: CONNECT requests. Out: tunnels to wherever the test says, and whom they were asked for.
-"""
+"""An HTTP proxy on loopback that opens tunnels for CONNECT requests, and records them."""
 
 from __future__ import annotations
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lws.disaggregatedset.names import Identity, child_labels, child_name
+from lws.disaggregatedset.revisions.record import FORMAT, RolesRecord
 from lws.disaggregatedset.snapshot import ChildFacts
+from lws.history.revision import build, draft
 from lws.kube.metadata import owner_reference
 from lws_api.disaggregatedset.v1 import API_VERSION, KIND
 from test.unit.builders import make_set
@@ -58,3 +60,10 @@ def make_facts(owner: dict[str, Any], identity: Identity, replicas: int = 1, **m
         identity.is_legacy,
         **facts,
     )
+
+
+def build_revision(
+    owner: dict[str, Any], record: RolesRecord, key: str, number: int, generation: int | None = None
+) -> dict[str, Any]:
+    """The ControllerRevision of a DisaggregatedSet. generation: of the set, if it records children."""
+    return build(FORMAT, owner, draft(owner, key, number, record, key, generation))

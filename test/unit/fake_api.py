@@ -1,7 +1,4 @@
-"""An HTTP server on loopback that plays the API server: it answers what the test told it, in order.
-
-In: answers. Out: the requests that came, and a `Cluster` that talks to it.
-"""
+"""An HTTP server on loopback that plays the API server: it gives the answers of the test in order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """An event loop whose clock moves only while nothing else is left to do: an hour passes in a millisecond.
 
-In: a coroutine. Out: its result. Sockets on loopback work: time stands still while something can be read or
-written.
+Sockets on loopback work: time stands still while something can be read or written.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A second kind of workload, known to nobody but through its registration: a Fleet makes one LeaderWorkerSet,
-keeps its replicas, and tells in its status how many of them are ready.
+"""A second kind of workload, which the runtime knows only by its registration.
+
+A Fleet creates one LeaderWorkerSet, keeps its replicas, and reports in its status how many of them are ready.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ SET = "LeaderWorkerSet"
 def make_fleet(name: str, replicas: int, namespace: str = "default") -> dict[str, Any]:
     """A Fleet, as users write it."""
     metadata = {"name": name, "namespace": namespace}
-    made = {"apiVersion": FLEETS.api_version, "kind": "Fleet", "metadata": metadata}
-    return {**made, "spec": {"replicas": replicas}}
+    fleet = {"apiVersion": FLEETS.api_version, "kind": "Fleet", "metadata": metadata}
+    return {**fleet, "spec": {"replicas": replicas}}
 
 
 def definition() -> dict[str, Any]:
-    """Its CustomResourceDefinition."""
+    """The CustomResourceDefinition of Fleet."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     return {
@@ -78,12 +79,12 @@ class _Observer:
 
 
 def plan(snapshot: Snapshot) -> Plan:
-    """What is missing of a Fleet; what belongs to somebody else is left alone."""
+    """Create or resize the LeaderWorkerSet of a Fleet; one of another owner is left alone."""
     fleet, child = snapshot.fleet, snapshot.child
     target, replicas = Reference.to(fleet), fleet["spec"]["replicas"]
     if child is None:
-        made = Announce(target, "Launched", "Create", f"LeaderWorkerSet {target.name} of {replicas}")
-        return Plan(((Create(_child(fleet), why="it is missing", announce=(made,)),),))
+        launched = Announce(target, "Launched", "Create", f"LeaderWorkerSet {target.name} of {replicas}")
+        return Plan(((Create(_child(fleet), why="it is missing", announce=(launched,)),),))
     if not snapshot.is_own:
         taken = Announce(target, "NameTaken", "Create", "somebody else's", "Warning", once=True)
         return Plan(announce=(taken,))
@@ -98,14 +99,14 @@ def plan(snapshot: Snapshot) -> Plan:
 
 def _child(fleet: Object) -> dict[str, Any]:
     name, namespace = fleet["metadata"]["name"], fleet["metadata"]["namespace"]
-    made = make_set(name, namespace=namespace, replicas=fleet["spec"]["replicas"], size=2)
+    lws = make_set(name, namespace=namespace, replicas=fleet["spec"]["replicas"], size=2)
     metadata = {
         "name": name,
         "namespace": namespace,
         "labels": {LABEL: name},
         "ownerReferences": [owner_reference(fleet, blocks_deletion=False)],
     }
-    return {**{part: made[part] for part in ("apiVersion", "kind", "spec")}, "metadata": metadata}
+    return {**{part: lws[part] for part in ("apiVersion", "kind", "spec")}, "metadata": metadata}
 
 
 def _of_fleet(before: Object | None, after: Object | None) -> Iterator[Wake]:
@@ -131,7 +132,7 @@ def _build(parts: Parts) -> Controller:
                 yield Key("fleet", fleet["metadata"]["namespace"], fleet["metadata"]["name"])
 
     def begin(cluster: Cluster) -> Term:
-        applier = Applier(cluster, parts.recorder, WriteHooks(parts.store.put), parts.turns)
+        applier = Applier(cluster, parts.recorder, WriteHooks(parts.store.put), parts.locks)
         return Term({"fleet": Kind(_Observer(parts, cluster).observe, plan, applier.apply, "fleet")}, routes)
 
     routes = {"Fleet": _of_fleet, SET: _of_child}
@@ -157,7 +158,7 @@ REGISTRATION = Registration(
         StoredFields(
             SET,
             (StoredField("metadata.generation"), StoredField("status.readyReplicas")),
-            others=Wakes.NOBODY,
+            others=Wakes.NONE,
         ),
     ),
 )

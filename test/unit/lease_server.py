@@ -1,6 +1,6 @@
 """Leases as an API server keeps them, and clients whose requests take time or fail.
 
-In: Leases that clients create, replace and patch. Out: what is stored, and a 409 for the slower client.
+The slower of two clients gets a 409.
 """
 
 from __future__ import annotations

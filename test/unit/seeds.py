@@ -1,7 +1,4 @@
-"""One test that is played with many seeds.
-
-In: a test function that takes a `seed`. Out: one that takes none and says which seed it failed with.
-"""
+"""Run one test with many seeds, and say which seed it failed with."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One set and what belongs to it, between two passes: plans are carried out as an API server would do it.
-
-In: a set. Out: snapshots for `lws.leaderworkerset.plan`, in which everything is ready.
-"""
+"""Carry out plans of a set as an API server would, from one snapshot to that of the next pass."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from lws.kube.metadata import uid_of
 from lws.kube.ownership import owners_with
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import Recorded, parse
@@ -23,12 +21,12 @@ _FIELDS = {"StatefulSet": "leader", "Service": "service", "PodDisruptionBudget":
 
 
 def actions_of(planned: Plan) -> list[Action]:
-    """Every write but the status, sequence after sequence."""
+    """Every write except the status, sequence after sequence."""
     return [action for sequence in planned.sequences for action in sequence]
 
 
 def settled(lws: dict[str, Any], **changes: Any) -> SetSnapshot:
-    """The set at rest: everything made by our own plans, every group ready, the status written."""
+    """The set at rest: every object created by our own plans, every group ready, the status written."""
     snapshot = SetSnapshot(lws=copy.deepcopy(lws), now=NOW)
     snapshot = carried_out(snapshot, plan(snapshot))
     snapshot = with_groups(snapshot)
@@ -37,7 +35,7 @@ def settled(lws: dict[str, Any], **changes: Any) -> SetSnapshot:
 
 
 def with_groups(snapshot: SetSnapshot) -> SetSnapshot:
-    """The StatefulSet controller has made every leader it is asked for, and everything is ready."""
+    """The snapshot once the StatefulSet controller has created every leader, and everything is ready."""
     assert snapshot.leader is not None
     key = snapshot.leader["metadata"]["labels"][REVISION_LABEL]
     count = snapshot.leader["spec"]["replicas"]
@@ -46,7 +44,7 @@ def with_groups(snapshot: SetSnapshot) -> SetSnapshot:
 
 
 def with_reported(snapshot: SetSnapshot) -> SetSnapshot:
-    """The StatefulSet controller has reported on the leader StatefulSet as it stands."""
+    """The snapshot once the StatefulSet controller has observed the leader StatefulSet."""
     assert snapshot.leader is not None
     leader = copy.deepcopy(dict(snapshot.leader))
     metadata, replicas = leader["metadata"], leader["spec"]["replicas"]
@@ -58,14 +56,14 @@ def with_reported(snapshot: SetSnapshot) -> SetSnapshot:
 
 
 def with_spec(snapshot: SetSnapshot, lws: dict[str, Any]) -> SetSnapshot:
-    """A user has written the spec, labels and annotations of `lws`."""
+    """The snapshot after a user has written the spec, labels and annotations of `lws`."""
     changed = {**copy.deepcopy(lws), "status": snapshot.lws.get("status", {})}
     changed["metadata"]["generation"] = snapshot.lws["metadata"]["generation"] + 1
     return replace(snapshot, lws=changed)
 
 
 def carried_out(snapshot: SetSnapshot, planned: Plan) -> SetSnapshot:
-    """What the next pass sees, if every write of the plan has succeeded."""
+    """The snapshot of the next pass if every write of the plan succeeds."""
     for action in actions_of(planned):
         snapshot = _after(snapshot, action)
     for status in planned.statuses:
@@ -76,20 +74,30 @@ def carried_out(snapshot: SetSnapshot, planned: Plan) -> SetSnapshot:
 def _after(snapshot: SetSnapshot, action: Action) -> SetSnapshot:
     match action:
         case Create():
-            made = api_server.stored(dict(action.intent))
-            if made["kind"] == "Service":
-                is_of_leaders = made["metadata"]["name"] != snapshot.lws["metadata"]["name"]
-                return replace(snapshot, **{"leader_service" if is_of_leaders else "service": made})
-            if made["kind"] == "PodDisruptionBudget":
-                return replace(snapshot, disruption_budget=made)
-            return replace(snapshot, revisions=(*snapshot.revisions, parse(made)))
+            created = api_server.stored(dict(action.intent))
+            if created["kind"] == "Service":
+                is_of_leaders = created["metadata"]["name"] != snapshot.lws["metadata"]["name"]
+                return replace(snapshot, **{"leader_service" if is_of_leaders else "service": created})
+            if created["kind"] == "PodDisruptionBudget":
+                return replace(snapshot, disruption_budget=created)
+            if created["kind"] == "Job":
+                assert snapshot.prewarm is not None
+                jobs = (*snapshot.prewarm.jobs, created)
+                return replace(snapshot, prewarm=replace(snapshot.prewarm, jobs=jobs))
+            return replace(snapshot, revisions=(*snapshot.revisions, parse(created)))
         case Apply():
             return replace(snapshot, leader=_applied(snapshot.leader, dict(action.intent)))
         case Delete():
             groups = tuple(_without(group, action.target.uid) for group in snapshot.groups)
-            revisions = tuple(each for each in snapshot.revisions if each.uid != action.target.uid)
+            revisions = tuple(
+                revision for revision in snapshot.revisions if revision.uid != action.target.uid
+            )
             if action.target.kind == "PodDisruptionBudget":
                 return replace(snapshot, disruption_budget=None)
+            if action.target.kind == "Job":
+                assert snapshot.prewarm is not None
+                jobs = tuple(job for job in snapshot.prewarm.jobs if uid_of(job) != action.target.uid)
+                return replace(snapshot, prewarm=replace(snapshot.prewarm, jobs=jobs))
             return replace(snapshot, groups=groups, revisions=revisions)
         case Merge():
             return _merged(snapshot, action)
@@ -100,15 +108,15 @@ def _after(snapshot: SetSnapshot, action: Action) -> SetSnapshot:
 def _applied(stored: Any, intent: dict[str, Any]) -> dict[str, Any]:
     if stored is None:
         return api_server.applied(intent)
-    made = api_server.applied(intent, stored["metadata"]["uid"])
-    has_changed = made["spec"] != stored["spec"]
-    made["metadata"]["generation"] = stored["metadata"]["generation"] + has_changed
-    return {**made, "status": stored.get("status", {})}
+    applied = api_server.applied(intent, stored["metadata"]["uid"])
+    has_changed = applied["spec"] != stored["spec"]
+    applied["metadata"]["generation"] = stored["metadata"]["generation"] + has_changed
+    return {**applied, "status": stored.get("status", {})}
 
 
 def _merged(snapshot: SetSnapshot, action: Merge) -> SetSnapshot:
     if action.target.kind == "ControllerRevision":
-        revisions = [_patched(each, action) for each in snapshot.revisions]
+        revisions = [_patched(revision, action) for revision in snapshot.revisions]
         return replace(snapshot, revisions=tuple(revisions))
     if action.subresource == "status":
         return replace(snapshot, lws=_with_status(dict(snapshot.lws), action.patch["status"]))
@@ -122,7 +130,9 @@ def _merged(snapshot: SetSnapshot, action: Merge) -> SetSnapshot:
 
 def _owned(snapshot: SetSnapshot, action: SetOwner) -> SetSnapshot:
     if action.target.kind == "ControllerRevision":
-        return replace(snapshot, revisions=tuple(_patched(each, action) for each in snapshot.revisions))
+        return replace(
+            snapshot, revisions=tuple(_patched(revision, action) for revision in snapshot.revisions)
+        )
     obj = getattr(snapshot, _FIELDS[action.target.kind])
     owners = {"metadata": {"ownerReferences": owners_with(obj, action.owner)}}
     return _merged(snapshot, Merge(action.target, owners, action.why))
@@ -148,12 +158,12 @@ def _with_status(lws: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any
 
 
 def _patched_json(before: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """RFC 7386."""
+    """Apply a JSON merge patch (RFC 7386)."""
     merged = dict(before)
     for field, value in patch.items():
-        known = merged.get(field)
+        current = merged.get(field)
         if isinstance(value, Mapping):
-            merged[field] = _patched_json(known if isinstance(known, Mapping) else {}, value)
+            merged[field] = _patched_json(current if isinstance(current, Mapping) else {}, value)
         else:
             merged[field] = value
     return {field: value for field, value in merged.items() if value is not None}

@@ -1,8 +1,8 @@
-"""What the store trims away decides nothing: a second observer, whose store keeps objects as they come, must
-come to the same plans.
+"""Check that no decision depends on fields that the store trims away.
 
-In: modules that make a `Store` and an `Observer`. Out: an AssertionError where a plan differs; and the
-fields that were read, by kind. Every object is dressed first with what a cluster adds to such ones.
+A second observer, whose store keeps whole objects, must come to the same plans, or an AssertionError is
+raised. The fields that were read are recorded by kind. Every object is first dressed with what a cluster adds
+to such ones.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class Reads:
 
 
 def is_kept(table: StoredFields, path: Path) -> bool:
-    """Does a row keep this field, a part of it, or what it is part of?"""
+    """Report whether a row keeps this field, a part of it, or a field that contains it."""
     if table.others is not None or path in (("apiVersion",), ("kind",)):
         return True
     if (table.kind, path) == ("StatefulSet", ("data",)):

@@ -17,7 +17,7 @@ from tools.deployment import REPOSITORY
 from tools.series import series_of, served
 
 # Types of Kubernetes: what is in them is its API, not ours.
-_OPAQUE = frozenset({"leaderTemplate", "workerTemplate", "volumeClaimTemplates", "conditions"})
+_OPAQUE = frozenset({"leaderTemplate", "workerTemplate", "volumeClaimTemplates", "conditions", "scheduling"})
 # Told of LeaderWorkerSets.
 _ROLE_SPEC = "spec.roles.spec"
 _OF_DISAGGREGATED_SETS = REPOSITORY / "lws" / "disaggregatedset"

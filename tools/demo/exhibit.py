@@ -18,7 +18,7 @@ from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL, ROLE_LABEL, 
 from lws_api.leaderworkerset import v1
 from lws_api.leaderworkerset.v1 import KIND
 from tools.demo.check import Check, equal, none_of, same_members
-from tools.demo.facts import Kind, Object, View, name_of
+from tools.demo.facts import Kind, Object, SetFacts, View, host_of, name_of
 from tools.demo.mirror import NAMESPACE
 from tools.demo.scene import Scene
 from tools.demo.show import Result, Show
@@ -132,7 +132,7 @@ def _verify_addresses(seen: Scenery) -> list[Check]:
         for pod in seen.pods
         if pod["spec"].get("subdomain") not in headless
         or _variable(pod, v1.LEADER_ADDRESS_ENV)
-        != f"{seen.name}-{_label(pod, v1.GROUP_INDEX_LABEL)}.{pod['spec']['subdomain']}."
+        != f"{host_of(seen.name, _label(pod, v1.GROUP_INDEX_LABEL))}.{pod['spec']['subdomain']}."
         f"{pod['metadata']['namespace']}"
     ]
     claim = f"{len(seen.pods)} pods carry {v1.LEADER_ADDRESS_ENV} of their own leader, in a headless Service"
@@ -326,7 +326,7 @@ def _verify(scene: Scene, view: View, name: str) -> Iterator[Check]:
         yield Check(f"LeaderWorkerSet {name} exists", False, "it does", "it does not")
         return
     yield from verify_pods(view, facts)
-    yield _verify_statefulsets(view, name, facts.size)
+    yield _verify_statefulsets(view, facts)
     yield verify_revision(view, facts, view.pods(name))
     yield from verify_status(facts)
     yield from verify_features(_scenery(scene, view, name))
@@ -338,11 +338,13 @@ def _verify(scene: Scene, view: View, name: str) -> Iterator[Check]:
     yield none_of(f"no Warning was sent about {name}", warnings, 1)
 
 
-def _verify_statefulsets(view: View, name: str, size: int) -> Check:
-    leaders = [pod.name for pod in view.pods(name) if pod.is_leader] if size > 1 else []
+def _verify_statefulsets(view: View, facts: SetFacts) -> Check:
+    name = facts.name
+    of_leaders = [name] if facts.has_indices else []
+    of_workers = [pod.host for pod in view.pods(name) if pod.is_leader] if facts.size > 1 else []
     found = [name_of(each) for each in view.objects[Kind.STATEFULSET] if _label(each, v1.NAME_LABEL) == name]
-    claim = f"1 StatefulSet of leaders, {len(leaders)} of workers"
-    return same_members(claim, [name, *leaders], found)
+    claim = f"{len(of_leaders)} StatefulSet of leaders, {len(of_workers)} of workers"
+    return same_members(claim, [*of_leaders, *of_workers], found)
 
 
 def _scenery(scene: Scene, view: View, name: str) -> Scenery:

@@ -10,6 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from lws_api.leaderworkerset.identity import GroupIdentity
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     NAME_LABEL,
@@ -20,6 +21,7 @@ from lws_api.leaderworkerset.v1 import (
 
 Object = Mapping[str, Any]
 
+_KEY_LENGTH = 40
 READY = "ready"
 TERMINATING = "terminating"
 Leaders = Mapping[str, str]
@@ -30,13 +32,15 @@ Leaders = Mapping[str, str]
 class Pod:
     """One pod of a set.
 
-    group, index: its place, index 0 leads. size: pods of its group. revision: the key of its template.
-    owner: UID of the StatefulSet that made it. state: one word for people, READY or TERMINATING among them.
-    environment: plain variables of its first container.
+    host: its host name, by which the workers of a Hash leader are named. group, index: its place, index 0
+    leads; the group of a Hash set is a number from its key. size: pods of its group. revision: the key of its
+    template. owner: UID of the StatefulSet or ReplicaSet that made it. state: one word for people, READY or
+    TERMINATING among them. environment: plain variables of its first container.
     """
 
     name: str
     uid: str
+    host: str
     set_name: str
     group: int
     index: int
@@ -70,7 +74,8 @@ class Condition:
 class SetFacts:
     """What a set asks for, and what its status says.
 
-    is_observed: the status is about the spec as it is now. conditions: by type.
+    has_indices: groups have indices, not keys. is_observed: the status is about the spec as it is now.
+    conditions: by type.
     """
 
     name: str
@@ -81,6 +86,7 @@ class SetFacts:
     updated: int
     is_observed: bool
     conditions: tuple[Condition, ...]
+    has_indices: bool = True
 
     def holds(self, type_: str) -> bool:
         """Whether a condition is true."""
@@ -102,8 +108,9 @@ def pod_of(found: Object) -> Pod | None:
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
+        host=found["spec"].get("hostname") or metadata["name"],
         set_name=labels[NAME_LABEL],
-        group=int(labels[GROUP_INDEX_LABEL]),
+        group=_number(labels[GROUP_INDEX_LABEL]),
         index=int(labels[WORKER_INDEX_LABEL]),
         size=int((metadata.get("annotations") or {}).get(SIZE_ANNOTATION, 1)),
         revision=labels.get(REVISION_LABEL, ""),
@@ -113,6 +120,15 @@ def pod_of(found: Object) -> Pod | None:
         created=time_of(metadata["creationTimestamp"]),
         environment={each["name"]: each.get("value", "") for each in container.get("env") or ()},
     )
+
+
+def host_of(set_name: str, group: str) -> str:
+    """The host name of a leader. group: index or key, from the label of its pods."""
+    return f"{set_name}-{group[:8] if len(group) == _KEY_LENGTH else group}"
+
+
+def _number(group: str) -> int:
+    return int(group[:8], 16) if len(group) == _KEY_LENGTH else int(group)
 
 
 def set_of(found: Object) -> SetFacts:
@@ -130,6 +146,7 @@ def set_of(found: Object) -> SetFacts:
             Condition(each["type"], each["status"] == "True", each.get("reason", ""))
             for each in sorted(status.get("conditions") or (), key=itemgetter("type"))
         ),
+        has_indices=spec.get("groupIdentity") != GroupIdentity.HASH,
     )
 
 

@@ -63,13 +63,17 @@ def _has_finished(statefulset: Object) -> bool:
 def verify_pods(view: View, wanted: SetFacts) -> list[Check]:
     """Every pod exists under its name and is ready, and no other."""
     workers = wanted.pods - wanted.replicas
+    found = [pod for pod in view.pods(wanted.name) if pod.is_ready]
+    leaders = {f"{wanted.name}-{group}": f"{wanted.name}-{group}" for group in range(wanted.replicas)}
+    if not wanted.has_indices:
+        leaders = {pod.host: pod.name for pod in found if pod.is_leader}
+        # Their names are drawn by lot: what is known is how many there are.
+        leaders |= {f"group {number}": "no pod" for number in range(len(leaders), wanted.replicas)}
     expected = [
-        f"{wanted.name}-{group}" + (f"-{index}" if index else "")
-        for group in range(wanted.replicas)
-        for index in range(wanted.size)
+        f"{host}-{index}" if index else name for host, name in leaders.items() for index in range(wanted.size)
     ]
     claim = f"{wanted.pods} pods are ready: {wanted.replicas} leaders and {workers} workers"
-    return [same_members(claim, expected, [pod.name for pod in view.pods(wanted.name) if pod.is_ready])]
+    return [same_members(claim, expected, [pod.name for pod in found])]
 
 
 def verify_environment(view: View, wanted: SetFacts, namespace: str) -> list[Check]:

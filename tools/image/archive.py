@@ -58,7 +58,7 @@ def read_image(path: Path) -> Image:
 
 
 def is_kept(path: Path) -> bool:
-    """Is there an archive in a cache that is whole? Of one that is not, this says that it is made again."""
+    """Report whether the cache holds a complete archive; log that an incomplete one is built again."""
     try:
         with tarfile.open(path) as tar:
             _image_in(tar)

@@ -82,7 +82,7 @@ def package_list_hash(release: str, architecture: str) -> str:
 
 
 def is_whole(archive: Path) -> bool:
-    """Is the file there, as it was when it was written?"""
+    """Report whether the file exists and has the checksum that was recorded for it."""
     recorded = archive.with_suffix(".sha256")
     return archive.exists() and recorded.exists() and _sha256(archive) == recorded.read_text()
 

@@ -82,8 +82,9 @@ FOR_TESTS: tuple[Target, ...] = (
         for program in ("promtool", "prometheus")
     ),
     KUEUE,
+    plain_target("gitops", _SOURCES / "gitops"),
 )
-"""What only tests of alerts, dashboards and neighbours need; built when the first of them asks."""
+"""What only tests of alerts, dashboards, GitOps and neighbours need; built when the first of them asks."""
 
 
 def targets(minor: str = DEFAULT) -> tuple[Target, ...]:

@@ -36,7 +36,7 @@ def node_name(pid: int, proc: Path = Path("/proc")) -> str:
 
 
 def is_owned(name: str, proc: Path = Path("/proc")) -> bool:
-    """Does the owner of the node with this name live?"""
+    """Report whether the process that owns the node of this name is alive."""
     pid, _, start = name.removeprefix(f"{PREFIX}-").partition("-")
     return pid.isdigit() and bool(start) and started_at(int(pid), proc) == start
 

@@ -76,7 +76,7 @@ def lacks(machine: Machine, *folders: Path) -> list[str]:
 
 
 def can_overlay(folder: Path, machine: Machine) -> bool:
-    """Can file systems be laid over others below `folder`? Not where it is such a one itself."""
+    """Report whether an overlay can be mounted below `folder`; false if `folder` is on an overlay itself."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         for name in ("lower", "upper", "work", "merged"):
             (Path(scratch) / name).mkdir()

@@ -1,4 +1,4 @@
-"""Write docs/reference/licences.md from locks and package metadata; reject what is not permissive."""
+"""Write THIRD_PARTY_LICENCES.md from locks and package metadata; reject what is not permissive."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from tools import generated
 from tools.release.places import ROOT
 
-PAGE = Path("docs/reference/licences.md")
+PAGE = Path("THIRD_PARTY_LICENCES.md")
 LOCKS = {
     "runtime": "In the image, and installed with `lws-controller`",
-    "dev": "For development, tests and builds; no artifact holds them",
+    "dev": "For development, tests and builds; not in any artifact",
 }
 PERMISSIVE = frozenset(
     {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "PSF-2.0", "Unlicense"}
@@ -35,10 +35,10 @@ _SPELLINGS: Mapping[str, str] = {
 _PINNED = re.compile(r"^([\w.-]+)==([^\s;]+)", re.MULTILINE)
 _BETWEEN = re.compile(r"[()]|\b(?:AND|OR|WITH)\b")
 _INTRODUCTION = """\
-# Licences
+# Third-party licences
 
-Of every package in the locks, as its own metadata says (`make generate`). The bills of materials of the
-images, `….cdx.json`, list packages of Debian too. What tests compile from Go modules is in no artifact.
+Of every locked package, from its metadata (`make generate`). The bills of materials of the
+images, `….cdx.json`, list Debian packages too. Go modules that tests compile are in no artifact.
 """
 
 

@@ -44,7 +44,6 @@ PLACES = (
     Place("README.md", rf"lws-({NUMBER})-linux"),
     Place("docs/start/install.md", rf"lws-({NUMBER})-linux"),
     Place("docs/start/install.md", rf"/lws:({NUMBER})"),
-    Place("docs/start/releases.md", rf"lws-({NUMBER})` after"),
     Place("docs/start/releases.md", rf"lws-chart-({NUMBER})"),
     Place("docs/operations/handover.md", rf"`lws-({NUMBER})` after"),
 )

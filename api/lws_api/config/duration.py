@@ -1,7 +1,4 @@
-"""How does Go write a duration?
-
-In: text such as `15s`, `5m` or `1m30s`. Out: a timedelta, and text again.
-"""
+"""Parse and render durations as Go writes them, such as `15s`, `5m` or `1m30s`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What may stand in the manager's configuration file?
-
-In: the file as plain data. Out: a frozen Configuration with every default in place. Keys that it does not
-have are errors.
-"""
+"""The configuration file of the manager, as pydantic models with every default. Unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -22,6 +18,9 @@ KIND = "Configuration"
 
 GANG_PROVIDERS = ("volcano", "scheduler-plugins", "kubernetes")
 """Values of `gangSchedulingManagement.schedulerProvider`."""
+
+WORKLOAD_AWARE_SCHEDULING = "WorkloadAwareScheduling"
+"""Key in `featureGates`."""
 
 
 class _Section(KubeModel):
@@ -116,6 +115,7 @@ class Tls(_Section):
 
     min_version: str = ""
     """VersionTLS12 or VersionTLS13; VersionTLS12 if it is left out."""
+    # Not strict: YAML has lists, no tuples.
     cipher_suites: tuple[str, ...] = Field(default=(), strict=False)
     """Names of cipher suites as IANA and Go spell them; they concern TLS 1.2 only."""
 
@@ -149,7 +149,7 @@ class GangSchedulingManagement(_Section):
     """Gang scheduling; off where this section is absent."""
 
     scheduler_provider: str
-    """Who schedules groups as a whole: `volcano`."""
+    """Scheduler of groups as a whole: one of `GANG_PROVIDERS`."""
 
 
 class NodeLoss(_Section):
@@ -168,6 +168,13 @@ class Sharding(_Section):
     """Into how many parts the namespaces are divided, by a hash of their names; the same in every manager."""
 
 
+class FeatureGates(_Section):
+    """Features that are off unless they are switched on, under upstream's names."""
+
+    workload_aware_scheduling: bool = Field(default=False, alias=WORKLOAD_AWARE_SCHEDULING)
+    """Serve `spec.scheduling`."""
+
+
 class Configuration(_Section):
     """The whole file."""
 
@@ -183,4 +190,5 @@ class Configuration(_Section):
     client_connection: ClientConnection = ClientConnection()
     node_loss: NodeLoss = NodeLoss()
     gang_scheduling_management: GangSchedulingManagement | None = None
+    feature_gates: FeatureGates = FeatureGates()
     sharding: Sharding | None = None

@@ -1,8 +1,4 @@
-"""What does the API server store when it is given this object of a custom kind?
-
-In: an object and its structural schema. Out: a copy, pruned and defaulted by the rules of
-apiextensions.k8s.io/v1.
-"""
+"""Prune and default an object of a custom kind as the API server stores it, by apiextensions.k8s.io/v1."""
 
 from __future__ import annotations
 

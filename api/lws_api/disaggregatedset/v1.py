@@ -24,6 +24,7 @@ from lws_api.meta import (
     Int64,
     KubeModel,
     ObjectMeta,
+    Opaque,
     PrinterColumn,
     ResourceKind,
     Scale,
@@ -113,6 +114,8 @@ class Role(KubeModel):
     """
     start_after: tuple[str, ...] = Field(default_factory=tuple)
     """Roles that must have a ready group before this one is first created. Rollouts do not wait."""
+    sub_roles: tuple[Opaque, ...] = Field(default_factory=tuple)
+    """Pools of a role in upstream. Rejected; a stored set with it is left alone."""
 
 
 class PlacementPolicy(KubeModel):
@@ -143,7 +146,7 @@ class DisaggregatedSetSpec(KubeModel):
     model_config = ConfigDict(json_schema_extra=_ALL_OR_NONE_AT_ZERO)
 
     roles: tuple[Role, ...] = Field(
-        json_schema_extra={"minItems": 2, "maxItems": 10, **list_map("name")},
+        json_schema_extra={"minItems": 1, "maxItems": 10, **list_map("name")},
     )
     """The roles of a slice."""
     slices: Annotated[int, constrained("integer", format="int32", minimum=1, maximum=100)] = 1

@@ -8,28 +8,33 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-_PREFIX = "leaderworkerset.sigs.k8s.io"
+from lws_api.leaderworkerset.v1 import PREFIX
 
-EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION = f"{_PREFIX}/exclusive-topology-scope"
+EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION = f"{PREFIX}/exclusive-topology-scope"
 """Against whose groups exclusive topologies hold: one of `ExclusiveTopologyScope`."""
 
-SHARED_TOPOLOGY_ANNOTATION = f"{_PREFIX}/shared-topology"
+SHARED_TOPOLOGY_ANNOTATION = f"{PREFIX}/shared-topology"
 """A label of nodes: all pods of a group run where it has one value; other groups may run there too."""
 
-SUBGROUP_SHARED_TOPOLOGY_ANNOTATION = f"{_PREFIX}/subgroup-shared-topology"
+SUBGROUP_SHARED_TOPOLOGY_ANNOTATION = f"{PREFIX}/subgroup-shared-topology"
 """The same for subgroups."""
 
-GROUP_NODE_SELECTOR_ANNOTATION = f"{_PREFIX}/group-node-selector"
+GROUP_NODE_SELECTOR_ANNOTATION = f"{PREFIX}/group-node-selector"
 """Labels that nodes of a group must have, such as `example.com/pool=pool-$(GROUP_INDEX)`, with commas
 between them.
 """
 
-GROUP_TOLERATIONS_ANNOTATION = f"{_PREFIX}/group-tolerations"
+GROUP_TOLERATIONS_ANNOTATION = f"{PREFIX}/group-tolerations"
 """Taints that pods of a group tolerate, such as `example.com/group=$(GROUP_NAME):NoSchedule`, with commas
 between them.
 """
 
-PLACEMENT_GATE = f"{_PREFIX}/placement"
+NODE_RETURN_ANNOTATION = f"{PREFIX}/node-return"
+"""Whether recreated pods return to the nodes of the former pods of their names: one of `NodeReturn`. It
+changes no template, and takes effect for pods that are created from then on.
+"""
+
+PLACEMENT_GATE = f"{PREFIX}/placement"
 """Scheduling gate of leaders that select nodes by their group; the webhook that tells them takes it off."""
 
 GROUP_INDEX_REFERENCE = "$(GROUP_INDEX)"
@@ -40,6 +45,10 @@ GROUP_NAME_REFERENCE = "$(GROUP_NAME)"
 
 NAMESPACE_REFERENCE = "$(NAMESPACE)"
 """Stands for the namespace of the set."""
+
+
+class NodeReturn(StrEnum):
+    PREFERRED = "Preferred"
 
 
 class ExclusiveTopologyScope(StrEnum):

@@ -5,6 +5,8 @@ In: what the controller observed. Out: models of these parts.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from pydantic import Field
 
 from lws_api.meta import Int32, KubeModel
@@ -17,6 +19,23 @@ class RolloutPosition(KubeModel):
     """ControllerRevision of groups at or above `partition`."""
     partition: Int32 = Field(default_factory=int)
     """Groups with an index below this number have not moved yet."""
+
+
+class PrewarmProgress(KubeModel):
+    """How far the nodes of a rollout have new images."""
+
+    revision: str = Field(default_factory=str)
+    """ControllerRevision that needs the images."""
+    partition: Int32 = Field(default_factory=int)
+    """Groups below this index are left out."""
+    start_time: datetime | None = None
+    """`deadlineSeconds` counts from here."""
+    completion_time: datetime | None = None
+    """When the rollout went on."""
+    nodes: Int32 = Field(default_factory=int)
+    """Nodes that lack something."""
+    ended: Int32 = Field(default_factory=int)
+    """Nodes whose Job has ended."""
 
 
 class UnsettledGroup(KubeModel):

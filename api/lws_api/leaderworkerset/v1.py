@@ -15,8 +15,9 @@ from typing import Annotated
 from pydantic import Field
 
 from lws_api.leaderworkerset.identity import GroupIdentity, GroupReplacementPolicy
+from lws_api.leaderworkerset.scheduling import SetScheduling
 from lws_api.leaderworkerset.service import LeaderService
-from lws_api.leaderworkerset.standing import GroupSummary, RolloutPosition
+from lws_api.leaderworkerset.standing import GroupSummary, PrewarmProgress, RolloutPosition
 from lws_api.meta import (
     ClaimTemplate,
     Condition,
@@ -26,7 +27,6 @@ from lws_api.meta import (
     IntOrPercent,
     KubeModel,
     ObjectMeta,
-    Opaque,
     PodTemplate,
     PrinterColumn,
     ResourceKind,
@@ -40,35 +40,71 @@ VERSION = "v1"
 API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "LeaderWorkerSet"
 
-_PREFIX = "leaderworkerset.sigs.k8s.io"
+PREFIX = "leaderworkerset.sigs.k8s.io"
+"""Of the labels and annotations of sets, pods and their objects."""
 
-NAME_LABEL = f"{_PREFIX}/name"
-WORKER_INDEX_LABEL = f"{_PREFIX}/worker-index"
-GROUP_INDEX_LABEL = f"{_PREFIX}/group-index"
-GROUP_KEY_LABEL = f"{_PREFIX}/group-key"
-REVISION_LABEL = f"{_PREFIX}/template-revision-hash"
-ROLE_LABEL = f"{_PREFIX}/role"
-SUBGROUP_INDEX_LABEL = f"{_PREFIX}/subgroup-index"
-SUBGROUP_KEY_LABEL = f"{_PREFIX}/subgroup-key"
-FORMER_GROUP_GONE_LABEL = f"{_PREFIX}/former-group-gone"
+CONTROLLER_NAME = f"{PREFIX}/lws-controller"
+"""What `spec.managedBy` calls this controller."""
+
+NAME_LABEL = f"{PREFIX}/name"
+WORKER_INDEX_LABEL = f"{PREFIX}/worker-index"
+GROUP_INDEX_LABEL = f"{PREFIX}/group-index"
+GROUP_KEY_LABEL = f"{PREFIX}/group-key"
+REVISION_LABEL = f"{PREFIX}/template-revision-hash"
+ROLE_LABEL = f"{PREFIX}/role"
+LEADER, WORKER = "leader", "worker"
+"""Values of that label, which StatefulSets have, and no pod."""
+SUBGROUP_INDEX_LABEL = f"{PREFIX}/subgroup-index"
+SUBGROUP_KEY_LABEL = f"{PREFIX}/subgroup-key"
+FORMER_GROUP_GONE_LABEL = f"{PREFIX}/former-group-gone"
 """Of a leader that found no node while pods of its former group may have been there: the manager sets it to
 "true" when they are gone, so that the scheduler looks again.
 """
 
-SIZE_ANNOTATION = f"{_PREFIX}/size"
-REPLICAS_ANNOTATION = f"{_PREFIX}/replicas"
-LEADER_NAME_ANNOTATION = f"{_PREFIX}/leader-name"
-LEADER_ADDRESS_ANNOTATION = f"{_PREFIX}/leader-address"
-EXCLUSIVE_TOPOLOGY_ANNOTATION = f"{_PREFIX}/exclusive-topology"
-SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION = f"{_PREFIX}/subgroup-exclusive-topology"
-SUBGROUP_SIZE_ANNOTATION = f"{_PREFIX}/subgroup-size"
-SUBGROUP_POLICY_TYPE_ANNOTATION = f"{_PREFIX}/subgroup-policy-type"
-SUBDOMAIN_POLICY_ANNOTATION = f"{_PREFIX}/subdomainPolicy"
-LEADER_REQUESTS_TPUS_ANNOTATION = f"{_PREFIX}/leader-requests-tpus"
-RECREATE_GROUP_AFTER_START_ANNOTATION = f"{_PREFIX}/experimental-recreate-group-after-start"
-RESTART_EXEMPT_CONTAINERS_ANNOTATION = f"{_PREFIX}/restart-exempt-containers"
-RESTART_EXEMPT_SIDECARS_ANNOTATION = f"{_PREFIX}/restart-exempt-sidecars"
-PODS_RETRIED_AT_ANNOTATION = f"{_PREFIX}/pods-retried-at"
+SIZE_ANNOTATION = f"{PREFIX}/size"
+REPLICAS_ANNOTATION = f"{PREFIX}/replicas"
+LEADER_NAME_ANNOTATION = f"{PREFIX}/leader-name"
+LEADER_ADDRESS_ANNOTATION = f"{PREFIX}/leader-address"
+EXCLUSIVE_TOPOLOGY_ANNOTATION = f"{PREFIX}/exclusive-topology"
+SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION = f"{PREFIX}/subgroup-exclusive-topology"
+SUBGROUP_SIZE_ANNOTATION = f"{PREFIX}/subgroup-size"
+SUBGROUP_POLICY_TYPE_ANNOTATION = f"{PREFIX}/subgroup-policy-type"
+SUBDOMAIN_POLICY_ANNOTATION = f"{PREFIX}/subdomainPolicy"
+LEADER_REQUESTS_TPUS_ANNOTATION = f"{PREFIX}/leader-requests-tpus"
+RECREATE_GROUP_AFTER_START_ANNOTATION = f"{PREFIX}/experimental-recreate-group-after-start"
+RESTART_EXEMPT_CONTAINERS_ANNOTATION = f"{PREFIX}/restart-exempt-containers"
+RESTART_EXEMPT_SIDECARS_ANNOTATION = f"{PREFIX}/restart-exempt-sidecars"
+GROUP_IDENTITY_ANNOTATION = f"{PREFIX}/group-identity"
+GROUP_READY_CONDITION = f"{PREFIX}/group-ready"
+"""Readiness gate and condition of leaders of Hash groups: their workers are ready."""
+GROUP_REPLACEMENT_GATE = f"{PREFIX}/group-replacement"
+"""Scheduling gate of leaders, until the groups they replace are gone: of Hash groups, and of groups that
+`spec.scheduling` is about.
+"""
+SCHEDULING_LEVEL_LABEL = f"{PREFIX}/scheduling-level"
+"""Of PodGroups: the level of `spec.scheduling` that they are for."""
+SCHEDULING_LEVEL_ANNOTATION = f"{PREFIX}/workload-aware-scheduling"
+WORKLOAD_NAME_ANNOTATION = f"{PREFIX}/workload-name"
+"""Of pods of sets with `spec.scheduling`: its level, and the Workload. Leaders of groups add five characters
+of their own to the name, so that no two leaders have the same PodGroup.
+"""
+PREWARM_LABEL = f"{PREFIX}/prewarm"
+"""Of the pods of Jobs that pull images before a rollout: the name of their set. They have no other label of
+ours, and are no pods of the set.
+"""
+PREWARM_NODE_ANNOTATION = f"{PREFIX}/prewarm-node"
+"""Of such a Job: the node that it is for."""
+PODS_RETRIED_AT_ANNOTATION = f"{PREFIX}/pods-retried-at"
+POD_TERMINATION_POLICY_ANNOTATION = f"{PREFIX}/pod-termination-policy"
+"""`spec.podTerminationPolicy`, for when the set is gone before its pods: of worker StatefulSets, and of
+upstream's leader pods.
+"""
+GROUP_RESTART_COUNTS_ANNOTATION = f"{PREFIX}/group-restart-counts"
+RESTART_BUDGET_EXHAUSTED_ANNOTATION = f"{PREFIX}/group-restart-budget-exhausted"
+RECOVER_ANNOTATION = f"{PREFIX}/recover"
+
+RESTART_BUDGET_FINALIZER = f"{PREFIX}/group-restart-budget-cleanup"
+"""Of the pods of a group that has used up `maxGroupRestarts` of its template."""
 
 LEADER_ADDRESS_ENV = "LWS_LEADER_ADDRESS"
 GROUP_SIZE_ENV = "LWS_GROUP_SIZE"
@@ -85,6 +121,11 @@ class RestartPolicy(StrEnum):
 class StartupPolicy(StrEnum):
     LEADER_CREATED = "LeaderCreated"
     LEADER_READY = "LeaderReady"
+
+
+class PodTerminationPolicy(StrEnum):
+    DEFAULT = "Default"
+    PARALLEL = "Parallel"
 
 
 class SubdomainPolicy(StrEnum):
@@ -116,6 +157,21 @@ class RollingUpdateConfiguration(KubeModel):
     """
 
 
+class Prewarm(KubeModel):
+    """New images are pulled on the nodes of the groups that a rollout replaces, before it replaces the first.
+    A Job for each node does it. The rollout goes on when all have ended, whatever came of them.
+    """
+
+    deadline_seconds: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    """When the rollout goes on in any case (default 600)."""
+    parallelism: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    """Nodes that pull at a time (default 10)."""
+    command: tuple[str, ...] | None = None
+    """Runs on each of these nodes, even if no image is new, with the image, environment and volumes of the
+    first container of the worker (or leader) template.
+    """
+
+
 class RolloutStrategy(KubeModel):
     """How groups move to a new revision."""
 
@@ -127,6 +183,8 @@ class RolloutStrategy(KubeModel):
     """Limits of the rolling update."""
     paused: bool | None = None
     """If true, no group moves to another revision. Scaling and group restarts continue."""
+    prewarm: Prewarm | None = None
+    """Pulls new images before groups are replaced. Not for Hash groups."""
 
 
 class SubGroupPolicy(KubeModel):
@@ -147,6 +205,21 @@ class PersistentVolumeClaimRetentionPolicy(KubeModel):
     """Retain (default) or Delete PVCs of leaders on scale-down. PVCs of workers are kept."""
 
 
+class RestartBackoff(KubeModel):
+    """How long a group waits between restarts: `baseSeconds` before the first, then twice as long each time,
+    up to `capSeconds`.
+    """
+
+    base_seconds: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    """Seconds before the first restart (default 10)."""
+    cap_seconds: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    """Longest wait in seconds (default 300)."""
+    base: str | None = None
+    """The same as `baseSeconds`, as a duration such as 10s."""
+    cap: str | None = None
+    """The same as `capSeconds`, as a duration such as 5m."""
+
+
 class LeaderWorkerTemplate(KubeModel):
     """What one group is made of. A change of anything but the policies on restarts and claims is a new
     revision.
@@ -165,8 +238,13 @@ class LeaderWorkerTemplate(KubeModel):
     Default: the former name of None.
     """
     max_group_restarts: Count | None = None
-    """Upstream's name of `spec.maxGroupRestarts`: set only one of the two, with a policy that recreates
-    groups.
+    """Upstream's limit: how often failed pods may recreate a group on one revision. After that, its
+    containers end, its pods stay, and the set is Degraded until you recover the group. Not beside
+    `spec.maxGroupRestarts`.
+    """
+    restart_backoff: RestartBackoff | None = None
+    """Upstream's wait, from the creation of the leader. Without it, groups wait 10 s to 10 min between
+    restarts.
     """
     sub_group_policy: SubGroupPolicy | None = None
     """Splits each group into subgroups. Can be neither added nor removed later."""
@@ -194,6 +272,17 @@ class GroupDisruptionBudget(KubeModel):
     """
 
 
+class StartStrategy(KubeModel):
+    """Groups of a revision start in waves, so that not all load their model from one store at once. At most
+    `seedGroups` start at first. Then, up to `growthFactor` times as many groups as are ready may exist.
+    """
+
+    seed_groups: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    """Groups of the first wave (default 1)."""
+    growth_factor: Annotated[int, constrained("integer", format="int32", minimum=2)] | None = None
+    """Growth from wave to wave (default 2)."""
+
+
 class LeaderWorkerSetSpec(KubeModel):
     """The wanted state of a set."""
 
@@ -205,6 +294,10 @@ class LeaderWorkerSetSpec(KubeModel):
     """How groups are replaced when `leaderWorkerTemplate` or `networkConfig` changes."""
     startup_policy: StartupPolicy = StartupPolicy.LEADER_CREATED
     """When workers are created. LeaderCreated: once the leader pod exists. LeaderReady: once it is ready."""
+    pod_termination_policy: PodTerminationPolicy | None = None
+    """When the workers of a deleted leader are terminated. Default: once it is gone. Parallel: together with
+    it.
+    """
     network_config: NetworkConfig = Field(default_factory=NetworkConfig)
     """How pods of a group reach each other by name."""
     revision_history_limit: Count | None = None
@@ -217,16 +310,22 @@ class LeaderWorkerSetSpec(KubeModel):
     """How often failed pods may recreate a group on one revision (default: no limit). After that, the group
     stays for diagnosis, and the set is reported as Failed.
     """
-    group_identity: GroupIdentity | None = None
-    """Ordinal: groups are numbered from 0, as always here. Hash is rejected; a stored set with it is left
-    alone.
+    group_identity: GroupIdentity = GroupIdentity.ORDINAL
+    """Ordinal: groups are numbered from 0 and belong to a StatefulSet. Hash: groups have random keys and
+    belong to a Deployment, so that broken groups are the first that a scale-down deletes. Immutable.
     """
-    group_replacement_policy: GroupReplacementPolicy | None = None
-    """PostTermination: a group is replaced once its pods are gone, as always here. Immediate is rejected; a
-    stored set with it is left alone.
+    group_replacement_policy: GroupReplacementPolicy = GroupReplacementPolicy.POST_TERMINATION
+    """PostTermination: a new group is scheduled once the pods of the group that it replaces are gone.
+    Immediate: at once; for Hash groups only.
     """
-    scheduling: Opaque | None = None
-    """Placement by Workloads in upstream. Rejected; a stored set with it is left alone."""
+    start_strategy: StartStrategy | None = None
+    """Limits how many groups start at a time, on creation, scale-up and rollout (default: no limit)."""
+    scheduling: SetScheduling | None = None
+    """Scheduling of pods as gangs through Workloads. Needs the feature gate WorkloadAwareScheduling."""
+    managed_by: str | None = None
+    """Controller of the set, such as `kueue.x-k8s.io/multikueue` (default: this one). Of a set of another
+    controller this one creates and writes nothing. Immutable.
+    """
     pod_disruption_budget: GroupDisruptionBudget | None = None
     """Creates a PodDisruptionBudget that counts whole groups."""
     leader_service: LeaderService | None = None
@@ -239,7 +338,9 @@ class LeaderWorkerSetStatus(KubeModel):
     conditions: tuple[Condition, ...] = Field(default_factory=tuple, json_schema_extra=list_map("type"))
     """Available: all groups are ready on the target revision. Progressing: groups are being created or
     replaced. UpdateInProgress: a rollout is in progress. ReplicaFailure: groups cannot be created. Stalled:
-    no progress for `spec.progressDeadlineSeconds`. Failed: a group exceeded `spec.maxGroupRestarts`.
+    no progress for `spec.progressDeadlineSeconds`, or none to come. Reconciling: Progressing and not Stalled.
+    Failed: a group exceeded `spec.maxGroupRestarts`.
+    Degraded: a group exceeded `spec.leaderWorkerTemplate.maxGroupRestarts`.
     """
     ready_replicas: Int32 = Field(default_factory=int)
     """Groups whose leader and workers are all ready, surge groups included."""
@@ -265,6 +366,8 @@ class LeaderWorkerSetStatus(KubeModel):
     """State of the groups in short."""
     rollout: RolloutPosition | None = None
     """Record of the controller: position of the rollout, in case the leader StatefulSet is lost."""
+    prewarm: PrewarmProgress | None = None
+    """Progress of `spec.rolloutStrategy.prewarm`."""
     members: dict[str, str] = Field(default_factory=dict)
     """Record of the controller: hashes of the UIDs of each complete group, by index, to detect replaced pods.
     """

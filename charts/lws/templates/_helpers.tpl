@@ -67,6 +67,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.gangSchedulingManagement -}}
 {{- $_ := set $own "gangSchedulingManagement" . -}}
 {{- end -}}
+{{- if (default dict .Values.featureGates).WorkloadAwareScheduling -}}
+{{- $_ := set $own "featureGates" (dict "WorkloadAwareScheduling" true) -}}
+{{- end -}}
 {{- mergeOverwrite (deepCopy .Values.configuration) $own | toYaml -}}
 {{- end -}}
 

@@ -69,8 +69,8 @@
 {{- end -}}
 
 {{- range $gate, $on := .Values.featureGates -}}
-  {{- if $on -}}
-    {{- $refusals = append $refusals (printf "featureGates.%s=true: this manager has no feature gates; remove it, and see docs/operations/handover.md for what release 0.11 of the original does behind it" $gate) -}}
+  {{- if and $on (ne $gate "WorkloadAwareScheduling") -}}
+    {{- $refusals = append $refusals (printf "featureGates.%s=true: this manager has no such feature gate, only WorkloadAwareScheduling; remove it" $gate) -}}
   {{- end -}}
 {{- end -}}
 

@@ -144,7 +144,7 @@ def _rows(kind: str, left: Sequence[str], right: Sequence[str]) -> Iterator[tupl
 
 
 def _style(line: str) -> str:
-    # The words of lws.kube.comparison.explain.
+    # As worded by lws.kube.comparison.explain.
     if line.endswith(" added") or " added: " in line:
         return "green"
     if line.endswith(" removed") or " removed, was " in line:

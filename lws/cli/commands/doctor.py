@@ -29,6 +29,7 @@ from lws.kube import conditions
 from lws.kube.conditions import moment_of, timestamp
 from lws.leaderworkerset.admission.validation import clash_errors
 from lws.leaderworkerset.revisions.shape import spec_fault
+from lws.leaderworkerset.spec import other_manager
 from lws.runtime.actions import Object
 from lws.runtime.certificates.internal import CONFIGURATIONS
 from lws.runtime.certificates.serving_certificate import UNREADABLE, expiry, names_in, read, split, time_flaw
@@ -229,18 +230,18 @@ _UPGRADE = (
 
 def check_definitions(facts: Installation) -> Iterator[Result]:
     """Definitions of optional kinds may be missing."""
-    wanted = {definition["metadata"]["name"]: definition for definition in definitions().values()}
+    desired = {definition["metadata"]["name"]: definition for definition in definitions().values()}
     for name, stored in facts.definitions.items():
         if isinstance(stored, Denied):
             yield Unchecked(f"CustomResourceDefinition {name}", stored.permission)
         elif stored is not None:
-            yield from _of_definition(stored, wanted[name], facts.all_definitions)
+            yield from _of_definition(stored, desired[name], facts.all_definitions)
         elif name == LEADER_WORKER_SET.crd_name:
             where = f"CustomResourceDefinition {name}"
             yield Finding(where, "is missing: there can be no LeaderWorkerSets", "install the chart")
 
 
-def _of_definition(stored: Object, wanted: Mapping[str, Any], others: ReadMany) -> Iterator[Finding]:
+def _of_definition(stored: Object, desired: Mapping[str, Any], others: ReadMany) -> Iterator[Finding]:
     where = f"CustomResourceDefinition {stored['metadata']['name']}"
     spec, status = stored["spec"], stored.get("status") or {}
     yield from _acceptance(where, stored, others)
@@ -250,7 +251,7 @@ def _of_definition(stored: Object, wanted: Mapping[str, Any], others: ReadMany) 
             "is being deleted, and all its objects with it",
             "make a backup of the sets, let the deletion end, and install the chart again",
         )
-    yield from _served_versions(where, spec, status, wanted["spec"]["versions"])
+    yield from _served_versions(where, spec, status, desired["spec"]["versions"])
 
 
 def _acceptance(where: str, stored: Object, others: ReadMany) -> Iterator[Finding]:
@@ -294,10 +295,10 @@ def _names_of_definition(definition: Object) -> set[str]:
 
 
 def _served_versions(
-    where: str, spec: Mapping[str, Any], status: Mapping[str, Any], wanted: list[Mapping[str, Any]]
+    where: str, spec: Mapping[str, Any], status: Mapping[str, Any], desired: list[Mapping[str, Any]]
 ) -> Iterator[Finding]:
     stored = {version["name"]: version for version in spec["versions"]}
-    for version in wanted:
+    for version in desired:
         name, ours = version["name"], stored.get(version["name"])
         if ours is None or not ours.get("served"):
             yield Finding(where, f"does not serve version {name}", _UPGRADE)
@@ -309,7 +310,7 @@ def _served_versions(
             more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
             what = f"is older or of another release: it lacks {', '.join(lacking[:_SHOWN])}{more}"
             yield Finding(where, f"{what}; the API server drops what it lacks", _UPGRADE)
-    old = sorted(set(status.get("storedVersions") or ()) - {version["name"] for version in wanted})
+    old = sorted(set(status.get("storedVersions") or ()) - {version["name"] for version in desired})
     if old:
         yield Finding(
             where,
@@ -451,7 +452,7 @@ def check_certificate(facts: Installation) -> Iterator[Result]:
     name = f"{settings.webhook_service_name}.{facts.namespace}.svc"
     if flaw := shown_flaw(certificate, (), (name,), facts.now):
         yield Finding(where, f"its certificate is {flaw}", _who_renews(settings.enable))
-    elif (remaining := expiry(certificate) - facts.now) < timing.NEARLY_OVER:
+    elif (remaining := expiry(certificate) - facts.now) < timing.EXPIRES_SOON:
         what = f"its certificate ends in {remaining.days} days, and it has not been renewed"
         yield Finding(where, what, _who_renews(settings.enable))
     yield from _bundles(facts, certificate, where)
@@ -503,8 +504,8 @@ def check_clashes(facts: Installation) -> Iterator[Result]:
 
 
 def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetime) -> Iterator[Finding]:
-    """One set. stored: as it was read. A paused set waits for its user, and is no finding."""
-    if data["settled"] or data["paused"]:
+    """One set. stored: as it was read. A paused set waits for its user, others for their controller."""
+    if data["settled"] or data["paused"] or other_manager(stored):
         return
     since = data["lastProgress"] or _last_transition(stored) or stored["metadata"]["creationTimestamp"]
     moment = moment_of(since)

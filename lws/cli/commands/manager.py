@@ -84,6 +84,7 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
 @click.option("--metrics-bind-address", help=f"Address of /metrics (:8443), `0` for none. {_DEPRECATED}")
 @click.option("--metrics-per-set", type=bool, help="Metrics of each set by itself (true), else their sums.")
 @click.option("--debug-bind-address", help="Loopback address of /debug, such as 127.0.0.1:6060 (none).")
+@click.option("--feature-gates", help="Features to switch on or off, such as WorkloadAwareScheduling=true.")
 @click.option(
     "--webhook-shutdown-delay", help="Time for which reviews are still answered after SIGTERM (0s)."
 )
@@ -93,14 +94,13 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
 @click.option(
     "--zap-devel",
     type=bool,
-    default=True,
-    help="Development logging: console lines, level debug, stack traces (default: true).",
+    help="true: level debug; false: JSON and fewer stack traces.",
 )
 @click.option("--zap-encoder", type=click.Choice(ENCODERS), help="Log format.")
 @click.option(
     "--zap-log-level",
     callback=_log_level,
-    help="debug, info, error, panic or a positive number (default: debug; info with --zap-devel=false).",
+    help="debug, info, error, panic or a positive number (default: info; debug with --zap-devel=true).",
 )
 @click.option(
     "--zap-stacktrace-level", type=click.Choice(STACKTRACE_LEVELS), help="Stack traces from this level on."
@@ -165,7 +165,7 @@ def before_imports() -> None:
     # Thousands of objects are created and freed, hardly ever in cycles: searching for cycles less often saves
     # 5 % of the CPU time.
     gc.set_threshold(_NEW_OBJECTS)
-    # Once a large buffer was freed, glibc keeps the place of those to come: 5 MB for pages of lists.
+    # glibc keeps freed large buffers for reuse: 5 MB for pages of lists.
     # Other C libraries have no such call, and Windows no C library without a name.
     with suppress(OSError, AttributeError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt
@@ -179,8 +179,8 @@ def before_imports() -> None:
 
 
 def _open_as_many_files_as_allowed() -> None:
-    """As Go programs do: many container runtimes begin with 1,024, which as many callers of a probe
-    could use up, and then the Lease is not renewed.
+    """As Go programs do: many container runtimes start with 1,024, which that many clients of a probe would
+    exhaust, and then the Lease is not renewed.
     """
     # Windows has no such limits.
     with suppress(ImportError, OSError, ValueError):
@@ -191,15 +191,15 @@ def _open_as_many_files_as_allowed() -> None:
 
 
 def after_imports() -> None:
-    """Imported objects stay: a search through all of them takes 50 ms, in which no review is answered."""
+    """Exclude imported objects from garbage collection, which takes 50 ms for them and delays reviews."""
     gc.freeze()
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """The zap flags. None: what development or production logging does by default."""
+    """The zap flags. None: the flag is not given."""
 
-    devel: bool = True
+    devel: bool | None = None
     encoder: str | None = None
     level: str | None = None
     stacktrace_level: str | None = None
@@ -207,7 +207,7 @@ class LogOptions:
 
 
 def level_of(text: str) -> int:
-    """The level a flag names: debug, info, error, panic, or a positive number (larger says more).
+    """The level of a flag: debug, info, error, panic, or a positive number (larger is more verbose).
 
     Raises ValueError for anything else.
     """
@@ -221,12 +221,14 @@ def level_of(text: str) -> int:
 
 def configure(options: LogOptions) -> None:
     """Log to stderr from now on."""
-    level, stacktraces = (logging.DEBUG, logging.WARNING) if options.devel else (logging.INFO, logging.ERROR)
+    # Unlike zap's, the default is not development's level: at debug, each pass writes several lines.
+    level = logging.DEBUG if options.devel else logging.INFO
+    stacktraces = logging.ERROR if options.devel is False else logging.WARNING
     if options.level is not None:
         level = level_of(options.level)
     if options.stacktrace_level is not None:
         stacktraces = _LEVELS[options.stacktrace_level]
-    encoder = options.encoder or ("console" if options.devel else "json")
+    encoder = options.encoder or ("json" if options.devel is False else "console")
     handler = logging.StreamHandler(sys.stderr)
     formatter = _Json if encoder == "json" else _Console
     handler.setFormatter(formatter(_TIMES[options.time_encoding], stacktraces))

@@ -36,16 +36,17 @@ from lws.kube.comparison import explain
 from lws.kube.metadata import annotations_of, copied
 from lws.kube.patches import with_merged
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.assessment.assessment import assess, begun
+from lws.leaderworkerset.assessment.assessment import assess, initial_rollout
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.left_alone import scheduler_seen, why_left_alone
 from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.simulation import SimulatedStep, Simulation, simulate
 from lws.leaderworkerset.rollout.state import RolloutState, counted
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.spec import SetSpec, has_hash_groups
 from lws.runtime.actions import Delete, Object, Reference
 from lws.runtime.errors import ClusterError, Conflict, Forbidden, NotFound, Unreachable
 from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
@@ -55,8 +56,11 @@ LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _WORDS = {"created": "would be created", "configured": "would be changed", "unchanged": "unchanged"}
 _TEMPLATE = fields.TEMPLATE.name
 _APART = frozenset({"roles", "placementPolicy"})
-_OF_ROLES_APART = frozenset({fields.REPLICAS.name, fields.NETWORK.name, _TEMPLATE})
+_OF_ROLES_APART = frozenset(
+    {fields.REPLICAS.name, fields.NETWORK.name, fields.GROUP_IDENTITY.name, _TEMPLATE}
+)
 _LATER = Text("a later update of all its groups:")
+_PACED_BY_DEPLOYMENT = Text("steps: the Deployment controller paces rollouts of Hash groups")
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """How it would be applied, and whether its steps are asked for."""
+    """Options of the apply, and whether to show steps."""
 
     steps: bool = False
     server_side: bool = False
@@ -198,7 +202,7 @@ def _without_cluster(manifest: dict[str, Any], steps: bool) -> Planned:
 
 
 def _placed(manifest: dict[str, Any], session: Session) -> dict[str, Any]:
-    """The manifest with its namespace. Raises Refusal where -n says another one, as kubectl does."""
+    """The manifest with its namespace. Raises a Refusal if -n differs, as kubectl does."""
     name, written = _name_of(manifest), manifest["metadata"].get("namespace")
     if written is not None and session.explicit_namespace not in (None, written):
         raise Refusal(
@@ -233,7 +237,7 @@ def last_applied(stored: Object) -> Mapping[str, Any]:
     try:
         manifest = json.loads(text) if text else {}
     except ValueError:
-        # kubectl would refuse; whose error tells more.
+        # kubectl reports this with a better error.
         return {}
     return manifest if isinstance(manifest, Mapping) else {}
 
@@ -278,10 +282,16 @@ def created_set(lws: Object, now: datetime, steps: bool) -> Planned:
     """The plan for a LeaderWorkerSet that does not exist yet."""
     spec, key = SetSpec.of(lws), record(lws).key
     replicas, size = spec.replicas, spec.size
+    if problem := why_left_alone(lws, True, scheduler_seen(lws)):
+        nothing = {"key": key, "replicas": replicas, "added": [], "leftAlone": problem.message}
+        line = Text(f"new, and nothing happens: {problem.message}", "bold red")
+        return Planned(lws, "created", (line,), {**_names(lws, "created"), **nothing})
     pods = f"{counted(replicas)} of {size} pod{'' if size == 1 else 's'}"
     blocks: list[Block] = [Text(f"new: {pods}, {replicas * size} in all, under key {key}", "bold green")]
     data = {**_names(lws, "created"), "key": key, "replicas": replicas, "added": list(range(replicas))}
-    if steps:
+    if steps and has_hash_groups(lws):
+        blocks.append(_PACED_BY_DEPLOYMENT)
+    elif steps:
         simulation = simulate(update_when_ready(lws, now))
         blocks += [_LATER, *steps_blocks(simulation)]
         data |= steps_data(simulation)
@@ -304,9 +314,15 @@ def update_when_ready(lws: Object, now: datetime) -> RolloutState:
 async def _changed_set(session: Session, stored: Object, after: Object, steps: bool) -> Planned:
     objects = await all_of(session, stored)
     effect = impact(objects.snapshot, after, recreated(objects.groups, after), objects.unknown)
-    begins = begun(replace(objects.snapshot, lws=after), effect.after)
-    simulation = simulate(effect.after.rollout, begins) if steps else None
-    return changed_set(after, _action(stored, after), effect, simulation)
+    begins = initial_rollout(replace(objects.snapshot, lws=after), effect.after)
+    has_steps = steps and not has_hash_groups(after)
+    simulation = simulate(replace(effect.after.rollout, prewarming=""), begins) if has_steps else None
+    planned = changed_set(after, _action(stored, after), effect, simulation)
+    return (
+        planned
+        if has_steps or not steps
+        else replace(planned, blocks=(*planned.blocks, _PACED_BY_DEPLOYMENT))
+    )
 
 
 def changed_set(after: Object, action: str, effect: Impact, simulation: Simulation | None) -> Planned:
@@ -319,7 +335,7 @@ def changed_set(after: Object, action: str, effect: Impact, simulation: Simulati
         "added": list(effect.added),
         "removed": list(effect.removed),
         "restarts": list(effect.restarts),
-        "restartsAnyway": list(effect.moving),
+        "restartsAnyway": list(effect.restart_anyway),
         "recreated": [{"index": index, "why": why} for index, why in sorted(effect.recreated.items())],
         "unknown": [{"index": index, "why": why} for index, why in sorted(effect.unknown.items())],
         "changes": list(effect.template),
@@ -431,18 +447,18 @@ def roles_impact(snapshot: DisaggregatedSnapshot, after: Object) -> Disaggregate
     former = RoleTargets(snapshot, parse(snapshot.obj), now.key).in_all()
     desired = RoleTargets(becoming, spec, then.key).in_all()
     children = [
-        child for child in snapshot.children if not child.is_leaving and child.slice_index < spec.slices
+        child for child in snapshot.children if not child.is_terminating and child.slice_index < spec.slices
     ]
     restarts: dict[str, int] = {}
     for child in children:
-        if child.key != then.key and child.wanted and spec.role(child.role):
-            restarts[child.role] = restarts.get(child.role, 0) + child.wanted
+        if child.key != then.key and child.desired and spec.role(child.role):
+            restarts[child.role] = restarts.get(child.role, 0) + child.desired
     return DisaggregatedImpact(
         before=now,
         after=then,
         counts={role: (former.get(role, 0), desired.get(role, 0)) for role in (*desired, *former)},
         restarts=restarts,
-        staying=sum(child.wanted for child in children if child.key == then.key),
+        staying=sum(child.desired for child in children if child.key == then.key),
         is_paused=spec.paused,
         template=tuple(roles_record.describe(roles_record.record(snapshot.obj), roles_record.record(after))),
         at_once=tuple(_at_once(snapshot.obj["spec"], after["spec"])),

@@ -18,7 +18,7 @@ from lws.cli.sets import NamedSet, caution, changed, find, refuse_paused, report
 from lws.kube.conditions import timestamp
 from lws.kube.patches import with_merged
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.left_alone import why_left_alone
+from lws.leaderworkerset.left_alone import scheduler_seen, why_left_alone
 from lws.runtime.actions import Object, Reference
 from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
 from lws_api.leaderworkerset.v1 import KIND
@@ -60,7 +60,7 @@ def restart_patch(obj: Object, now: datetime) -> dict[str, Any]:
 
 def _of_set(lws: Object, now: datetime) -> dict[str, Any]:
     name = lws["metadata"]["name"]
-    if problem := why_left_alone(lws, is_covered=True):
+    if problem := why_left_alone(lws, True, scheduler_seen(lws)):
         raise Refusal(f"set {name} would not be restarted: {problem.message}")
     refuse_paused(lws, "restart it")
     _check_moment(name, [lws["spec"]], now)

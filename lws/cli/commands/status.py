@@ -15,6 +15,7 @@ from lws.cli.screen import Bar, Block, Table, Text, age, dump, live, room_for, r
 from lws.cli.session import ClusterOptions, Refusal, Session, run, worded
 from lws.cli.sets import KINDS, NamedSet, SetKind, UnknownKind, find, find_sets, kind_of, print_names
 from lws.cli.states import ChildLine, DisaggregatedReport, GroupLine, SetState, StatusReport, state_of
+from lws.leaderworkerset.spec import ends_in_parallel, returns_to_nodes
 from lws.runtime.actions import Object
 from lws.runtime.errors import ApiError, ClusterError, Forbidden, Throttled, Unreachable
 from lws_api.config.duration import parse
@@ -309,8 +310,16 @@ def _split(
 
 
 def _set_notes(state: StatusReport) -> Iterator[str]:
+    if state.manager:
+        yield f"{state.manager} runs this set (spec.managedBy): counts and conditions are what it reports"
     if state.is_paused:
         yield "paused: no group is updated before `resume`"
+    if ends_in_parallel(state.obj):
+        yield "workers are terminated with their leader: podTerminationPolicy is Parallel"
+    if returns_to_nodes(state.obj):
+        yield "recreated pods return to their nodes if they can: node-return is Preferred"
+    if (waves := state.objects.snapshot.spec.start_strategy) is not None:
+        yield f"groups start in waves: {waves.seed} first, then {waves.growth} times those that are ready"
     yield from (*state.live_only, *state.at_risk)
 
 
@@ -335,7 +344,7 @@ def _group_table(state: StatusReport, most: int | None, wide: bool) -> Iterator[
 def _group_row(line: GroupLine, wide: bool) -> tuple[Text, ...]:
     ready, workers = line.workers
     return row(
-        str(line.index),
+        line.label,
         line.revision,
         Text(line.leader, "green" if line.leader == "Ready" else "yellow"),
         Text(f"{ready}/{workers}", "green" if ready == workers else "yellow"),
@@ -360,7 +369,7 @@ def _set_details(state: StatusReport) -> dict[str, Any]:
     return {
         "groups": [
             {
-                "index": line.index,
+                **({"key": line.key} if line.key else {"index": line.index}),
                 "revision": line.revision,
                 "leader": line.leader,
                 "workersReady": line.workers[0],
@@ -400,7 +409,7 @@ def _child_row(state: DisaggregatedReport, line: ChildLine, wide: bool) -> tuple
         str(child.slice_index),
         child.role,
         str(state.number(child.key) or child.key),
-        Text(f"{child.ready}/{child.wanted}", "green" if child.is_settled else "yellow"),
+        Text(f"{child.ready}/{child.desired}", "green" if child.is_settled else "yellow"),
         age(child.obj["metadata"].get("creationTimestamp"), state.now),
         *((child.name,) if wide else ()),
         Text(line.why, "yellow"),
@@ -418,7 +427,7 @@ def _roles_counts(state: DisaggregatedReport) -> dict[str, Any]:
                 "ready": state.ready_of(role),
                 "updatedAndReady": state.updated_of(role),
             }
-            for role, count in state.wanted.items()
+            for role, count in state.desired.items()
         ],
     }
 
@@ -433,7 +442,7 @@ def _roles_details(state: DisaggregatedReport) -> dict[str, Any]:
                 "role": line.facts.role,
                 "revision": state.number(line.facts.key),
                 "key": line.facts.key,
-                "replicas": line.facts.wanted,
+                "replicas": line.facts.desired,
                 "groups": line.facts.existing,
                 "ready": line.facts.ready,
                 "why": line.why,

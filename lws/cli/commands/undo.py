@@ -33,7 +33,8 @@ from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
 from lws_api.leaderworkerset.v1 import KIND
 
 FIELD_MANAGER = "lws-undo"
-# They keep their own record of what they applied, and write without server-side apply.
+# Field managers of tools that keep their own record of what they applied, and write without server-side
+# apply.
 _CLIENT_SIDE_APPLIERS = ("argocd-controller", "helm", "kubectl-client-side-apply")
 
 _TEMPLATE, _NETWORK = "leaderWorkerTemplate", "networkConfig"
@@ -43,7 +44,7 @@ _NO_DRY_RUN, _DRY_RUN = "none", "server"
 
 @dataclass(frozen=True, slots=True)
 class UndoOptions:
-    """number: of the revision, None for the one before the current one."""
+    """number: of the revision; None for the previous one."""
 
     number: int | None
     dry_run: bool
@@ -211,7 +212,7 @@ _WAYS: Mapping[str, _Way] = {
 
 
 def appliers(lws: Object) -> list[str]:
-    """Field managers that apply the fields that undo writes, and so would undo the undo."""
+    """Field managers that apply the fields that undo writes, and would revert them."""
     managers = set()
     for entry in lws["metadata"].get("managedFields") or ():
         if entry.get("subresource") or entry.get("manager") == FIELD_MANAGER:

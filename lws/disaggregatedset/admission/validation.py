@@ -7,10 +7,17 @@ from itertools import islice
 from typing import Any
 
 from lws.disaggregatedset.admission.facts import RoleFacts, SetFacts, facts_of, identity_of, shape_errors
-from lws.disaggregatedset.names import scaler_name, service_name
+from lws.disaggregatedset.names import hash_identity, scaler_name, service_name
 from lws.disaggregatedset.revisions.record import describe, record
 from lws.disaggregatedset.rollout.state import restarts
-from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, number_faults, parse
+from lws.disaggregatedset.spec import (
+    NO_MANAGER,
+    NO_SUB_ROLES,
+    DisaggregatedSpec,
+    fault_of,
+    number_faults,
+    parse,
+)
 from lws.kube.field_errors import FieldError, forbidden, invalid, not_supported, rendered, required
 from lws.kube.metadata import annotations_of, is_mapping, is_terminating, labels_of
 from lws.kube.names import (
@@ -20,6 +27,7 @@ from lws.kube.names import (
     dns1035_label_errors,
     label_key_errors,
     tightest_derived_name,
+    tightest_name_with_key,
 )
 from lws.kube.shapes import has_more_values
 from lws.leaderworkerset import fields
@@ -29,6 +37,7 @@ from lws.leaderworkerset.admission.validation import MOST_TOLD, MOST_VALUES, TOO
 from lws.leaderworkerset.children.services import leader_service_name
 from lws.leaderworkerset.fields import REPLICAS, value_at
 from lws.leaderworkerset.group.gangs import GangProvider
+from lws.leaderworkerset.scheduling import ASSUMED, Scheduler
 from lws_api.disaggregatedset.v1 import (
     APP_LABEL,
     INITIAL_REPLICAS_ANNOTATION,
@@ -51,10 +60,12 @@ def errors_in(
     new: Mapping[str, Any],
     old: Mapping[str, Any] | None = None,
     others: Iterable[Mapping[str, Any]] = (),
+    scheduler: Scheduler = ASSUMED,
 ) -> list[FieldError]:
     """All reasons to reject `new`. `old`: the stored set, None or empty on create.
 
-    others: the sets of the namespace; their scalers must not have the names of scalers of `new`.
+    others: the sets of the namespace; their scalers must not have the names of scalers of `new`. scheduler:
+    who serves `scheduling` of roles.
 
     An update is rejected only for errors that it adds. Editing an annotation or removing a finalizer must
     stay possible on sets that an older release admitted.
@@ -67,12 +78,12 @@ def errors_in(
     if malformed:
         return malformed
     facts, before = facts_of(new), _facts_before(old)
-    of_roles, of_the_set = list(_role_errors(facts, before)), list(_set_errors(facts))
+    of_roles, of_the_set = list(_role_errors(facts, before, scheduler)), list(_set_errors(facts))
     names = [*name_errors(facts, before), *clash_errors(facts, before, others)]
     errors = [*of_roles, *names, *of_the_set]
     if before is None or not errors:
         return errors
-    earlier = [*_role_errors(before, facts), *_set_errors(before)]
+    earlier = [*_role_errors(before, facts, scheduler), *_set_errors(before)]
     existing = {identity_of(error, before) for error in earlier}
     return [error for error in errors if identity_of(error, facts) not in existing]
 
@@ -95,10 +106,10 @@ def warnings_in(
     return [*scaling_change_warnings(old, before, facts), *fresh, *restart_warnings(new, old)]
 
 
-def _role_errors(facts: SetFacts, other: SetFacts | None) -> Iterator[FieldError]:
+def _role_errors(facts: SetFacts, other: SetFacts | None, scheduler: Scheduler) -> Iterator[FieldError]:
     """Errors of roles that differ from `other`, the set before or after the update."""
     for role in facts.roles:
-        yield from role_errors(facts, role, other)
+        yield from role_errors(facts, role, other, scheduler)
         yield from scaler_errors(facts, role)
 
 
@@ -314,10 +325,15 @@ _PARTITION = (
     "partition is not supported by DisaggregatedSet; rolling updates are managed across roles by the "
     "DisaggregatedSet controller"
 )
+_SUB_ROLES = f"{NO_SUB_ROLES}: leave the field out, or make each pool a role of its own"
+_MANAGED_BY = f"{NO_MANAGER}: leave the field out"
+_NOTHING_TO_WARM = "its rollouts create groups on any nodes, and replace none in its place"
 _OF_THE_WHOLE_SET = (fields.PAUSED, fields.HISTORY_LIMIT)
 
 
-def role_errors(facts: SetFacts, role: RoleFacts, other: SetFacts | None) -> Iterator[FieldError]:
+def role_errors(
+    facts: SetFacts, role: RoleFacts, other: SetFacts | None, scheduler: Scheduler = ASSUMED
+) -> Iterator[FieldError]:
     """Errors of one role by itself; none if `other` has the same role."""
     if _is_same(role, other):
         return
@@ -327,10 +343,14 @@ def role_errors(facts: SetFacts, role: RoleFacts, other: SetFacts | None) -> Ite
         yield not_supported(f"{role.path}.{fields.STRATEGY_TYPE}", strategy, supported)
     if partition not in (None, 0):
         yield forbidden(f"{role.path}.{fields.PARTITION}", partition, _PARTITION)
+    if sub_roles := role.at("subRoles"):
+        yield forbidden(f"{role.path}.subRoles", sub_roles, _SUB_ROLES)
+    if (name := role.at(*fields.MANAGED_BY.path)) is not None:
+        yield forbidden(f"{role.path}.{fields.MANAGED_BY}", name, _MANAGED_BY)
     if role.at("spec") is None:
         yield required(f"{role.path}.spec", "say what its groups are made of: a leaderWorkerTemplate")
         return
-    for error in leaderworkerset.errors_in(_set_of(facts, role)):
+    for error in leaderworkerset.errors_in(_set_of(facts, role), scheduler=scheduler):
         # The name combines the names of set and role, which `name_errors` checks.
         if not error.path.startswith("metadata.name"):
             yield FieldError(error.complaint, f"{role.path}.{error.path}", error.detail, error.value)
@@ -345,6 +365,8 @@ def role_warnings(
     for field in _OF_THE_WHOLE_SET:
         if role.at(*field.path) is not None:
             yield f"{role.path}.{field}: has no effect in a role: say it in {field} of the DisaggregatedSet"
+    if role.at(*fields.PREWARM.path) is not None:
+        yield f"{role.path}.{fields.PREWARM}: has no effect in a role: {_NOTHING_TO_WARM}: leave it out"
     for warning in leaderworkerset.warnings_in(_set_of(facts, role), gang=gang):
         # Warnings begin with a field path.
         yield f"{role.path}.{warning}"
@@ -413,6 +435,8 @@ def _too_long(facts: SetFacts, role: RoleFacts) -> str:
             f"the generated service name ({service} chars) would exceed the DNS-1035 limit of "
             f"{LABEL_LENGTH} characters; {_shorten(chosen - (service - LABEL_LENGTH))}"
         )
+    if hash_identity(role.raw.get("spec") or {}):
+        return _too_long_with_key(length, chosen, role.size)
     tightest = tightest_derived_name(max(role.replicas + role.surge - 1, 0), role.size)
     if length <= tightest.room:
         return ""
@@ -421,6 +445,16 @@ def _too_long(facts: SetFacts, role: RoleFacts) -> str:
         f"most {tightest.room} are possible with replicas {role.replicas}, maxSurge {role.surge} and size "
         f"{role.size}: {tightest.purpose}, {tightest.pattern}, would have {length + tightest.added} of at "
         f"most {LABEL_LENGTH} characters; {_shorten(chosen - (length - tightest.room))}"
+    )
+
+
+def _too_long_with_key(length: int, chosen: int, size: int) -> str:
+    tightest = tightest_name_with_key(size)
+    if length <= tightest.room:
+        return ""
+    return (
+        f"the generated names ({length + tightest.added} chars) would exceed the DNS-1035 limit of "
+        f"{LABEL_LENGTH} characters; {_shorten(chosen - (length - tightest.room))}"
     )
 
 

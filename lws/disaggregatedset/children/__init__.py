@@ -1,1 +1,1 @@
-"""The objects that a DisaggregatedSet controls: what they are made like, and how they are kept so."""
+"""Create and maintain the objects that a DisaggregatedSet controls."""

@@ -1,4 +1,4 @@
-"""Build the LeaderWorkerSet of a role in one slice, complete, as upstream would have it stored."""
+"""Build the LeaderWorkerSet of a role in one slice, complete, as upstream stores it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BUDGETS = (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
 def build_child(
     owner: Object, role: Role, placement: SlicePlacement | None, at: tuple[int, str], replicas: int
 ) -> dict[str, Any]:
-    """The LeaderWorkerSet of a role. at: the index of the slice and the key of the revision."""
+    """The LeaderWorkerSet of a role. at: index of the slice and revision key."""
     slice_index, key = at
     name, identity = owner["metadata"]["name"], Identity(slice_index, key, role.name)
     labels = child_labels(name, identity)
@@ -64,10 +64,10 @@ def build_child(
 
 
 def strategy_of(role: Role) -> dict[str, Any]:
-    """The strategy of a child of this role, which never rolls by itself.
+    """The strategy of a child of this role, which has no rollouts of its own.
 
-    Budgets that come out as 0 and 0 at some number of groups would have a webhook refuse that number, so that
-    a rollout of the whole could go no further.
+    A webhook would reject a number of groups at which maxSurge and maxUnavailable are both 0, which would
+    block the rollout.
     """
     given = role.rolling or {}
     rolling = {each.name: _or(given.get(each.name), each.stored_default) for each in _BUDGETS}
@@ -95,13 +95,13 @@ def _or(value: Any, default: Any) -> Any:
 def placed(
     affinity: Mapping[str, Any] | None, placement: SlicePlacement, set_name: str, slice_index: int
 ) -> dict[str, Any]:
-    """The affinity of the pods of a slice. affinity: the user's, whose terms stay and come first."""
+    """The affinity of the pods of a slice. affinity: the user's, whose terms come first."""
     index = str(slice_index)
     own = _expression(NAME_LABEL, "In", set_name)
     beside = term([own, _expression(SLICE_LABEL, "In", index)], placement.topology)
     others = [own, _expression(SLICE_LABEL, "NotIn", index)]
     if slice_index == 0:
-        # Pods that earlier releases made carry no slice; they are those of the first one.
+        # Pods of earlier releases have no slice label; they belong to the first slice.
         others.insert(1, _expression(SLICE_LABEL, "Exists"))
     apart = [term(others, placement.topology)]
     if placement.type == PlacementType.EXCLUSIVE_TOPOLOGY:
@@ -125,20 +125,20 @@ def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {**expression, "values": list(values)} if values else expression
 
 
-# --- Read and write the group counts that a child, and its role, had when the rollout of its slice began.
-# They are remembered as annotations of the child; the first is upstream's `initial-replicas`.
+# --- Read and write the group counts of a child and its role at the start of a slice's rollout. They are
+# annotations of the child; the first is upstream's `initial-replicas`.
 
 
 _COUNT = re.compile(r"[0-9]{1,7}")
 
 
 def initial_of(child: Object) -> int | None:
-    """The count at the start; None where nothing is remembered, or nothing that can be read."""
+    """The count at the start; None if it is not recorded or unreadable."""
     return _count(child, INITIAL_REPLICAS_ANNOTATION)
 
 
 def others_initial_of(child: Object) -> int:
-    """Groups of the role on the other revisions, if there were several; 0 if none are recorded."""
+    """Groups of the role on other revisions, if there were several; 0 if not recorded."""
     return _count(child, OTHERS_INITIAL_REPLICAS_ANNOTATION) or 0
 
 

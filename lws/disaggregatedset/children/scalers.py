@@ -31,7 +31,7 @@ from lws.runtime.actions import (
     Status,
     together,
 )
-from lws.runtime.children import Child, Owner, plan_child, repair
+from lws.runtime.children import Child, Owner, label_patches, plan_child, repair
 from lws_api.disaggregatedset.v1 import API_VERSION, NAME_LABEL, ROLE_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
 
@@ -40,47 +40,48 @@ _BOUND = Condition("Ready", True, "Bound", "Scaler bound to a live Disaggregated
 
 
 def plan_scalers(seen: ObservedSet, spec: DisaggregatedSpec, key: str) -> Plan:
-    """Each role that is scaled from outside has a scaler, no other has one. key: of the target revision."""
+    """Maintain a scaler for each role with external scaling, and delete others. key: of
+    the target revision.
+    """
     external = [role.name for role in spec.roles if role.is_external]
-    standing = _standing(seen)
+    existing = _existing_scalers(seen)
     seeds = {role: seed(seen, spec.slices, role, key) for role in external}
-    kept = [_keep(seen, standing[role], role, seeds[role]) for role in external if role in standing]
-    kept += [_excess(role, standing[role], spec.slices) for role in external if role in standing]
-    made = [_make(seen, role, seeds[role]) for role in external if role not in standing]
-    gone = [_delete(seen, scaler, role) for role, scaler in standing.items() if role not in external]
-    return together(*kept, *made, *gone)
+    kept = [_keep(seen, existing[role], role, seeds[role]) for role in external if role in existing]
+    kept += [_excess(role, existing[role], spec.slices) for role in external if role in existing]
+    created = [_create(seen, role, seeds[role]) for role in external if role not in existing]
+    deleted = [_delete(seen, scaler, role) for role, scaler in existing.items() if role not in external]
+    return together(*kept, *created, *deleted)
 
 
 def scaler_counts(seen: ObservedSet) -> dict[str, int]:
     """Groups that scalers request over all slices, by role."""
-    counts = {role: _replicas(scaler) for role, scaler in _standing(seen).items()}
+    counts = {role: _replicas(scaler) for role, scaler in _existing_scalers(seen).items()}
     return {role: count for role, count in counts.items() if count is not None}
 
 
 def share(total: int, slices: int, index: int) -> int:
-    """One slice's part of a number of groups over all slices: the first slices get the remainder.
+    """One slice's share of a number of groups over all slices: the first slices get the remainder.
 
-    A scaler takes greater numbers than a LeaderWorkerSet.
+    A scaler may have a greater number than a LeaderWorkerSet.
     """
     return min(total // slices + (index < total % slices), MOST_REPLICAS)
 
 
 def seed(seen: ObservedSet, slices: int, role: str, key: str) -> int:
-    """With how many groups a scaler begins: as many as the role is to have now, slices that are not wanted
-    and surge left out.
+    """The initial value of a scaler: the desired groups of the role, without surplus slices and surge.
 
-    A HorizontalPodAutoscaler leaves alone whatever stands at 0, so that is no beginning, unless a scaler has
-    brought the role to 0: without one a role is at 0 only together with all others. No slice in which
-    nothing ran begins without the role either: what it has of others would serve nobody.
+    A HorizontalPodAutoscaler never scales up from 0, so the value is at least 1, unless a scaler has set the
+    role to 0: without a scaler, a role is at 0 only if all are. New slices get at least one group of the role
+    too, because other roles alone cannot serve.
     """
-    children = [child for child in seen.children if child.role == role and not child.is_leaving]
+    children = [child for child in seen.children if child.role == role and not child.is_terminating]
     total = 0
     for index in range(slices):
         of_slice = [child for child in children if child.slice_index == index]
         old = sum(_at_start(child) for child in of_slice if child.key != key)
-        total += max(old, sum(child.wanted for child in of_slice if child.key == key))
+        total += max(old, sum(child.desired for child in of_slice if child.key == key))
     was_scaled = any(child.obj["metadata"].get("generation", 1) > 1 for child in children)
-    if not total and was_scaled and any(child.wanted for child in seen.children if child.role != role):
+    if not total and was_scaled and any(child.desired for child in seen.children if child.role != role):
         return 0
     is_any_new = not set(range(slices)) <= {child.slice_index for child in children}
     return max(total, slices) if is_any_new or not total else total
@@ -107,8 +108,8 @@ def selector_of(set_name: str, role: str) -> str:
     return f"{NAME_LABEL}={set_name},{ROLE_LABEL}={role},{WORKER_INDEX_LABEL}=0"
 
 
-def _standing(seen: ObservedSet) -> dict[str, Object]:
-    """The scalers that the set controls, by role; their names say it, because labels can be edited."""
+def _existing_scalers(seen: ObservedSet) -> dict[str, Object]:
+    """The scalers that the set controls, by role, from their names, because labels can be edited."""
     prefix = scaler_name(seen.owner.name, "")
     return {
         scaler["metadata"]["name"].removeprefix(prefix): scaler
@@ -119,9 +120,8 @@ def _standing(seen: ObservedSet) -> dict[str, Object]:
 
 def _keep(seen: ObservedSet, scaler: Object, role: str, replicas: int) -> Plan:
     intent = build_scaler(seen.obj, role, replicas)
-    labels = missing_labels(scaler, intent["metadata"]["labels"], intent["metadata"]["labels"])
     edits = {
-        "its labels were edited": {"metadata": {"labels": labels}} if labels else {},
+        **label_patches(scaler, intent),
         "nobody could scale it without a number": {"spec": intent["spec"]}
         if _replicas(scaler) is None
         else {},
@@ -130,7 +130,7 @@ def _keep(seen: ObservedSet, scaler: Object, role: str, replicas: int) -> Plan:
 
 
 def _excess(role: str, scaler: Object, slices: int) -> Plan:
-    """Report a requested count that is too large for as long as it is requested."""
+    """Report a requested count that is too large."""
     total = _replicas(scaler) or 0
     if total <= slices * MOST_REPLICAS:
         return Plan()
@@ -139,14 +139,14 @@ def _excess(role: str, scaler: Object, slices: int) -> Plan:
     return Plan(problems=(Problem("TooManyReplicas", told),))
 
 
-def _make(seen: ObservedSet, role: str, replicas: int) -> Plan:
+def _create(seen: ObservedSet, role: str, replicas: int) -> Plan:
     intent = build_scaler(seen.obj, role, replicas)
     name = intent["metadata"]["name"]
     leaving = next((scaler for scaler in seen.scalers if scaler["metadata"]["name"] == name), None)
     stored = leaving or seen.strangers.get((SCALER_KIND, name))
     uid = seen.obj["metadata"]["uid"]
     ownership = ownership_of(stored, uid, lambda obj: _is_like(obj, intent), seen.owners_alive)
-    if ownership == Ownership.CLASH:
+    if ownership == Ownership.CONFLICT:
         return _conflict(seen, name)
     created = _event(seen, "ScalerCreated", f"Created scaler {name} for role {role}")
     create = Create(intent, why=f"role {role} is scaled from outside", announce=(created,))
@@ -159,7 +159,7 @@ def _conflict(seen: ObservedSet, name: str) -> Plan:
     warning = replace(_event(seen, "ScalerConflict", note, "Warning"), once=True)
     return Plan(
         announce=(warning,),
-        again_after=timing.LOOK_AGAIN_SECONDS,
+        again_after=timing.RECHECK_SECONDS,
         waiting_for=note,
         problems=(Problem("ScalerConflict", note, is_reported=True),),
     )
@@ -176,16 +176,16 @@ def _delete(seen: ObservedSet, scaler: Object, role: str) -> Plan:
 def _status(seen: ObservedSet, scaler: Object, role: str) -> Plan:
     stored: Mapping[str, Any] = scaler.get("status") or {}
     conditions, generation = stored.get("conditions"), scaler["metadata"].get("generation", 0)
-    wanted = {
+    desired = {
         "replicas": sum(child.existing for child in seen.children if child.role == role),
         "selector": selector_of(seen.owner.name, role),
         "observedGeneration": generation,
         "conditions": with_condition(conditions, _BOUND, generation, seen.now),
     }
-    patch = {field: value for field, value in wanted.items() if stored.get(field) != value}
+    patch = {field: value for field, value in desired.items() if stored.get(field) != value}
     if not patch:
         return Plan()
-    # Autoscalers act on the count: the last step to what they asked for is told at once.
+    # Autoscalers act on the count: reaching the requested one is reported at once.
     is_reached = "replicas" in patch and patch["replicas"] == _replicas(scaler)
     can_wait = find(conditions, _BOUND.type) is not None and "selector" not in patch and not is_reached
     return Plan(statuses=(Status(Reference.to(scaler), patch, can_wait=can_wait, before=stored),))
@@ -193,7 +193,7 @@ def _status(seen: ObservedSet, scaler: Object, role: str) -> Plan:
 
 def _at_start(child: ObservedChild) -> int:
     initial = initial_of(child.obj)
-    return child.wanted if initial is None else initial
+    return child.desired if initial is None else initial
 
 
 def _replicas(scaler: Object) -> int | None:
@@ -203,22 +203,22 @@ def _replicas(scaler: Object) -> int | None:
 
 
 def _is_like(stored: Object, intent: Object) -> bool:
-    wanted = intent["metadata"]["labels"]
-    return not missing_labels(stored, wanted, wanted)
+    desired = intent["metadata"]["labels"]
+    return not missing_labels(stored, desired, desired)
 
 
 def _event(seen: ObservedSet, reason: str, note: str, kind: EventType = "Normal") -> Announce:
     return Announce(Reference.to(seen.obj), reason, _ACTIONS[reason], note, kind)
 
 
-# --- Protocols for what the planners of children read of a snapshot: the set, its children, and name
-# holders.
+# --- Protocols for the facts that planners of children read: the set, its children, and objects of other
+# owners.
 
 
 class ObservedChild(Protocol):
     """One LeaderWorkerSet of a set: a role of a slice at a revision.
 
-    wanted: groups that it is to have. existing: groups that are there. ready: groups that serve.
+    desired: desired groups. existing: existing groups. ready: serving groups.
     """
 
     @property
@@ -232,18 +232,18 @@ class ObservedChild(Protocol):
     @property
     def is_legacy(self) -> bool: ...
     @property
-    def wanted(self) -> int: ...
+    def desired(self) -> int: ...
     @property
     def existing(self) -> int: ...
     @property
     def ready(self) -> int: ...
     @property
-    def is_leaving(self) -> bool: ...
+    def is_terminating(self) -> bool: ...
 
 
 class ObservedSet(Protocol):
-    """What a pass knows of a set. services, scalers: those that it controls. strangers: what else has a name
-    that the set gives, by kind and name. owners_alive: UIDs of their controllers that live.
+    """Facts about a set. services, scalers: those that it controls. strangers: objects of other owners with
+    names of the set's objects, by kind and name. owners_alive: UIDs of their existing controllers.
     """
 
     @property

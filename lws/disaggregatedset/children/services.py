@@ -1,8 +1,7 @@
 """Plan the Services of the roles of a slice.
 
-A revision has Services as soon as all of its roles have a ready group, and an old revision loses them when
-that ends: a client that uses Services only never sees half of a revision. Only Services that the set controls
-are deleted.
+A revision has Services while all of its roles have a ready group, so that clients of Services never use a
+partial revision. Only Services that the set controls are deleted.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.kube.metadata import is_terminating, labels_of, owner_reference
 from lws.kube.ownership import ownership_of
 from lws.runtime.actions import Create, Delete, Object, Plan, Reference, together
-from lws.runtime.children import Child, plan_child, put_back_service
+from lws.runtime.children import Child, plan_child, repair_service
 
 KIND = "Service"
 _HEADLESS = "None"
@@ -30,15 +29,15 @@ _Owned = tuple[Object, Identity]
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """One slice. children: those that are not leaving. services: what the set has there, each with the child
-    that it belongs to. wanted: names of the roles of the target revision that are to have groups. recorded:
-    those of all revisions, by key.
+    """One slice. children: those that are not terminating. services: Services of the set, each with its
+    child. desired: names of the target revision's roles with groups. recorded: names of roles by revision
+    key.
     """
 
     children: Sequence[scalers.ObservedChild]
     services: Sequence[_Owned]
     key: str
-    wanted: Collection[str]
+    desired: Collection[str]
     recorded: Mapping[str, Collection[str]]
 
 
@@ -48,8 +47,8 @@ def plan_services(
     key: str,
     recorded: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Plan:
-    """The Services of all slices. key: of the target revision. recorded: names of the roles of each revision,
-    by key; where one is not in it, its LeaderWorkerSets show them.
+    """The Services of all slices. key: of the target revision. recorded: names of roles by revision key; for
+    revisions that are not in it, the LeaderWorkerSets show them.
     """
     totals, owned = scaler_counts(seen), _identified(seen)
     services: dict[int, list[_Owned]] = {}
@@ -57,19 +56,19 @@ def plan_services(
         services.setdefault(revision[1].slice_index, []).append(revision)
     children: dict[int, list[scalers.ObservedChild]] = {}
     for child in seen.children:
-        if not child.is_leaving:
+        if not child.is_terminating:
             children.setdefault(child.slice_index, []).append(child)
     stored = {service["metadata"]["name"]: service for service in seen.services}
     plans = []
     for index in range(spec.slices):
-        wanted = {
+        desired = {
             role.name
             for role in spec.roles
             if (share(totals.get(role.name, 0), spec.slices, index) if role.is_external else role.replicas)
         }
-        within = _Slice(children.get(index, ()), services.get(index, ()), key, wanted, recorded)
+        within = _Slice(children.get(index, ()), services.get(index, ()), key, desired, recorded)
         plans.append(_plan_slice(seen, within, stored))
-    return together(*plans, *_spare(seen, owned, spec.slices))
+    return together(*plans, *_delete_surplus(seen, owned, spec.slices))
 
 
 def _plan_slice(seen: scalers.ObservedSet, within: _Slice, stored: Mapping[str, Object]) -> Plan:
@@ -78,20 +77,20 @@ def _plan_slice(seen: scalers.ObservedSet, within: _Slice, stored: Mapping[str, 
     for child in sorted(within.children, key=lambda each: not each.is_legacy):
         by_key.setdefault(child.key, {})[child.role] = child
     complete = {key for key, of_key in by_key.items() if _is_complete(key, of_key, within)}
-    made = [_plan_service(seen, each, stored) for each in within.children if each.key in complete]
+    created = [_plan_service(seen, child, stored) for child in within.children if child.key in complete]
     if within.key not in complete:
-        return together(*made)
-    gone = (
+        return together(*created)
+    deleted = (
         _delete(service, f"revision {identity.key} does not serve any more")
         for service, identity in within.services
         if identity.key not in complete
     )
-    return together(*made, *gone)
+    return together(*created, *deleted)
 
 
-def _spare(seen: scalers.ObservedSet, owned: Iterable[_Owned], slices: int) -> Iterator[Plan]:
-    """Services of slices that are not wanted, and those of earlier releases whose LeaderWorkerSet is gone:
-    they know no slice, and would lead to all of them.
+def _delete_surplus(seen: scalers.ObservedSet, owned: Iterable[_Owned], slices: int) -> Iterator[Plan]:
+    """Delete Services of surplus slices, and those of earlier releases whose LeaderWorkerSet is deleted:
+    without a slice, they would select all slices.
     """
     children = {child.obj["metadata"]["name"] for child in seen.children}
     for service, identity in owned:
@@ -102,7 +101,7 @@ def _spare(seen: scalers.ObservedSet, owned: Iterable[_Owned], slices: int) -> I
 
 
 def build_service(owner: Object, identity: Identity) -> dict[str, Any]:
-    """The headless Service without ports of a child: its name resolves to the ready pods."""
+    """The headless Service of a child, without ports: its name resolves to the ready pods."""
     name = owner["metadata"]["name"]
     labels = selected_labels(name, identity)
     return {
@@ -119,22 +118,20 @@ def build_service(owner: Object, identity: Identity) -> dict[str, Any]:
 
 
 def _is_complete(key: str, children: Mapping[str, scalers.ObservedChild], within: _Slice) -> bool:
-    """Whether all roles have a ready group, but for those that want none."""
+    """Whether all roles have a ready group, except roles without desired groups."""
     if key == within.key:
-        needed = set(within.wanted)
+        needed = set(within.desired)
     else:
-        idle = {role for role, child in children.items() if not child.wanted and not initial_of(child.obj)}
+        idle = {role for role, child in children.items() if not child.desired and not initial_of(child.obj)}
         needed = set(within.recorded.get(key, children)) - idle
     return bool(needed) and all(role in children and children[role].ready for role in needed)
 
 
-def _plan_service(
-    seen: scalers.ObservedSet, child: scalers.ObservedChild, known: Mapping[str, Object]
-) -> Plan:
+def _plan_service(seen: scalers.ObservedSet, child: scalers.ObservedChild, own: Mapping[str, Object]) -> Plan:
     identity = Identity(child.slice_index, child.key, child.role, child.is_legacy)
     name = service_name(child.obj["metadata"]["name"])
-    stored = known.get(name) or seen.strangers.get((KIND, name))
-    if name in known and _is_whole(known[name], selected_labels(seen.owner.name, identity)):
+    stored = own.get(name) or seen.strangers.get((KIND, name))
+    if name in own and _is_whole(own[name], selected_labels(seen.owner.name, identity)):
         return Plan()
     intent = build_service(seen.obj, identity)
     ownership = ownership_of(
@@ -142,12 +139,12 @@ def _plan_service(
     )
     create = Create(intent, why=f"role {child.role} of revision {child.key} is ready for requests")
     return plan_child(
-        seen.owner, Child(ownership, stored, f"the former Service {name}"), create, put_back_service
+        seen.owner, Child(ownership, stored, f"the former Service {name}"), create, repair_service
     )
 
 
 def _is_whole(stored: Object, labels: Mapping[str, str]) -> bool:
-    """One of ours is as it was made, which most are: seen at once, that is a tenth of a pass."""
+    """Whether a Service of ours is unchanged; a fast check that saves a tenth of a pass."""
     spec = stored.get("spec") or {}
     is_like = spec.get("selector") == labels and spec.keys() <= {"selector", "clusterIP"}
     is_like = is_like and spec.get("clusterIP", _HEADLESS) == _HEADLESS
@@ -155,15 +152,15 @@ def _is_whole(stored: Object, labels: Mapping[str, str]) -> bool:
 
 
 def _identified(seen: scalers.ObservedSet) -> list[_Owned]:
-    """The Services of the set that stay, and the child that each belongs to."""
+    """Services of the set that are not terminating, each with its child."""
     suffix = service_name("")
-    found = []
+    identified = []
     for service in seen.services:
         name: str = service["metadata"]["name"]
         identity = identity_of(seen.owner.name, name.removesuffix(suffix)) if name.endswith(suffix) else None
         if identity is not None and not is_terminating(service):
-            found.append((service, identity))
-    return found
+            identified.append((service, identity))
+    return identified
 
 
 def _delete(service: Object, why: str) -> Plan:

@@ -17,7 +17,7 @@ from lws.disaggregatedset.spec import DisaggregatedSpec, Role
 from lws.kube.metadata import annotations_of, inherited, labels_of, without_tools_own
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
+from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, completed_backoff
 from lws.runtime.actions import Object, Plan
 from lws.runtime.children import repair
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
@@ -28,16 +28,19 @@ _OPTIONAL = (
     fields.DISRUPTION_BUDGET,
     fields.PROGRESS_DEADLINE,
     fields.MAX_GROUP_RESTARTS,
-    fields.MAX_GROUP_RESTARTS_IN_TEMPLATE,
+    fields.START_STRATEGY,
+    fields.RESTART_BUDGET,
+    fields.POD_TERMINATION,
 )
 _WITH_DEFAULT = (
+    fields.GROUP_REPLACEMENT,
     fields.STARTUP_POLICY,
     fields.RESTART_POLICY,
     fields.PARTITION,
     fields.MAX_UNAVAILABLE,
     fields.MAX_SURGE,
 )
-_IN_EFFECT = (*_OPTIONAL, *_WITH_DEFAULT, fields.CLAIM_RETENTION)
+_IN_EFFECT = (*_OPTIONAL, *_WITH_DEFAULT, fields.CLAIM_RETENTION, fields.RESTART_BACKOFF)
 _RETENTION = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 _NOT_OF_ROLES = frozenset(
     {*PLACEMENT_ANNOTATIONS, INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION}
@@ -45,13 +48,13 @@ _NOT_OF_ROLES = frozenset(
 
 _Tree = dict[str, Any]
 _Values = tuple[Any, ...]
-"""One for each of `_IN_EFFECT`; None where nothing is said."""
+"""One value for each of `_IN_EFFECT`; None if not set."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveRole:
-    """A role as the set asks for it now. in_effect: what of it takes effect at once, once for all children of
-    the role: a quarter of a pass went into that.
+    """The current spec of a role. in_effect: its values that take effect at once, computed once for all
+    children of the role, which saves a quarter of a pass.
     """
 
     role: Role
@@ -59,52 +62,52 @@ class LiveRole:
 
     @classmethod
     def of(cls, role: Role) -> LiveRole:
-        """The role, worked out."""
+        """Compute the values of a role."""
         return cls(role, _values_of({"spec": {**role.spec, fields.STRATEGY.name: strategy_of(role)}}))
 
 
 def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: Role | None) -> Plan:
     """Restore edited fields of a child, and apply the fields of a role that take effect at once.
 
-    live: its role as the set asks for it now; None where it asks for none, or nothing was edited since the
-    child was taken over. recorded: as the revision of the child has it; None where that is not known.
+    live: its role in the current spec; None if it was removed, or the set was not edited since the child was
+    taken over. recorded: its role in the revision; None if unknown.
     """
     own = _own_labels(set_name, child)
     labels, annotations = dict(labels_of(child)), dict(annotations_of(child))
-    known: _Tree = {"metadata": {"labels": labels, "annotations": annotations}}
-    wanted: _Tree = {"metadata": {"labels": {**labels, **own}, "annotations": annotations}}
+    current: _Tree = {"metadata": {"labels": labels, "annotations": annotations}}
+    desired: _Tree = {"metadata": {"labels": {**labels, **own}, "annotations": annotations}}
     if live is not None:
         now, former = live.role.metadata, recorded.metadata if recorded is not None else {}
         given = _with(labels, now.get("labels"), former.get("labels"))
         of_role = _with(annotations, now.get("annotations"), former.get("annotations"))
         kept = {key: value for key, value in annotations.items() if key in _NOT_OF_ROLES}
         of_role = {key: value for key, value in of_role.items() if key not in _NOT_OF_ROLES}
-        wanted = {"metadata": {"labels": {**given, **own}, "annotations": {**of_role, **kept}}}
+        desired = {"metadata": {"labels": {**given, **own}, "annotations": {**of_role, **kept}}}
         shown = _values_of(child)
         if shown != live.in_effect:
-            known |= _tree_of(shown)
-            wanted |= _tree_of(live.in_effect)
-    patch = merge_patch(known, wanted)
+            current |= _tree_of(shown)
+            desired |= _tree_of(live.in_effect)
+    patch = merge_patch(current, desired)
     due = without_tools_own(child, patch) if patch else {}
     return repair(child, {"its labels or its role were edited": due})
 
 
 def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple[str, ...]:
     """Paths of edits that take effect only with the next revision. recorded: the target revision."""
-    found = []
+    paths = []
     for index, role in enumerate(spec.roles):
         former = recorded.role(role.name)
         if former is None:
             continue
         if _policy(role.spec) != _policy(former.spec):
-            found.append(f"spec.roles[{index}].{fields.NETWORK}")
+            paths.append(f"spec.roles[{index}].{fields.NETWORK}")
         now, then = (each.metadata.get("annotations") or {} for each in (role, former))
-        found += [
+        paths += [
             f"spec.roles[{index}].metadata.annotations[{key}]"
             for key in PLACEMENT_ANNOTATIONS
             if now.get(key) != then.get(key)
         ]
-    return (*found, *(("spec.placementPolicy",) if spec.placement != recorded.placement else ()))
+    return (*paths, *(("spec.placementPolicy",) if spec.placement != recorded.placement else ()))
 
 
 def _own_labels(set_name: str, child: Object) -> dict[str, str]:
@@ -115,9 +118,9 @@ def _own_labels(set_name: str, child: Object) -> dict[str, str]:
 def _with(
     stored: Mapping[str, str], given: Mapping[str, str] | None, former: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Those that a role gives go over the stored ones; those that it gave when it was recorded go."""
-    gone = inherited(former).keys()
-    return {**{key: value for key, value in stored.items() if key not in gone}, **inherited(given)}
+    """Stored values, with those of the role, and without those that the role had when it was recorded."""
+    removed = inherited(former).keys()
+    return {**{key: value for key, value in stored.items() if key not in removed}, **inherited(given)}
 
 
 def _values_of(raw: Object) -> _Values:
@@ -125,7 +128,9 @@ def _values_of(raw: Object) -> _Values:
     optional = (field.of(raw) for field in _OPTIONAL)
     given = ((field, field.of(raw)) for field in _WITH_DEFAULT)
     retention = {**_RETENTION, **(fields.CLAIM_RETENTION.of(raw) or {})}
-    return (*optional, *(_or_default(*each) for each in given), retention)
+    backoff = fields.RESTART_BACKOFF.of(raw)
+    completed = completed_backoff(backoff) if backoff is not None else None
+    return (*optional, *(_or_default(*each) for each in given), retention, completed)
 
 
 def _or_default(field: fields.Field, value: Any) -> Any:
@@ -135,8 +140,8 @@ def _or_default(field: fields.Field, value: Any) -> Any:
 
 def _tree_of(values: _Values) -> _Tree:
     tree: _Tree = {}
-    said = ((field, value) for field, value in zip(_IN_EFFECT, values, strict=True) if value is not None)
-    for field, value in said:
+    present = ((field, value) for field, value in zip(_IN_EFFECT, values, strict=True) if value is not None)
+    for field, value in present:
         *parents, name = field.path
         inside = tree
         for parent in parents:

@@ -1,1 +1,1 @@
-"""What is read before a DisaggregatedSet is planned, and what is remembered of writes."""
+"""Read snapshots of DisaggregatedSets, and record writes."""

@@ -1,7 +1,7 @@
 """Reconstruct a revision that no ControllerRevision records from the LeaderWorkerSets created from it.
 
-Out: the record, whether it is what the set asks for anyway, and which parts are guessed; None if nothing
-shows it. The key, which is a hash, proves an exact reconstruction.
+Out: the record, whether it equals the desired state, and which parts are guessed; None if it cannot be
+reconstructed. The key, which is a hash, proves an exact reconstruction.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from lws_api.disaggregatedset.v1 import (
 )
 
 _ORDERS_TRIED = 24
-"""Orders of roles: all of four, and of more the likeliest."""
+"""Maximum number of orders of roles to try: all for four roles, the likeliest ones for more."""
 
 
 class RunningChild(Protocol):
-    """A LeaderWorkerSet of a set; its name says of which role and key."""
+    """A LeaderWorkerSet of a set; its name contains role and key."""
 
     @property
     def obj(self) -> Object: ...
@@ -49,8 +49,8 @@ class RunningChild(Protocol):
 def reconstruct(
     obj: Object, key: str, running: Iterable[RunningChild], is_alone: bool = True
 ) -> Reconstruction[RolesRecord] | None:
-    """running: the children of the key. is_alone: nothing of the set runs under another key: then a role
-    without a child was lost, and not added since.
+    """running: the children of the key. is_alone: no child has another key, so a role without a child was
+    deleted, not added since.
     """
     readable = (child for child in running if not spec_fault(child.obj))
     by_role = {child.role: child for child in sorted(readable, key=_age, reverse=True)}
@@ -95,7 +95,7 @@ def _proven(key: str, parts: Mapping[str, Object]) -> tuple[Object, ...] | None:
 
 
 def _age(child: RunningChild) -> tuple[str, int]:
-    """Sort by age: the oldest child shows best what was recorded; later ones may be copies by hand."""
+    """Sort by age: the oldest child is the most reliable; later ones may be manual copies."""
     return _created(child), child.slice_index
 
 
@@ -111,7 +111,7 @@ _KINDS = ("podAffinity", "podAntiAffinity")
 
 
 def part_shown(role: str, child: Object) -> dict[str, Any]:
-    """The role that the child was made from, as far as it shows."""
+    """The role from which the child was created, as far as it shows."""
     metadata = {
         "labels": _without(labels_of(child), _LABELS),
         "annotations": _without(annotations_of(child), _BASELINES),
@@ -136,7 +136,7 @@ def stripped(spec: Object) -> dict[str, Any]:
 
 
 def placement_shown(spec: Object) -> dict[str, Any] | None:
-    """The placement policy that a child was made with; None where it has no terms of one."""
+    """The placement policy with which a child was created; None if it has no such terms."""
     template = spec["leaderWorkerTemplate"].get("workerTemplate") or {}
     affinity = (template.get("spec") or {}).get("affinity") or {}
     anti = list(_own_terms(affinity.get("podAntiAffinity") or {}))
@@ -149,8 +149,8 @@ def placement_shown(spec: Object) -> dict[str, Any] | None:
         for each in _expressions(term)
     )
     kind = PlacementType.EXCLUSIVE_TOPOLOGY if is_exclusive else PlacementType.EXCLUSIVE_SLICE
-    found = {"type": kind.value, "topology": own[0][1].get("topologyKey", "")}
-    return {**found, "strength": PlacementStrength.PREFERRED.value} if own[0][0] == PREFERRED else found
+    policy = {"type": kind.value, "topology": own[0][1].get("topologyKey", "")}
+    return {**policy, "strength": PlacementStrength.PREFERRED.value} if own[0][0] == PREFERRED else policy
 
 
 def _stripped_template(template: Object) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _stripped_template(template: Object) -> dict[str, Any]:
     affinity = dict(pod.get("affinity") or {})
     for kind in _KINDS:
         affinity[kind] = _stripped_terms(affinity.get(kind) or {})
-    # The set makes them where it adds terms, even where there were none.
+    # The set creates empty fields when it adds terms.
     affinity = {field: value for field, value in affinity.items() if value}
     pod = {**pod, "affinity": affinity} if affinity else _without(pod, {"affinity"})
     return {**template, **({"metadata": metadata} if metadata else {}), "spec": pod}
@@ -186,7 +186,7 @@ def _term(field: str, given: Object) -> Object:
 
 
 def _is_own(term: Object) -> bool:
-    """Whether the set has made it: it speaks of nothing but sets and slices."""
+    """Whether the set created the term: it only selects labels of sets and slices."""
     keys = {each.get("key") for each in _expressions(term)}
     return bool(keys) and keys <= _OF_TERMS and not (term.get("labelSelector") or {}).get("matchLabels")
 

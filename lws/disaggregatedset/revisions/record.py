@@ -1,6 +1,6 @@
-"""Encode, compare, describe, store and parse the revisions of a DisaggregatedSet, and prove their data.
+"""Encode, compare, describe, store and parse the revisions of a DisaggregatedSet, and verify their data.
 
-The data of a ControllerRevision never changes once it is recorded; only its number may be raised.
+The data of a ControllerRevision is immutable; only its number may be raised.
 """
 
 from __future__ import annotations
@@ -11,25 +11,27 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, TypeAlias
 
-from lws.disaggregatedset.names import key_of
+from lws.disaggregatedset.names import hash_identity, key_of
 from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, parse
 from lws.history import revision as history
-from lws.history.revision import Format, Revision, build, checksum, draft
+from lws.history.revision import Format, Revision, checksum
 from lws.kube.metadata import name_of
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions import history as set_history
 from lws.leaderworkerset.revisions.encoding import equality_form, serialised
 from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 
 _OF_A_ROLE = ("name", "scaling", "startAfter", "metadata", "spec")
+_NOT_RECORDED = (fields.REPLICAS.name, fields.GROUP_REPLACEMENT.name)
 
 
 @dataclass(frozen=True, eq=False)
 class RolesRecord:
     """A recorded target state, from which children are created.
 
-    parts: the roles in their order, as the user spelled them, without numbers of groups. placement: the
-    placement policy; None where there is none.
+    parts: the roles in order, as the user spelled them, without numbers of groups. placement: the placement
+    policy; None without one.
     """
 
     parts: tuple[Object, ...]
@@ -47,17 +49,17 @@ class RolesRecord:
 
     @cached_property
     def forms(self) -> Mapping[str, str]:
-        """Equal to the forms of whatever means the same."""
+        """The forms of the roles, which are equal for equivalent specs."""
         return roles_form(self.roles)
 
     @cached_property
     def spec(self) -> DisaggregatedSpec:
-        """The same, parsed; numbers of groups are not recorded."""
+        """The parsed record, without numbers of groups."""
         return parse({"spec": {"roles": self.parts, "placementPolicy": self.placement}})
 
     @cached_property
     def text(self) -> str:
-        """The `data` that would be recorded, to the byte."""
+        """The `data` of its ControllerRevision, byte for byte."""
         spec: dict[str, Any] = {"roles": list(self.parts)}
         if self.placement is not None:
             spec["placementPolicy"] = self.placement
@@ -69,7 +71,7 @@ class RolesRecord:
 
 
 NOTHING = RolesRecord(())
-"""What a revision holds that cannot be read."""
+"""The record of an unreadable revision."""
 
 
 RecordedRoles: TypeAlias = Revision[RolesRecord]
@@ -82,13 +84,19 @@ def record(obj: Object) -> RolesRecord:
 
 
 def part_of(role: Object) -> dict[str, Any]:
-    """A role as it is recorded: how many groups it has starts no rollout."""
+    """A role as recorded, without its number of groups and their replacement policy, which
+    start no rollout.
+    """
     part = {name: role[name] for name in _OF_A_ROLE if role.get(name) is not None}
-    return {**part, "spec": {name: value for name, value in role["spec"].items() if name != "replicas"}}
+    spec = {name: value for name, value in role["spec"].items() if name not in _NOT_RECORDED}
+    if not hash_identity(spec):
+        # Roles that were recorded before this field existed lack the default.
+        spec.pop(fields.GROUP_IDENTITY.name, None)
+    return {**part, "spec": spec}
 
 
 def read(revision: Object) -> RecordedRoles:
-    """The decoded revision. One that cannot be used says why in `broken`; stored objects never raise."""
+    """The decoded revision; never raises. If it cannot be used, `broken` contains the reason."""
     broken, noted = _fault(revision), _proof(revision)
     decoded = NOTHING if broken else _recorded(revision["data"]["spec"])
     generation = _generation(noted) if noted else None
@@ -98,13 +106,6 @@ def read(revision: Object) -> RecordedRoles:
 def is_ours(revision: Object, owner: Object) -> bool:
     """True if the set controls the revision or may adopt it (ControllerRef rules)."""
     return history.is_ours(FORMAT, revision, owner)
-
-
-def build_revision(
-    owner: Object, record: RolesRecord, key: str, number: int, generation: int | None = None
-) -> dict[str, Any]:
-    """Build the complete ControllerRevision. generation: of the set, if it records running children."""
-    return build(FORMAT, owner, draft(owner, key, number, record, key, generation))
 
 
 def key_in(name: str) -> str:
@@ -120,25 +121,27 @@ def _fault(revision: Object) -> str:
     about, key = f"ControllerRevision {name_of(revision)}", key_in(name_of(revision))
     if not key:
         return f"{about} has a name that holds no key"
-    # The data have the shape of a set.
+    # The data has the shape of a set.
     if fault := fault_of(revision.get("data")):
         return f"{about}: data.{fault}: no role can be rebuilt from it"
     if not is_proven(revision, key, _recorded(revision["data"]["spec"]).roles):
-        return f"{about} holds other data than its name says: it was replaced, and no role is rebuilt from it"
+        return (
+            f"{about} contains other data than its name says: it was replaced, and no role is rebuilt from it"
+        )
     return ""
 
 
 PROOF_ANNOTATION = "disaggregatedset.x-k8s.io/revision-record"
-"""A sum over name and data. Keys prove data too, but not those of what ran before there was a history."""
+"""A checksum of name and data. Keys verify data too, but not of revisions that were reconstructed."""
 
 _SUM_LENGTH = 16
 
 _PROBES_TRIED = 64
-"""Keys that the roles may have had to give up to collisions."""
+"""Maximum number of collisions to try."""
 
 
 def is_proven(revision: Object, key: str, roles: Mapping[str, Object]) -> bool:
-    """Whether the sum or the key says that these roles were recorded under the name of the revision."""
+    """Whether checksum or key prove that these roles were recorded under the name of the revision."""
     return bool(_proof(revision)) or any(key_of(roles, probe) == key for probe in range(_PROBES_TRIED))
 
 
@@ -177,7 +180,7 @@ FORMAT = Format(
     "[0-9a-f]{8}",
     _annotations,
     _fault,
-    made="LeaderWorkerSets",
+    children="LeaderWorkerSets",
     blocks_deletion=False,
 )
 
@@ -189,13 +192,13 @@ def roles_form(roles: Mapping[str, Object]) -> dict[str, str]:
 
 def role_form(spec: Object) -> str:
     """Equal for two specs if and only if the API server would store equal templates for both."""
-    return equality_form({"leaderWorkerTemplate": spec.get("leaderWorkerTemplate")})
+    return equality_form({"leaderWorkerTemplate": spec.get("leaderWorkerTemplate")}) + hash_identity(spec)
 
 
 def describe(old: RolesRecord, new: RolesRecord) -> list[str]:
     """The changes, one per line: `role decode worker template container main image: a:1 → a:2`.
 
-    Role by role, in the order of the newer state; only what a pod depends on, not the order of roles.
+    By role, in the order of the newer state; only fields that affect pods, not the order of roles.
     """
     lines = [f"role {name} removed" for name in old.roles if name not in new.roles]
     for name, spec in new.roles.items():
@@ -203,8 +206,13 @@ def describe(old: RolesRecord, new: RolesRecord) -> list[str]:
             lines.append(f"role {name} added")
         elif old.forms[name] != new.forms[name]:
             changes = set_history.describe(_template(old.roles[name]), _template(spec))
-            lines += [f"role {name} {line}" for line in changes]
+            lines += [f"role {name} {line}" for line in (*_identity_change(old.roles[name], spec), *changes)]
     return lines
+
+
+def _identity_change(old: Object, new: Object) -> list[str]:
+    before, after = (hash_identity(spec) or fields.GROUP_IDENTITY.stored_default for spec in (old, new))
+    return [f"{fields.GROUP_IDENTITY.name} {before} → {after}"] if before != after else []
 
 
 def _template(spec: Object) -> set_history.Record:

@@ -1,7 +1,6 @@
-"""Choose the target revision of a DisaggregatedSet, and maintain its history: what `lws.history.plan` must
-know of one.
+"""Choose the target revision of a DisaggregatedSet and maintain its history, with `lws.history.plan`.
 
-The target revision, and whatever runs unrecorded, is recorded before anything acts on it.
+The target revision, and running states without a revision, are recorded before anything acts on them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Facts(Protocol):
     """The facts of a pass about the history of a set.
 
     children: LeaderWorkerSets that it controls. orphans: those that it would adopt. revisions: those that it
-    controls or may adopt. taken: ControllerRevisions of others that have names which its own were to get.
+    controls or may adopt. taken: ControllerRevisions of other owners that have names for its revisions.
     """
 
     @property
@@ -56,7 +55,7 @@ def records(target: TargetRevision) -> dict[str, RolesRecord]:
 
 
 def is_all_that_is_recorded(target: TargetRevision) -> bool:
-    """Whether the target is new, and whatever runs was recorded before."""
+    """Whether the target is the only revision that this pass records."""
     return target.is_new and len(target.actions) == 1 and target.content.generation is None
 
 
@@ -65,12 +64,12 @@ def plan_upkeep(facts: Facts, target: TargetRevision) -> Plan:
     return Plan(tuple((action,) for action in history.plan_upkeep(_codec(facts), target)))
 
 
-def plan_pruning(facts: Facts, target: TargetRevision, limit: int, remembered: Collection[str] = ()) -> Plan:
+def plan_pruning(facts: Facts, target: TargetRevision, limit: int, recorded: Collection[str] = ()) -> Plan:
     """Delete unneeded revisions, each write on its own.
 
-    remembered: keys of children with which a rollout began that goes on: lost ones are recreated.
+    recorded: keys of children at the start of a current rollout: deleted ones are recreated.
     """
-    live = _codec(facts).carried | {target.key, *remembered}
+    live = _codec(facts).carried | {target.key, *recorded}
     status = facts.obj.get("status") or {}
     of_rollout = [] if live == {target.key} else [status.get("currentRevision"), status.get("updateRevision")]
     deletes = history.plan_pruning(facts.revisions, live, limit, {target.name, *map(str, of_rollout)})
@@ -89,21 +88,21 @@ class _Orphan:
 
 @dataclass(frozen=True, kw_only=True)
 class _RolesCodec(Codec[RolesRecord]):
-    """running: children, and what the set would adopt."""
+    """running: children, and LeaderWorkerSets that the set would adopt."""
 
     running: Sequence[RunningChild]
 
     @cached_property
     def forms(self) -> Mapping[str, str]:
-        """The forms of the desired state. Those of a revision that is spelled alike are computed already."""
-        alike = (known.record for known in usable(self.revisions) if known.record.roles == self.desired.roles)
+        """The forms of the desired state, reused from a revision of the same spelling."""
+        alike = (each.record for each in usable(self.revisions) if each.record.roles == self.desired.roles)
         return next(alike, self.desired).forms
 
     def is_equal(self, revision: RecordedRoles) -> bool:
         return revision.record.forms == self.forms
 
     def preference(self, revision: RecordedRoles) -> tuple[bool, ...]:
-        # Another key would only restart groups; what was wanted before stays wanted.
+        # Another key would only restart groups: prefer the current target.
         former = str((self.owner.get("status") or {}).get("updateRevision") or "")
         return revision.key in self.carried, revision.name == former
 
@@ -117,14 +116,14 @@ class _RolesCodec(Codec[RolesRecord]):
         rebuilt = [one for one in shown if one is not None]
         computed = self.desired.key_at(0) if rebuilt else ""
         since = {key: max(map(_created, running)) for key, running in missing.items()}
-        # Of several, the one last whose key upstream would compute.
-        return sorted(rebuilt, key=lambda one: (one.is_wanted, one.key == computed, since[one.key], one.key))
+        # The one with the key that upstream would compute comes last.
+        return sorted(rebuilt, key=lambda one: (one.is_desired, one.key == computed, since[one.key], one.key))
 
     def before(self, revisions: Sequence[RecordedRoles]) -> RecordedRoles | None:
         return revisions[-1] if revisions else None
 
     def changes(self, before: RecordedRoles) -> str:
-        # Only which roles: what changed in them, which `lws diff` reports, takes 6 ms to compute.
+        # Only the names of roles: the changes, which `lws diff` reports, take 6 ms to compute.
         former, desired = before.record, self.desired
         names = dict.fromkeys((*desired.roles, *former.roles))
         changed = (name for name in names if former.forms.get(name) != desired.forms.get(name))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from lws.disaggregatedset.names import hash_identity
 from lws.disaggregatedset.revisions.record import RolesRecord, record
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import ScalingMode
@@ -13,43 +15,49 @@ from lws_api.disaggregatedset.v1 import ScalingMode
 _TEMPLATE = "leaderWorkerTemplate"
 
 
-def operations(obj: Object, wanted: RolesRecord, counts: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The JSON patch (RFC 6902). It fails if the set is written in between.
+def operations(obj: Object, desired: RolesRecord, counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The JSON patch (RFC 6902). It fails if the set changes in between.
 
-    Roles that are there keep all but their templates; those that come back do so as they were, with as many
-    groups as `counts` says.
+    Existing roles only get their templates; removed roles are restored as recorded, with the numbers of
+    groups in `counts`.
     """
     version = obj["metadata"]["resourceVersion"]
     test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
     roles = obj["spec"]["roles"]
-    if [role["name"] for role in roles] == list(wanted.roles):
-        return [test, *_templates(obj, wanted)]
-    return [test, {"op": "replace", "path": "/spec/roles", "value": list(_roles(roles, wanted, counts))}]
+    if [role["name"] for role in roles] == list(desired.roles):
+        return [test, *_templates(obj, desired)]
+    return [test, {"op": "replace", "path": "/spec/roles", "value": list(_roles(roles, desired, counts))}]
 
 
-def _templates(obj: Object, wanted: RolesRecord) -> Iterator[dict[str, Any]]:
+def _templates(obj: Object, desired: RolesRecord) -> Iterator[dict[str, Any]]:
     now = record(obj).forms
     for index, role in enumerate(obj["spec"]["roles"]):
         name = role["name"]
-        if now[name] != wanted.forms[name]:
+        if now[name] != desired.forms[name]:
             path = f"/spec/roles/{index}/spec/{_TEMPLATE}"
-            yield {"op": "replace", "path": path, "value": _template(role, wanted.roles[name])}
+            yield {"op": "replace", "path": path, "value": _template(role, desired.roles[name])}
+            for field, value in _identity(role["spec"], desired.roles[name]).items():
+                yield {"op": "add", "path": f"/spec/roles/{index}/spec/{field}", "value": value}
 
 
 def _roles(
-    roles: Iterable[Object], wanted: RolesRecord, counts: Mapping[str, int]
+    roles: Iterable[Object], desired: RolesRecord, counts: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
-    """In the order that was recorded, so that the original computes the same key."""
+    """In the recorded order, so that upstream computes the same key."""
     live = {each["name"]: each for each in roles}
-    for part in wanted.parts:
+    for part in desired.parts:
         name = part["name"]
         if name in live:
-            spec = {**live[name]["spec"], _TEMPLATE: _template(live[name], part["spec"])}
+            spec = {
+                **live[name]["spec"],
+                _TEMPLATE: _template(live[name], part["spec"]),
+                **_identity(live[name]["spec"], part["spec"]),
+            }
             role = {**live[name], "spec": spec}
         else:
             role = _returned(part, live.values(), counts)
         if role.get("startAfter"):
-            role["startAfter"] = [role_name for role_name in role["startAfter"] if role_name in wanted.roles]
+            role["startAfter"] = [role_name for role_name in role["startAfter"] if role_name in desired.roles]
         yield role
 
 
@@ -60,8 +68,15 @@ def _template(role: Object, recorded: Object) -> dict[str, Any]:
     return {**template, **{field: now[field] for field in LIVE if field in now}}
 
 
+def _identity(now: Object, recorded: Object) -> dict[str, str]:
+    """The recorded `groupIdentity`, if it is another one."""
+    if hash_identity(now) == hash_identity(recorded):
+        return {}
+    return {fields.GROUP_IDENTITY.name: hash_identity(recorded) or fields.GROUP_IDENTITY.stored_default}
+
+
 def _returned(part: Object, live: Iterable[Object], counts: Mapping[str, int]) -> dict[str, Any]:
-    """The API server demands that either all roles or none are at 0, but for those that scalers scale."""
+    """The API server requires that all roles or none are at 0, except roles with external scaling."""
     if _is_external(part):
         return dict(part)
     static = [each["spec"].get("replicas") for each in live if not _is_external(each)]

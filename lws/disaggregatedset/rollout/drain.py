@@ -1,8 +1,8 @@
-"""Choose which children of old revisions shrink so that each role comes down to a given count.
+"""Choose which children of old revisions to lower so that each role reaches a given count.
 
-Out: counts by child, newest revision first. If a step would take the last group of one role of a revision,
-the whole revision goes or one group stays. Everything that goes is charged to the budget, and nothing goes
-that the floor needs.
+Out: counts by child, newest revision first. If a step would delete the last group of one role of a revision,
+the whole revision is deleted or one group stays. All deleted groups count against the planned number, and the
+minimum of ready groups is kept.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from dataclasses import dataclass, field, replace
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState
 
 Lowered = Mapping[str, Mapping[str, int]]
-"""Key → role → `spec.replicas`, what changes only."""
+"""Key → role → changed `spec.replicas`."""
 
 
 @dataclass(slots=True)
 class Drain:
-    """One drain while it is put together.
+    """A drain under construction.
 
-    may_empty: whether a revision may go as a whole. budget: groups that are to go. spare: ready groups that
-    may go. hope: the same, those counted in that are starting: what will serve any moment is not given up
-    faster than what serves.
+    may_empty: whether a whole revision may be deleted. to_delete: groups to delete, by role. spare: ready
+    groups that may be deleted. hope: the same including starting groups, which are not deleted faster than
+    ready ones.
     """
 
     state: SliceState
     may_empty: bool = True
-    budget: dict[str, int] = field(default_factory=dict)
+    to_delete: dict[str, int] = field(default_factory=dict)
     spare: dict[str, int] = field(default_factory=dict)
     hope: dict[str, int] = field(default_factory=dict)
     left: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for role in self.state.roles:
-            floor = self.state.floor(role)
-            self.spare[role.name] = max(0, self.state.serving(role.name) - floor)
-            self.hope[role.name] = max(0, self.state.hoped(role.name) - floor)
+            min_ready = self.state.min_ready(role)
+            self.spare[role.name] = max(0, self.state.serving(role.name) - min_ready)
+            self.hope[role.name] = max(0, self.state.once_started(role.name) - min_ready)
         self.left = {
-            revision.key: {r: c.wanted for r, c in revision.counts.items()} for revision in self.state.old
+            revision.key: {r: c.desired for r, c in revision.counts.items()} for revision in self.state.old
         }
 
     def to(self, planned: Mapping[str, int]) -> Drain:
         """Lower each role to its planned count, as far as the minimum of ready groups allows."""
         for role in self.state.roles:
-            self.budget[role.name] = self.state.old_wanted(role.name) - planned[role.name]
+            self.to_delete[role.name] = self.state.old_desired(role.name) - planned[role.name]
         for revision in self.state.old:
             self._take_broken(revision)
         for revision in self.state.old:
@@ -52,7 +52,7 @@ class Drain:
         return self
 
     def whole(self, revision: RevisionCounts) -> bool:
-        """Lower a revision to nothing, if the floor lets it."""
+        """Delete all groups of a revision, if the minimum of ready groups allows."""
         left = self.left[revision.key]
         if not all(self._may_be(revision, role, 0) for role in left):
             return False
@@ -61,7 +61,7 @@ class Drain:
         return True
 
     def last(self, revision: RevisionCounts, role: str) -> bool:
-        """Lower one child by one group although its siblings stay, if the floor lets it."""
+        """Lower one child by one group although its siblings stay, if the minimum of ready groups allows."""
         left = self.left[revision.key].get(role, 0)
         if not left or not self._may_be(revision, role, left - 1):
             return False
@@ -72,7 +72,7 @@ class Drain:
     def lowered(self) -> Lowered:
         """The changed counts."""
         changes = {
-            revision.key: {r: n for r, n in self.left[revision.key].items() if n < revision.of(r).wanted}
+            revision.key: {r: n for r, n in self.left[revision.key].items() if n < revision.of(r).desired}
             for revision in self.state.old
         }
         return {key: roles for key, roles in changes.items() if roles}
@@ -82,9 +82,9 @@ class Drain:
         return sum(roles.get(role, 0) for roles in self.left.values())
 
     def _take_broken(self, revision: RevisionCounts) -> None:
-        """Groups that are not ready go first, of any revision; the last group of a role waits."""
+        """Delete groups of any revision that are not ready first, except the last group of a role."""
         for role, left in self.left[revision.key].items():
-            going = min(revision.of(role).broken_on_top, left - 1, self.budget[role])
+            going = min(revision.of(role).broken_on_top, left - 1, self.to_delete[role])
             if going > 0:
                 self._take(revision, role, max(left - going, self._lowest(revision, role)))
 
@@ -98,26 +98,28 @@ class Drain:
             self._take(revision, role, 1 if stays else count)
 
     def _may_go(self, revision: RevisionCounts) -> bool:
-        """Report whether no newer revision has a group: the revision that ran before is given up last."""
+        """Report whether no newer revision has a group: the previous revision is deleted last."""
         newer = self.state.old[: self.state.old.index(revision)]
         return self.may_empty and not any(any(self.left[each.key].values()) for each in newer)
 
     def _planned(self, revision: RevisionCounts) -> Iterator[tuple[str, int]]:
         for role, left in self.left[revision.key].items():
-            count = max(0, left - max(0, self.budget[role]), self._lowest(revision, role))
+            count = max(0, left - max(0, self.to_delete[role]), self._lowest(revision, role))
             yield role, count
 
     def _lowest(self, revision: RevisionCounts, role: str) -> int:
-        """The lowest count of the child that the floor allows."""
+        """The lowest count of the child that the minimum of ready groups allows."""
         left, child = self.left[revision.key][role], revision.of(role)
         ready = child.lowest(self.spare[role] + child.cost(left))
-        return min(left, max(ready, child.hoped.lowest(self.hope[role] + child.hoped.cost(left))))
+        return min(
+            left, max(ready, child.once_started.lowest(self.hope[role] + child.once_started.cost(left)))
+        )
 
     def _may_be(self, revision: RevisionCounts, role: str, count: int) -> bool:
-        """Whether the floor lets the child be lowered to so many groups."""
+        """Whether the minimum of ready groups allows this count of the child."""
         left, child = self.left[revision.key][role], revision.of(role)
         is_spare = _cost(child, left, count) <= self.spare[role]
-        return is_spare and _cost(child.hoped, left, count) <= self.hope[role]
+        return is_spare and _cost(child.once_started, left, count) <= self.hope[role]
 
     def _has_siblings(self, revision: RevisionCounts, role: str) -> bool:
         return any(count for other, count in self.left[revision.key].items() if other != role)
@@ -125,24 +127,23 @@ class Drain:
     def _take(self, revision: RevisionCounts, role: str, count: int) -> None:
         left, child = self.left[revision.key][role], revision.of(role)
         self.spare[role] -= _cost(child, left, count)
-        self.hope[role] -= _cost(child.hoped, left, count)
-        self.budget[role] = self.budget.get(role, 0) - (left - count)
+        self.hope[role] -= _cost(child.once_started, left, count)
+        self.to_delete[role] = self.to_delete.get(role, 0) - (left - count)
         self.left[revision.key][role] = count
 
 
 def _cost(child: Count, left: int, count: int) -> int:
-    """Ready groups lost by lowering from `left` to `count`, if the child was lowered to `left` before."""
+    """Ready groups lost by lowering from `left` to `count`."""
     return child.cost(count) - child.cost(left)
 
 
-# --- Decide with how many groups deleted children of old revisions are restored.
+# --- Decide with how many groups deleted children of old revisions are recreated.
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """initial: groups that the child wanted when the rollout began; None before it does. most: how many it
-    had when it was last seen, or more. lingering: of them, those whose leader pods are still there. orphaned:
-    those that wait for it, to be taken over.
+    """A deleted child. initial: its desired groups when the rollout began; None before. most: its last known
+    number of groups, or more. lingering: groups whose leader pods still exist. orphaned: groups to adopt.
     """
 
     initial: int | None
@@ -152,10 +153,10 @@ class Lost:
 
 
 def with_lost(state: SliceState, lost: Mapping[str, Mapping[str, Lost]]) -> SliceState:
-    """lost: key → role → what is known of a child that there is not.
+    """Add deleted children to recreate. lost: key → role → deleted child.
 
-    They come back with what their siblings have kept of their groups, as far as there is room: what a step
-    has taken does not return. Once the target revision is complete, nothing of others comes back.
+    They get the same share of their initial groups as their siblings, as far as there is room. Once the
+    target revision is complete, none is recreated.
     """
     if not any(lost.values()) or _is_complete(state):
         return state
@@ -165,51 +166,51 @@ def with_lost(state: SliceState, lost: Mapping[str, Mapping[str, Lost]]) -> Slic
 
 
 def most_groups(role: RoleTarget) -> int:
-    """More of them would take places that new groups need. One at least, where the role is not wanted any
-    more: its revision serves nobody without.
+    """Maximum number of groups of a recreated child: more would take the room of new groups. At least one,
+    even for a removed role, because its revision cannot serve without it.
     """
     return max(1, role.target)
 
 
 def _restored(state: SliceState, revision: RevisionCounts, lost: Mapping[str, Lost]) -> SliceState:
-    counts, gone = dict(revision.counts), dict(state.gone)
+    counts, deleted = dict(revision.counts), dict(state.deleted)
     for role in state.roles:
-        known = lost.get(role.name)
-        if known is None or role.name in revision.counts:
+        child = lost.get(role.name)
+        if child is None or role.name in revision.counts:
             continue
-        count = _count(state, role, known, revision)
+        count = _count(state, role, child, revision)
         if count > 0:
-            present = max(count, known.lingering, known.orphaned)
+            present = max(count, child.lingering, child.orphaned)
             counts[role.name] = Count(
                 count,
                 present,
                 0,
                 False,
-                known.initial,
+                child.initial,
                 broken_on_top=count,
                 starting=count,
                 is_lost=True,
-                lingering=known.lingering,
+                lingering=child.lingering,
             )
     if len(counts) == len(revision.counts):
         return state
     for name in counts.keys() - revision.counts.keys():
-        gone[name] = max(0, gone.get(name, 0) - (counts[name].initial or 0))
-    old = (replace(each, counts=counts) if each.key == revision.key else each for each in state.old)
-    return replace(state, old=tuple(old), gone=gone)
+        deleted[name] = max(0, deleted.get(name, 0) - (counts[name].initial or 0))
+    old = (replace(other, counts=counts) if other.key == revision.key else other for other in state.old)
+    return replace(state, old=tuple(old), deleted=deleted)
 
 
-def _count(state: SliceState, role: RoleTarget, known: Lost, revision: RevisionCounts) -> int:
+def _count(state: SliceState, role: RoleTarget, child: Lost, revision: RevisionCounts) -> int:
     room = role.ceiling - state.present(role.name)
-    if known.initial is None:
-        return min(known.most, room) if any(count.wanted for count in revision.counts.values()) else 0
-    left = [
-        -(-known.initial * count.wanted // count.initial)
+    if child.initial is None:
+        return min(child.most, room) if any(count.desired for count in revision.counts.values()) else 0
+    shares = [
+        -(-child.initial * count.desired // count.initial)
         for count in revision.counts.values()
         if count.initial
     ]
-    return min((known.initial, known.most, room, most_groups(role), *left)) if left else 0
+    return min((child.initial, child.most, room, most_groups(role), *shares)) if shares else 0
 
 
 def _is_complete(state: SliceState) -> bool:
-    return all(state.new.of(role.name).wanted >= role.target for role in state.roles)
+    return all(state.new.of(role.name).desired >= role.target for role in state.roles)

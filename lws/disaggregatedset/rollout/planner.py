@@ -2,7 +2,7 @@
 
 In: the counts of its children, targets and budgets. Out: one step, or what it waits for. If all groups are
 ready and targets do not change, the steps are upstream's, in its order of decisions. A step that would raise
-a role above its ceiling, or take ready groups below the floor, is replaced by another one
+a role above its maximum, or fall below the minimum of ready groups, is replaced by another one
 (docs/design/disaggregated-rollout.md).
 """
 
@@ -24,23 +24,23 @@ from lws.disaggregatedset.rollout.state import (
 
 
 def next_step(state: SliceState, paused: bool = False) -> SliceStep:
-    """The step to write now. A paused slice is scaled, but no further than it has to be."""
+    """The step to write now. A paused slice is only scaled."""
     step = _step(state, paused)
-    given_up = _given_up(state, step)
-    if given_up:
-        # Nothing is written for them, and what they would have made room for goes on at once.
-        rest = next_step(_without(state, given_up), paused)
-        keys = given_up.keys() | rest.old.keys()
-        return replace(rest, old={key: {**given_up.get(key, {}), **rest.old.get(key, {})} for key in keys})
-    drained = tuple(revision.key for revision in state.old if not any(_is_there(revision)))
+    abandoned = _abandoned(state, step)
+    if abandoned:
+        # They need no write, so the next step follows at once.
+        rest = next_step(_without(state, abandoned), paused)
+        keys = abandoned.keys() | rest.old.keys()
+        return replace(rest, old={key: {**abandoned.get(key, {}), **rest.old.get(key, {})} for key in keys})
+    drained = tuple(revision.key for revision in state.old if not any(_existing(revision)))
     if step.is_empty and not step.waiting_for and not step.is_done:
         step = replace(step, waiting_for=still_waiting_for(state))
     return replace(step, drained=drained, is_done=step.is_done and not drained)
 
 
-def _given_up(state: SliceState, step: SliceStep) -> dict[str, dict[str, int]]:
-    """Lost children of which the step leaves nothing, so that they do not come back."""
-    found = {
+def _abandoned(state: SliceState, step: SliceStep) -> dict[str, dict[str, int]]:
+    """Deleted children that the step lowers to 0, so that they are not recreated."""
+    abandoned = {
         revision.key: {
             role: 0
             for role, count in revision.counts.items()
@@ -48,15 +48,15 @@ def _given_up(state: SliceState, step: SliceStep) -> dict[str, dict[str, int]]:
         }
         for revision in state.old
     }
-    return {key: roles for key, roles in found.items() if roles}
+    return {key: roles for key, roles in abandoned.items() if roles}
 
 
-def _without(state: SliceState, given_up: Lowered) -> SliceState:
+def _without(state: SliceState, abandoned: Lowered) -> SliceState:
     old = tuple(
         replace(
             revision,
             counts={
-                role: count.given_up if role in given_up.get(revision.key, {}) else count
+                role: count.abandoned if role in abandoned.get(revision.key, {}) else count
                 for role, count in revision.counts.items()
             },
         )
@@ -66,9 +66,9 @@ def _without(state: SliceState, given_up: Lowered) -> SliceState:
 
 
 def _step(state: SliceState, paused: bool) -> SliceStep:
-    if not any(state.old_wanted(role.name) for role in state.roles):
+    if not any(state.old_desired(role.name) for role in state.roles):
         return _settle(state)
-    if paused and not (state.is_known and any(count.wanted for count in state.new.counts.values())):
+    if paused and not (state.is_known and any(count.desired for count in state.new.counts.values())):
         return while_not_started(state)
     if state.missing or not state.is_known:
         return SliceStep(new=_created(state), starts=not state.is_known)
@@ -76,7 +76,7 @@ def _step(state: SliceState, paused: bool) -> SliceStep:
 
 
 def _settle(state: SliceState) -> SliceStep:
-    """No old group is needed any more: raise every role to its target."""
+    """No old group is needed: raise every role to its target."""
     created = {
         role: min(role.target, max(0, role.ceiling - state.present(role.name)))
         for role in state.roles
@@ -86,17 +86,17 @@ def _settle(state: SliceState) -> SliceStep:
     new = {role.name: size if is_whole else 0 for role, size in created.items()}
     raises = raised(state, tuple(role.target for role in state.roles), {})
     new |= raises.new | _shrunk(state)
-    gone = not any(any(_is_there(revision)) for revision in state.old)
-    is_done = gone and not new and not raises.waiting and is_settled(state)
+    are_deleted = not any(any(_existing(revision)) for revision in state.old)
+    is_done = are_deleted and not new and not raises.waiting and is_settled(state)
     return SliceStep(new=new, goes_on=bool(raises.waiting), is_done=is_done)
 
 
 def _created(state: SliceState) -> dict[str, int]:
     """Group counts for missing children of the target revision, like those of their siblings."""
     pace = pace_of(state)
-    there = [role for role in state.roles if role.target and role.name not in state.missing]
-    step = min((state.new.of(role.name).wanted * pace.steps // role.target for role in there), default=0)
-    least = int(any(count.wanted for count in state.new.counts.values()))
+    existing = [role for role in state.roles if role.target and role.name not in state.missing]
+    step = min((state.new.of(role.name).desired * pace.steps // role.target for role in existing), default=0)
+    least = int(any(count.desired for count in state.new.counts.values()))
     reached = pace.new_at(min(step, pace.steps))
     sizes = (min(role.target, max(least, size)) for role, size in zip(state.roles, reached, strict=True))
     room = (max(0, role.ceiling - state.present(role.name)) for role in state.roles)
@@ -105,11 +105,11 @@ def _created(state: SliceState) -> dict[str, int]:
 
 
 def _corrected(state: SliceState) -> SliceStep | None:
-    """Corrections before any step: new counts above target, revisions that serve nothing, partial ones."""
+    """Corrections before any step: new counts above the target, revisions that do not serve, partial ones."""
     drain = Drain(state)
     for revision in state.old:
-        wanted = [count.wanted for count in revision.counts.values()]
-        if any(wanted) and (_serves_nobody(revision) or _is_half(state, revision)):
+        desired = [count.desired for count in revision.counts.values()]
+        if any(desired) and (_serves_nobody(revision) or _is_partial(state, revision)):
             drain.whole(revision)
     new = _shrunk(state)
     return SliceStep(new=new, old=drain.lowered) if new or drain.lowered else None
@@ -119,8 +119,8 @@ def _advance(state: SliceState) -> SliceStep:
     if not is_settled(state):
         return while_unsettled(state)
     pace = pace_of(state)
-    old = tuple(state.old_wanted(role.name) for role in state.roles)
-    new = tuple(state.new.of(role.name).wanted for role in state.roles)
+    old = tuple(state.old_desired(role.name) for role in state.roles)
+    new = tuple(state.new.of(role.name).desired for role in state.roles)
     step = (
         _cut_back(state, pace, old)
         or _final(state, new)
@@ -149,11 +149,11 @@ def _final(state: SliceState, new: Counts) -> SliceStep | None:
 
 def _up(state: SliceState, pace: Proportions, old: Counts, new: Counts) -> SliceStep | None:
     """All roles of the target revision grow, if there is room for each of them."""
-    wanted = pace.next_new(new)
-    sums = zip(state.roles, old, wanted, strict=True)
+    desired = pace.next_new(new)
+    sums = zip(state.roles, old, desired, strict=True)
     if any(before + after > role.ceiling for role, before, after in sums if role.target):
         return None
-    raises = raised(state, wanted, {})
+    raises = raised(state, desired, {})
     if not raises.new and not raises.waiting:
         return None
     return SliceStep(new=raises.new, goes_on=bool(raises.waiting))
@@ -165,68 +165,68 @@ def _lower(state: SliceState, planned: Counts) -> SliceStep | None:
 
 
 def _exchange(state: SliceState, pace: Proportions, old: Counts, new: Counts) -> SliceStep | None:
-    """Lower old groups and raise new ones in one step; raise at once what has room."""
-    wanted = pace.next_new(new)
-    sums = zip(state.roles, old, wanted, strict=True)
+    """Lower old groups and raise new ones in one step; counts that have room are raised at once."""
+    desired = pace.next_new(new)
+    sums = zip(state.roles, old, desired, strict=True)
     planned = tuple(max(0, min(before, role.ceiling - after)) for role, before, after in sums)
     drain = Drain(state).to(_by_role(state, planned))
-    return _exchanged(state, wanted, drain)
+    return _exchanged(state, desired, drain)
 
 
 def _last_of_a_role(state: SliceState, pace: Proportions, old: Counts, new: Counts) -> SliceStep | None:
     """Delete the last group of a role although its revision stays, because its place is needed."""
-    wanted = pace.next_new(new)
+    desired = pace.next_new(new)
     drain = Drain(state)
-    for role, before, now, after in zip(state.roles, old, new, wanted, strict=True):
+    for role, before, now, after in zip(state.roles, old, new, desired, strict=True):
         if after > now and before + after > role.ceiling:
             any(drain.last(revision, role.name) for revision in state.old)
-    return _exchanged(state, wanted, drain) if drain.lowered else None
+    return _exchanged(state, desired, drain) if drain.lowered else None
 
 
-def _exchanged(state: SliceState, wanted: Counts, drain: Drain) -> SliceStep | None:
+def _exchanged(state: SliceState, desired: Counts, drain: Drain) -> SliceStep | None:
     left = {role.name: drain.remaining(role.name) for role in state.roles}
-    raises = raised(state, wanted, left)
+    raises = raised(state, desired, left)
     if not drain.lowered and not raises.new:
         return None
     return SliceStep(new=raises.new, old=drain.lowered, goes_on=bool(raises.waiting))
 
 
 def _past_broken_groups(state: SliceState) -> SliceStep | None:
-    """One healthy old group goes, where broken ones below it alone have used up what may be missing. Those
-    that are starting may still get ready.
+    """Delete one healthy old group if broken groups below it alone exhaust the budget, and
+    none is starting.
     """
     for role in state.roles:
-        wanted = state.old_wanted(role.name) + state.new.of(role.name).wanted
-        if wanted - 1 < state.floor(role) or state.old_starting(role.name):
+        desired = state.old_desired(role.name) + state.new.of(role.name).desired
+        if desired - 1 < state.min_ready(role) or state.old_starting(role.name):
             continue
         for revision in state.old:
             count = revision.of(role.name)
-            if 1 < count.wanted == count.present and count.serving < count.wanted:
-                return SliceStep(old={revision.key: {role.name: count.wanted - 1}})
+            if 1 < count.desired == count.present and count.serving < count.desired:
+                return SliceStep(old={revision.key: {role.name: count.desired - 1}})
     return None
 
 
 def _shrunk(state: SliceState) -> dict[str, int]:
-    return {role.name: role.target for role in state.roles if state.new.of(role.name).wanted > role.target}
+    return {role.name: role.target for role in state.roles if state.new.of(role.name).desired > role.target}
 
 
 def _serves_nobody(revision: RevisionCounts) -> bool:
     return not any(count.ready for count in revision.counts.values())
 
 
-def _is_half(state: SliceState, revision: RevisionCounts) -> bool:
-    """Whether a whole revision was being taken away, or put up, when something came between two writes."""
+def _is_partial(state: SliceState, revision: RevisionCounts) -> bool:
+    """Whether the deletion or creation of a whole revision was interrupted between two writes."""
     older = state.old[state.old.index(revision) + 1 :]
     for role in state.roles:
         count = revision.counts.get(role.name)
-        if count is None or count.wanted:
+        if count is None or count.desired:
             continue
-        if count.initial or any(each.of(role.name).wanted for each in older):
+        if count.initial or any(each.of(role.name).desired for each in older):
             return True
     return False
 
 
-def _is_there(revision: RevisionCounts) -> list[int]:
+def _existing(revision: RevisionCounts) -> list[int]:
     return [count.present for count in revision.counts.values()]
 
 
@@ -234,8 +234,8 @@ def _by_role(state: SliceState, counts: Counts) -> dict[str, int]:
     return {role.name: count for role, count in zip(state.roles, counts, strict=True)}
 
 
-# --- Compute how far the roles of a slice may move in one step so that they stay in proportion. The
-# arithmetic is upstream's, in whole numbers. Which of its steps is taken is decided elsewhere.
+# --- Compute the counts of a slice's roles after one step, in proportion, with upstream's arithmetic in whole
+# numbers.
 
 
 Counts = tuple[int, ...]
@@ -244,7 +244,7 @@ Counts = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Proportions:
-    """roles: their targets. initial: old groups of each when the rollout began. steps: number of steps."""
+    """roles: targets. initial: old groups of each when the rollout began. steps: number of steps."""
 
     roles: tuple[RoleTarget, ...]
     initial: Counts
@@ -267,13 +267,13 @@ class Proportions:
     def next_old(self, old: Counts) -> Counts:
         """Old counts one step beyond the role that has advanced most; no count rises."""
         pairs = [(initial, count) for initial, count in zip(self.initial, old, strict=True) if initial > 0]
-        gone = max((0, *((initial - count) * self.steps // initial for initial, count in pairs)))
-        left = (max(0, initial - (gone + 1) * initial // self.steps) for initial in self.initial)
+        reached = max((0, *((initial - count) * self.steps // initial for initial, count in pairs)))
+        left = (max(0, initial - (reached + 1) * initial // self.steps) for initial in self.initial)
         return tuple(map(min, old, left))
 
 
 def pace_of(state: SliceState) -> Proportions:
-    """The pace of a slice that is in a rollout: at least one count or target is above 0."""
+    """The pace of a slice in a rollout: at least one count or target is above 0."""
     initial = tuple(state.old_initial(role.name) for role in state.roles)
     steps = (
         _ceil(max(count, role.target), role.surge or max(1, role.unavailable))
@@ -286,34 +286,34 @@ def _ceil(number: int, divisor: int) -> int:
     return -(-number // divisor)
 
 
-# --- Choose which children of the target revision may grow now, terminating groups counted, and report
+# --- Choose which children of the target revision may grow now, counting terminating groups, and report
 # whether others wait for room.
 
 
 @dataclass(frozen=True, slots=True)
 class Raises:
-    """new: role → `spec.replicas`. waiting: roles that are to be raised as soon as there is room."""
+    """new: role → `spec.replicas`. waiting: roles to raise as soon as there is room."""
 
     new: dict[str, int]
     waiting: tuple[str, ...]
 
 
-def raised(state: SliceState, wanted: tuple[int, ...], left: Mapping[str, int]) -> Raises:
+def raised(state: SliceState, desired: tuple[int, ...], left: Mapping[str, int]) -> Raises:
     """Raise the counts that have room.
 
-    left: old groups that the step itself leaves of each role, where it lowers any. Roles that the wishes of
-    users leave no room for are not raised, and not waited for.
+    left: old groups of each role after the step, if it lowers any. Roles without room because of the spec are
+    neither raised nor waited for.
     """
     rising = {
         role: count
-        for role, count in zip(state.roles, wanted, strict=True)
-        if count > state.new.of(role.name).wanted
+        for role, count in zip(state.roles, desired, strict=True)
+        if count > state.new.of(role.name).desired
         and role.name not in state.missing
         and left.get(role.name, 0) + count <= role.ceiling
     }
     now = {role.name: count for role, count in rising.items() if _has_room(state, role, count)}
     waiting = tuple(role.name for role in rising if role.name not in now)
-    if _would_be_half(state, now):
+    if _would_be_partial(state, now):
         return Raises({}, tuple(role.name for role in rising))
     return Raises(now, waiting)
 
@@ -325,17 +325,17 @@ def _has_room(state: SliceState, role: RoleTarget, count: int) -> bool:
     return state.old_present(role.name) + count <= role.ceiling
 
 
-def _would_be_half(state: SliceState, now: Mapping[str, int]) -> bool:
-    """Whether the target revision would have some of its roles, and lack others."""
-    wanted = [
-        now.get(role.name, state.new.of(role.name).wanted) > 0 for role in state.roles if role.target > 0
+def _would_be_partial(state: SliceState, now: Mapping[str, int]) -> bool:
+    """Whether the target revision would have only some of its roles."""
+    desired = [
+        now.get(role.name, state.new.of(role.name).desired) > 0 for role in state.roles if role.target > 0
     ]
-    return any(wanted) and not all(wanted) and any(state.new.of(name).wanted == 0 for name in now)
+    return any(desired) and not all(desired) and any(state.new.of(name).desired == 0 for name in now)
 
 
-# --- Apply a change of targets to a slice whose rollout is paused or whose target revision is not ready.
-# The step follows the targets and takes the rollout no further. A role whose target has not changed since
-# the rollout began is left alone, unless a smaller surge leaves no room for groups that exist.
+# --- Apply a change of targets to a slice whose rollout is paused or whose target revision is not ready,
+# without advancing the rollout. A role whose target has not changed since the rollout began is left alone,
+# unless a smaller surge leaves no room for existing groups.
 
 
 def is_settled(state: SliceState) -> bool:
@@ -344,28 +344,28 @@ def is_settled(state: SliceState) -> bool:
 
 
 def while_not_started(state: SliceState) -> SliceStep:
-    """Paused before its first step: old groups above the target go, more cannot come."""
-    planned = {role.name: min(state.old_wanted(role.name), role.target) for role in state.roles}
+    """Paused before its first step: lower old counts to the target, raise none."""
+    planned = {role.name: min(state.old_desired(role.name), role.target) for role in state.roles}
     return SliceStep(old=_lowered(state, planned), waiting_for=PAUSED)
 
 
 def while_unsettled(state: SliceState, paused: bool = False) -> SliceStep:
     """Follow targets that have changed since the rollout began."""
-    new = tuple(state.new.of(role.name).wanted for role in state.roles)
-    planned, wanted = {}, []
+    new = tuple(state.new.of(role.name).desired for role in state.roles)
+    planned, desired = {}, []
     for role, count, following in zip(state.roles, new, pace_of(state).next_new(new), strict=True):
-        old = state.old_wanted(role.name)
+        old = state.old_desired(role.name)
         start = role.target if role.at_start is None else role.at_start
         grows, shrinks = role.target > start, role.target < start
         has_less_surge = not paused and count > 0 and role.ceiling < old + count
         planned[role.name] = max(0, min(old, role.ceiling - count)) if shrinks or has_less_surge else old
-        wanted.append(max(count, min(following, role.target - old)) if grows and all(new) else count)
-    raises = raised(state, tuple(wanted), planned)
+        desired.append(max(count, min(following, role.target - old)) if grows and all(new) else count)
+    raises = raised(state, tuple(desired), planned)
     waiting = PAUSED if paused else unready(state)
     return SliceStep(new=raises.new, old=_lowered(state, planned), waiting_for=waiting)
 
 
 def _lowered(state: SliceState, planned: dict[str, int]) -> dict[str, dict[str, int]]:
-    """Lower counts without removing a whole revision, unless no group is wanted."""
+    """Lower counts without deleting a whole revision, unless no group is desired."""
     drain = Drain(state, may_empty=not any(role.target for role in state.roles))
     return {key: dict(roles) for key, roles in drain.to(planned).lowered.items()}

@@ -1,6 +1,6 @@
-"""List the counts a rollout passes through if every change becomes ready at once, one row for each step.
+"""List the counts of a rollout in which every change becomes ready at once, one row for each step.
 
-What is left of a step because groups had to go first belongs to its row.
+The rest of a step that had to wait for deletions belongs to its row.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from lws.disaggregatedset.rollout.planner import next_step
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, SliceStep
 
-# Each group costs a handful of steps; a slice that needs more than this many never comes to rest.
+# Each group takes a few steps; a slice that needs more than this many never settles.
 _STEPS_PER_GROUP = 10
 _STEPS_AT_LEAST = 100
 _STEPS_AT_MOST = 10_000
@@ -19,7 +19,7 @@ _STEPS_AT_MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """old: key → role → `spec.replicas`. new: role → the same of the target revision."""
+    """old: key → role → `spec.replicas`. new: role → `spec.replicas` of the target revision."""
 
     old: Mapping[str, Mapping[str, int]]
     new: Mapping[str, int]
@@ -29,7 +29,7 @@ def simulate(state: SliceState) -> tuple[Row, ...]:
     """The rows from the given one to the last."""
     state = _all_ready(state)
     rows = [_row_of(state)]
-    groups = sum(role.target + state.old_wanted(role.name) for role in state.roles)
+    groups = sum(role.target + state.old_desired(role.name) for role in state.roles)
     is_open = False
     for _ in range(min(_STEPS_AT_MOST, _STEPS_AT_LEAST + _STEPS_PER_GROUP * groups)):
         step = next_step(state)
@@ -46,21 +46,21 @@ def simulate(state: SliceState) -> tuple[Row, ...]:
 
 
 def start(roles: tuple[RoleTarget, ...], running: Mapping[str, int], key: str = "old") -> SliceState:
-    """A slice at rest with one revision, of which nothing of the target revision is there yet."""
+    """A settled slice with one revision and no child of the target revision."""
     old = RevisionCounts(key, {role: _ready(count, None) for role, count in running.items()})
     return SliceState(roles, (old,), RevisionCounts("new"), frozenset(role.name for role in roles))
 
 
 def apply(state: SliceState, step: SliceStep) -> SliceState:
-    """The slice after a step, every change ready."""
-    new = {role: _ready(count.wanted, count.initial) for role, count in state.new.counts.items()}
-    for role, wanted in step.new.items():
-        new[role] = _ready(wanted, state.new.of(role).initial)
+    """The slice after a step in which every change became ready."""
+    new = {role: _ready(count.desired, count.initial) for role, count in state.new.counts.items()}
+    for role, desired in step.new.items():
+        new[role] = _ready(desired, state.new.of(role).initial)
     old = []
     for revision in state.old:
         if revision.key in step.drained:
             continue
-        left = {role: count.wanted for role, count in revision.counts.items()} | dict(
+        left = {role: count.desired for role, count in revision.counts.items()} | dict(
             step.old.get(revision.key, {})
         )
         counts = {
@@ -68,7 +68,7 @@ def apply(state: SliceState, step: SliceStep) -> SliceState:
         }
         old.append(RevisionCounts(revision.key, counts))
     if step.starts:
-        new = {role: replace(count, initial=state.new.of(role).wanted) for role, count in new.items()}
+        new = {role: replace(count, initial=state.new.of(role).desired) for role, count in new.items()}
     return SliceState(
         state.roles, tuple(old), RevisionCounts(state.new.key, new), state.missing - step.new.keys()
     )
@@ -78,16 +78,16 @@ def _all_ready(state: SliceState) -> SliceState:
     return apply(state, SliceStep())
 
 
-def _ready(wanted: int, initial: int | None) -> Count:
-    return Count(wanted, wanted, wanted, True, initial)
+def _ready(desired: int, initial: int | None) -> Count:
+    return Count(desired, desired, desired, True, initial)
 
 
 def _row_of(state: SliceState) -> Row:
     old = {
-        revision.key: {role: count.wanted for role, count in revision.counts.items()}
+        revision.key: {role: count.desired for role, count in revision.counts.items()}
         for revision in state.old
     }
     return Row(
         {key: counts for key, counts in old.items() if any(counts.values())},
-        {role: count.wanted for role, count in state.new.counts.items() if count.wanted},
+        {role: count.desired for role, count in state.new.counts.items() if count.desired},
     )

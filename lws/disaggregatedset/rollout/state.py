@@ -1,4 +1,4 @@
-"""Input, output and sums of the decision about one step of a slice: numbers of groups, no objects."""
+"""Input and output of the decision about one step of a slice, as numbers of groups."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from lws.leaderworkerset.rollout.state import counted
 class Count:
     """The groups of one child.
 
-    wanted: its `spec.replicas`. present: `max(spec.replicas, status.replicas)`, terminating groups included.
-    ready: those that are ready. is_settled: its controller has acted on `wanted`, and all of these are ready.
-    initial: `wanted` when the rollout to the present target began; None if unknown.
-    broken_on_top: how many groups in a row, from the highest index of `wanted` down, are not ready: lowering
-    the child by so many takes nothing from anybody.
-    starting: those of `wanted` that are not ready yet and may be so any moment. failed_on_top: how many of
-    `broken_on_top`, in a row from the top, are not among them. is_lost: there is no such child, and it is to
-    come back as it is described here. lingering: what is left of the groups of a lost one.
+    desired: `spec.replicas`. present: `max(spec.replicas, status.replicas)`, terminating groups included.
+    ready: number of ready groups. is_settled: its controller has observed `desired`, and all groups are
+    ready. initial: `desired` when the rollout to the current target began; None if unknown. broken_on_top:
+    number of consecutive groups that are not ready, from the highest index down: lowering the child by so
+    many costs no ready group. starting: groups that are not ready yet but may be soon. failed_on_top: number
+    of consecutive groups of `broken_on_top`, from the top, that are not starting. is_lost: the child was
+    deleted and is to be recreated with these counts. lingering: remaining groups of a deleted child.
     """
 
-    wanted: int
+    desired: int
     present: int
     ready: int
     is_settled: bool
@@ -34,39 +33,41 @@ class Count:
     lingering: int = 0
 
     @property
-    def given_up(self) -> Count:
-        """The same child where it is lost and does not come back."""
+    def abandoned(self) -> Count:
+        """The same child, deleted and not recreated."""
         return Count(0, self.lingering, 0, True, self.initial)
 
     @property
-    def hoped(self) -> Count:
-        """The same child as it is when the groups that are starting have become ready."""
+    def once_started(self) -> Count:
+        """The same child once its starting groups are ready."""
         if not self.starting:
             return self
         return replace(self, ready=self.ready + self.starting, broken_on_top=self.failed_on_top, starting=0)
 
     @property
     def serving(self) -> int:
-        """The ready groups that `wanted` leaves in place for certain: the highest indices go first."""
+        """The number of ready groups that certainly stay with `desired`: the highest indices are deleted
+        first.
+        """
         if self.is_settled:
-            return self.wanted
-        return min(self.wanted, max(0, self.ready - max(0, self.present - self.wanted)))
+            return self.desired
+        return min(self.desired, max(0, self.ready - max(0, self.present - self.desired)))
 
-    def cost(self, wanted: int) -> int:
-        """Maximum number of ready groups lost by lowering the child to `wanted`."""
-        return max(0, min(self.wanted - wanted - self.broken_on_top, self._most_ready))
+    def cost(self, desired: int) -> int:
+        """Maximum number of ready groups lost by lowering the child to `desired`."""
+        return max(0, min(self.desired - desired - self.broken_on_top, self._most_ready))
 
     def lowest(self, cost: int) -> int:
-        """The lowest count that takes at most so many ready groups."""
-        return 0 if self._most_ready <= cost else max(0, self.wanted - self.broken_on_top - cost)
+        """The lowest count that costs at most so many ready groups."""
+        return 0 if self._most_ready <= cost else max(0, self.desired - self.broken_on_top - cost)
 
     @property
     def _most_ready(self) -> int:
-        return self.wanted if self.is_settled else min(self.wanted, self.ready)
+        return self.desired if self.is_settled else min(self.desired, self.ready)
 
 
-NOTHING = Count(wanted=0, present=0, ready=0, is_settled=True, initial=0)
-"""The count of a child that there is not."""
+NOTHING = Count(desired=0, present=0, ready=0, is_settled=True, initial=0)
+"""The count of a child that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,9 @@ class RevisionCounts:
 
 @dataclass(frozen=True, slots=True)
 class RoleTarget:
-    """The target of one role; 0 groups for a role that only old revisions have.
+    """The target of one role; 0 groups for a removed role.
 
-    at_start: its target when the rollout to the present revision began; None if unknown.
+    at_start: its target when the rollout to the target revision began; None if unknown.
     """
 
     name: str
@@ -96,7 +97,7 @@ class RoleTarget:
 
     @property
     def ceiling(self) -> int:
-        """More groups than this are never brought about."""
+        """Maximum number of groups, surge included."""
         return self.target + self.surge
 
 
@@ -104,33 +105,33 @@ class RoleTarget:
 class SliceState:
     """One slice. roles: those of the spec in their order, then removed ones. old: newest first.
 
-    missing: roles of the spec whose child of the target revision there is not. gone: role → groups that were
-    wanted when the rollout began of children that there are no more. leftover: role → groups that such
-    children have left although they do not come back.
+    missing: roles of the spec without a child of the target revision. deleted: role → initial groups of
+    children that were deleted since the rollout began. leftover: role → remaining groups of deleted children
+    that are not recreated.
     """
 
     roles: tuple[RoleTarget, ...]
     old: tuple[RevisionCounts, ...]
     new: RevisionCounts
     missing: frozenset[str] = frozenset()
-    gone: Mapping[str, int] = field(default_factory=dict)
+    deleted: Mapping[str, int] = field(default_factory=dict)
     leftover: Mapping[str, int] = field(default_factory=dict)
 
-    def old_wanted(self, role: str) -> int:
+    def old_desired(self, role: str) -> int:
         """Desired groups of the role, over all old revisions."""
-        return sum(revision.of(role).wanted for revision in self.old)
+        return sum(revision.of(role).desired for revision in self.old)
 
     def old_initial(self, role: str) -> int:
-        """The same when the rollout began; unknown baselines count as now."""
+        """The same when the rollout began; if unknown, the current number."""
         counts = (revision.of(role) for revision in self.old)
-        return sum(count.wanted if count.initial is None else count.initial for count in counts)
+        return sum(count.desired if count.initial is None else count.initial for count in counts)
 
     def present(self, role: str) -> int:
-        """Its groups over all revisions, those that terminate included."""
+        """Its groups over all revisions, including terminating ones."""
         return self.old_present(role) + self.new.of(role).present
 
     def old_present(self, role: str) -> int:
-        """Existing groups without the target revision; those of deleted children are included."""
+        """Its groups of old revisions, including those of deleted children."""
         return sum(revision.of(role).present for revision in self.old) + self.leftover.get(role, 0)
 
     def serving(self, role: str) -> int:
@@ -138,41 +139,43 @@ class SliceState:
         return sum(each.of(role).serving for each in (*self.old, self.new))
 
     def old_starting(self, role: str) -> int:
-        """Its groups of old revisions that may be ready any moment."""
+        """Its starting groups of old revisions."""
         return sum(revision.of(role).starting for revision in self.old)
 
-    def hoped(self, role: str) -> int:
-        """Its ready groups once those of old revisions that are starting are ready too."""
-        return sum(revision.of(role).hoped.serving for revision in self.old) + self.new.of(role).serving
+    def once_started(self, role: str) -> int:
+        """Its ready groups once the starting ones of old revisions are ready too."""
+        return (
+            sum(revision.of(role).once_started.serving for revision in self.old) + self.new.of(role).serving
+        )
 
     @property
     def is_known(self) -> bool:
         """Whether every old child has a baseline."""
         return all(count.initial is not None for revision in self.old for count in revision.counts.values())
 
-    def floor(self, role: RoleTarget) -> int:
-        """Ready groups that a rollout leaves: those at its start, at most the target, minus the budget.
+    def min_ready(self, role: RoleTarget) -> int:
+        """Minimum of ready groups during a rollout: groups at its start, at most the target, minus
+        maxUnavailable.
 
-        The start counts the target revision too, where it had groups already (a change that was taken back),
-        and revisions that have gone since.
-        If that is unknown, it had none; before the rollout begins, it has the present ones.
+        Groups at the start include those of the target revision (a reverted change) and of revisions deleted
+        since. If unknown, there were none; before the rollout begins, the current ones count.
         """
         new = self.new.of(role.name)
-        unknown = 0 if self.is_known else new.wanted
+        unknown = 0 if self.is_known else new.desired
         start = self.old_initial(role.name) + (unknown if new.initial is None else new.initial)
-        start += self.gone.get(role.name, 0)
+        start += self.deleted.get(role.name, 0)
         return min(start, role.target) - role.unavailable
 
 
 @dataclass(frozen=True, slots=True)
 class SliceStep:
-    """The writes of a step, in order: baselines, creations, raised counts, lowered counts, deletions.
+    """The writes of a step, in order: baselines, creates, raised counts, lowered counts, deletes.
 
-    new: role → `spec.replicas` of the target revision, what changes only; a missing child is created with it.
-    old: key → role → `spec.replicas`, what changes only. starts: the baselines of all children are remembered
-    first. goes_on: what is left of the step follows as soon as the groups taken away are gone.
-    drained: keys of old revisions that have no group any more. is_done: nothing is left to do.
-    waiting_for: what has to happen before the next step, with the role, in words; empty where nothing has to.
+    new: role → changed `spec.replicas` of the target revision; a missing child is created with it. old: key →
+    role → changed `spec.replicas`. starts: the baselines of all children are recorded first. goes_on: the
+    rest of the step follows as soon as groups are deleted. drained: keys of old revisions without groups.
+    is_done: the rollout is complete. waiting_for: what the next step waits for, with the role, in words; may
+    be empty.
     """
 
     new: Mapping[str, int] = field(default_factory=dict)
@@ -189,7 +192,7 @@ class SliceStep:
         return not (self.new or self.old or self.starts or self.drained)
 
 
-# --- Describe what a slice waits for, naming the role; empty if it waits for nothing.
+# --- Describe what a slice waits for, with the role; empty if it does not wait.
 
 
 PAUSED = "the rollout is paused"
@@ -201,23 +204,23 @@ def still_waiting_for(state: SliceState) -> str:
 
 
 def unready(state: SliceState) -> str:
-    """The first role of the target revision that has groups which are not ready."""
+    """The first role of the target revision with groups that are not ready."""
     for role in state.roles:
         count = state.new.of(role.name)
         if role.name in state.missing:
             return f"role {role.name}: there is no LeaderWorkerSet of the target revision yet"
         if not count.is_settled:
-            ready = min(count.ready, count.wanted)
-            if ready == count.wanted:
+            ready = min(count.ready, count.desired)
+            if ready == count.desired:
                 return f"role {role.name}: its LeaderWorkerSet has yet to act on its count of groups"
-            return f"role {role.name}: {ready} of {count.wanted} groups of the target revision are ready"
+            return f"role {role.name}: {ready} of {count.desired} groups of the target revision are ready"
     return ""
 
 
 def _terminating(state: SliceState) -> str:
     for role in state.roles:
         surplus = sum(
-            max(0, revision.of(role.name).present - revision.of(role.name).wanted) for revision in state.old
+            max(0, revision.of(role.name).present - revision.of(role.name).desired) for revision in state.old
         )
         surplus += state.leftover.get(role.name, 0)
         if surplus:
@@ -234,31 +237,31 @@ def _starting(state: SliceState) -> str:
 
 def _blocked(state: SliceState) -> str:
     for role in state.roles:
-        serving, floor = state.serving(role.name), state.floor(role)
-        if state.old_wanted(role.name) and serving <= floor:
-            return f"role {role.name}: {serving} groups are ready, and {floor} have to stay so"
+        serving, min_ready = state.serving(role.name), state.min_ready(role)
+        if state.old_desired(role.name) and serving <= min_ready:
+            return f"role {role.name}: {serving} groups are ready, and {min_ready} have to stay so"
     for role in state.roles:
-        if state.old_wanted(role.name):
+        if state.old_desired(role.name):
             return f"role {role.name}: old groups leave no room for new ones"
     return ""
 
 
-# --- Describe which groups a change of a DisaggregatedSet restarts, for commands and webhook alike.
+# --- Describe which groups a change of a DisaggregatedSet restarts, for commands and the webhook.
 
 
 def restarts(groups: Mapping[str, int], is_paused: bool, is_under_way: bool = False) -> str:
-    """How many of each role restart, and how: "5 groups (prefill 2, decode 3) restart, by a rollout of all
-    roles in step"; empty for none. is_under_way: by a rollout that has begun before the change.
+    """The restarted groups: "5 groups (prefill 2, decode 3) restart, by a rollout of all roles in step";
+    empty if there are none. is_under_way: by a rollout that began before the change.
     """
     if not groups:
         return ""
-    said = f"{of_roles(groups)} {'restarts' if sum(groups.values()) == 1 else 'restart'}"
+    clause = f"{of_roles(groups)} {'restarts' if sum(groups.values()) == 1 else 'restart'}"
     if is_paused:
-        return f"{said} once the rollout is resumed"
+        return f"{clause} once the rollout is resumed"
     return (
-        f"{said} anyway: a rollout is under way"
+        f"{clause} anyway: a rollout is under way"
         if is_under_way
-        else f"{said}, by a rollout of all roles in step"
+        else f"{clause}, by a rollout of all roles in step"
     )
 
 

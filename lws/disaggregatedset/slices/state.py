@@ -1,7 +1,6 @@
-"""Turn the children of one slice into the numbers that its rollout is decided with.
+"""Turn the children of one slice into the numbers on which decisions about its rollout are based.
 
-The annotation on children is the memory that upstream understands; the status says which rollout it belongs
-to.
+Annotations on children are records that upstream reads too; the status shows to which rollout they belong.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from lws.runtime.actions import Object
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """What is wanted of each role in a slice, removed ones included. wanted: names of those of the spec."""
+    """Targets of all roles in a slice, including removed ones. desired: names of the roles in the spec."""
 
     targets: tuple[RoleTarget, ...]
-    wanted: frozenset[str]
+    desired: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutMemory:
-    """Where the rollout of a slice began. key: the revision that it moves to. initial: groups that each child
-    wanted then, by its name. targets: groups that each role was to have then.
+    """The record of a slice's rollout. key: the target revision. initial: name of a child → its desired
+    groups when the rollout began. targets: role → its desired groups then.
     """
 
     key: str
@@ -44,7 +43,7 @@ class RolloutMemory:
 
     @property
     def stored(self) -> dict[str, Any]:
-        """As the status has it."""
+        """The entry in the status."""
         return {
             "revision": self.key,
             "initialReplicas": dict(sorted(self.initial.items())),
@@ -52,12 +51,12 @@ class RolloutMemory:
         }
 
 
-def remembered(obj: Object, index: int) -> RolloutMemory | None:
+def rollout_record(obj: Object, index: int) -> RolloutMemory | None:
     """The record of a slice in the status; None if it is missing or unreadable."""
     return _memory(_rollouts(obj).get(str(index)))
 
 
-def remembered_children(obj: Object) -> dict[str, int]:
+def recorded_children(obj: Object) -> dict[str, int]:
     """Children of a rollout in progress by name, with the group counts that they began with."""
     memories = map(_memory, _rollouts(obj).values())
     return {
@@ -92,55 +91,56 @@ def initial_of(child: ChildFacts, key: str, memory: RolloutMemory | None) -> int
 
 
 def newest_first(children: Iterable[ChildFacts], revisions: Iterable[RecordedRoles]) -> list[str]:
-    """Keys of children, that of the newest revision first; unrecorded ones by the age of their children."""
+    """Keys of children, newest revision first; keys without a revision by the age of their children."""
     number = {revision.key: revision.number for revision in revisions}
-    made: dict[str, str] = {}
+    newest: dict[str, str] = {}
     for child in children:
         created = str(child.obj["metadata"].get("creationTimestamp") or "")
-        made[child.key] = max(made.get(child.key, ""), created)
-    return sorted(made, key=lambda key: (number.get(key, -1), made[key], key), reverse=True)
+        newest[child.key] = max(newest.get(child.key, ""), created)
+    return sorted(newest, key=lambda key: (number.get(key, -1), newest[key], key), reverse=True)
 
 
 def counts_of(children: Iterable[ChildFacts], key: str, memory: RolloutMemory | None) -> dict[str, Count]:
     """The groups of the children of one revision, by role. key: the target revision."""
-    # Where a role has two, the one that release 0.9 named counts with the other.
+    # If a role has two, the one without the slice in its name is ignored.
     counts: dict[str, Count] = {}
-    for each in sorted(children, key=lambda each: not each.is_legacy):
-        counts[each.role] = Count(
-            wanted=each.wanted,
-            present=each.present,
-            ready=each.ready,
-            is_settled=each.is_settled,
-            initial=initial_of(each, key, memory),
-            broken_on_top=each.broken_on_top,
-            starting=each.starting,
-            failed_on_top=each.failed_on_top,
+    for child in sorted(children, key=lambda child: not child.is_legacy):
+        counts[child.role] = Count(
+            desired=child.desired,
+            present=child.present,
+            ready=child.ready,
+            is_settled=child.is_settled,
+            initial=initial_of(child, key, memory),
+            broken_on_top=child.broken_on_top,
+            starting=child.starting,
+            failed_on_top=child.failed_on_top,
         )
     return counts
 
 
-def gone_since(set_name: str, children: Iterable[ChildFacts], memory: RolloutMemory) -> dict[str, int]:
+def deleted_since(set_name: str, children: Iterable[ChildFacts], memory: RolloutMemory) -> dict[str, int]:
     """Role → groups of children that were deleted since the rollout began."""
-    there, gone = {child.name for child in children}, Counter[str]()
+    existing, deleted = {child.name for child in children}, Counter[str]()
     for name, count in memory.initial.items():
-        identity = identity_of(set_name, name) if name not in there else None
+        identity = identity_of(set_name, name) if name not in existing else None
         if identity is not None:
-            gone[identity.role] += count
-    return dict(gone)
+            deleted[identity.role] += count
+    return dict(deleted)
 
 
-def gone_unseen(state: SliceState, children: Iterable[ChildFacts]) -> dict[str, int]:
-    """The same where the status has lost its memory: what children of the target revision know of, and
-    nobody else has any more. children: those of the target revision.
+def deleted_by_annotations(state: SliceState, children: Iterable[ChildFacts]) -> dict[str, int]:
+    """The same if the status has lost its record, from annotations of the children of the target revision.
+
+    children: those of the target revision.
     """
-    known = {child.role: others_initial_of(child.obj) for child in children if not child.is_leaving}
-    gone = {role: count - state.old_initial(role) for role, count in known.items()}
-    return {role: count for role, count in gone.items() if count > 0}
+    initial = {child.role: others_initial_of(child.obj) for child in children if not child.is_terminating}
+    deleted = {role: count - state.old_initial(role) for role, count in initial.items()}
+    return {role: count for role, count in deleted.items() if count > 0}
 
 
 def others_at_start(set_name: str, memory: RolloutMemory, role: str) -> int:
-    """Groups of a role that the other revisions had when the rollout began; 0 unless there were several,
-    of which some can be gone before others.
+    """Groups of a role on other revisions when the rollout began; 0 unless there were several revisions, of
+    which some can be deleted before others.
     """
     counts: Counter[str] = Counter()
     for name, count in memory.initial.items():
@@ -154,28 +154,27 @@ def slice_state(
     children: Sequence[ChildFacts], roles: Roles, keys: Sequence[str], memory: RolloutMemory | None
 ) -> SliceState:
     """keys: the target revision, then old ones, the newest first."""
-    wanted, *old = keys
+    desired, *old = keys
     by_key = {key: [child for child in children if child.key == key] for key in keys}
-    standing = [each for each in by_key[wanted] if not each.is_leaving]
+    standing = [each for each in by_key[desired] if not each.is_terminating]
     if memory is None and not standing:
-        # What is written on children is of a former rollout.
+        # The annotations of children belong to a former rollout.
         memory = RolloutMemory("")
-    new = counts_of(standing, wanted, memory)
+    new = counts_of(standing, desired, memory)
     return SliceState(
         roles=roles.targets,
-        old=tuple(RevisionCounts(key, counts_of(by_key[key], wanted, memory)) for key in old),
-        new=RevisionCounts(wanted, new),
-        missing=roles.wanted - new.keys(),
+        old=tuple(RevisionCounts(key, counts_of(by_key[key], desired, memory)) for key in old),
+        new=RevisionCounts(desired, new),
+        missing=roles.desired - new.keys(),
     )
 
 
-# --- Compute how many groups each role should have, in one slice and in total, and how fast it may get
-# there.
+# --- Compute the desired groups of each role, in one slice and in total, and the pace of the rollout.
 
 
 @dataclass(frozen=True, slots=True)
 class RoleTargets:
-    """What a set asks for. key: of the target revision. records: what children of each key are made from."""
+    """The targets of a set. key: of the target revision. records: by key, the content of revisions."""
 
     snapshot: DisaggregatedSnapshot
     spec: DisaggregatedSpec
@@ -205,7 +204,7 @@ class RoleTargets:
 
     def _target(self, role: Role, index: int, memory: RolloutMemory | None) -> RoleTarget:
         target = self._count(role, index)
-        budget = budget_of(role.rolling, target)
+        budget = role_budget(role.rolling, target)
         is_of_this = memory is not None and memory.key == self.key
         at_start = memory.targets.get(role.name) if memory is not None and is_of_this else None
         return RoleTarget(role.name, target, budget.surge, budget.unavailable, role.is_external, at_start)
@@ -215,14 +214,14 @@ class RoleTargets:
             return role.replicas
         slices, total = self.spec.slices, scaler_counts(self.snapshot).get(role.name)
         if total is None:
-            # Its scaler will begin with that.
+            # The initial value of its scaler.
             total = seed(self.snapshot, slices, role.name, self.key)
         return share(total, slices, index)
 
     @property
     def without_groups(self) -> tuple[str, ...]:
-        """Of scalers that ask for fewer groups than there are slices, which slices get none of their role,
-        though they have groups of others: words for the status.
+        """Slices without a group of a role whose scaler requests fewer groups than slices, although they have
+        groups of other roles; in words for the status.
         """
         slices, scaled = self.spec.slices, scaler_counts(self.snapshot)
         found = []
@@ -239,9 +238,9 @@ class RoleTargets:
         return tuple(found)
 
 
-# --- Read how many groups of a role a rollout may add, and how many may be unavailable. Percentages of the
-# surge are rounded up, of `maxUnavailable` down. A value that cannot be read counts as 0: admission refuses
-# it, but an older definition may have stored it.
+# --- Read how many groups of a role a rollout may add, and how many may be unavailable. Percentages of
+# `maxSurge` are rounded up, of `maxUnavailable` down. An invalid value counts as 0: admission rejects it, but
+# an older CRD may have stored it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +250,11 @@ class RoleBudget:
 
 
 DEFAULT = RoleBudget(surge=1, unavailable=0)
-"""Of roles that say nothing, or nothing that a rollout could move with; of removed roles too."""
+"""For roles without a budget, or with one of 0 and 0, and for removed roles."""
 
 
-def budget_of(rolling: Mapping[str, Any] | None, target: int) -> RoleBudget:
-    """The budget of a role that is to have `target` groups."""
+def role_budget(rolling: Mapping[str, Any] | None, target: int) -> RoleBudget:
+    """The budget of a role with `target` desired groups."""
     if not isinstance(rolling, Mapping):
         return DEFAULT
     surge = max(0, _scaled(rolling.get("maxSurge"), target, round_up=True))

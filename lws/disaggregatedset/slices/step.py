@@ -1,7 +1,7 @@
 """Turn one step of a slice into writes, in order: baselines, creations, raised counts, lowered counts,
 deletions.
 
-They are one sequence: what fails in it does not hold up other slices.
+They are one sequence, so that a failure does not affect other slices.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class SliceFacts:
 
     @property
     def is_rolling(self) -> bool:
-        """Something of another revision is left, and not merely on its way out without any groups."""
+        """Whether children of another revision exist, except terminating ones without groups."""
         return any(
-            child.key != self.key and (child.existing or not child.is_leaving) for child in self.children
+            child.key != self.key and (child.existing or not child.is_terminating) for child in self.children
         )
 
     def child(self, role: str, key: str) -> ChildFacts | None:
-        """The child of a role at a revision; the one with a slice in its name, where there are two."""
+        """The child of a role at a revision; if there are two, the one with a slice in its name."""
         of_role = [child for child in self.children if (child.role, child.key) == (role, key)]
         return min(of_role, key=lambda each: each.is_legacy, default=None)
 
@@ -67,27 +67,27 @@ def plan_step(within: SliceFacts, state: SliceState, step: SliceStep) -> Plan:
 
 def baseline(within: SliceFacts, roles: Roles, lost: Mapping[str, int]) -> RolloutMemory:
     """The record when the rollout of a slice begins. lost: groups of deleted children."""
-    initial = {**lost, **{child.name: child.wanted for child in within.children if not child.is_leaving}}
+    initial = {**lost, **{child.name: child.desired for child in within.children if not child.is_terminating}}
     return RolloutMemory(within.key, initial, {target.name: target.target for target in roles.targets})
 
 
 def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
-    """As the original writes them, and on children that the target revision has already, too. What a pass has
-    remembered in the status and could not write on a child, the next one writes.
+    """Baselines as upstream writes them, also on existing children of the target revision. If a pass wrote
+    the record in the status but not on a child, the next pass writes it.
     """
     memory = within.memory
     initial = memory.initial if memory is not None and memory.key == within.key else {}
     for child in within.children:
         is_owed = starts or (within.is_rolling and child.name in initial)
-        if child.is_leaving or not is_owed:
+        if child.is_terminating or not is_owed:
             continue
         others = _others(within, child.role) if child.key == within.key else None
-        wanted = {
-            INITIAL_REPLICAS_ANNOTATION: str(initial.get(child.name, child.wanted)),
+        desired = {
+            INITIAL_REPLICAS_ANNOTATION: str(initial.get(child.name, child.desired)),
             OTHERS_INITIAL_REPLICAS_ANNOTATION: others,
         }
         known = annotations_of(child.obj)
-        changed = {key: value for key, value in wanted.items() if known.get(key) != value}
+        changed = {key: value for key, value in desired.items() if known.get(key) != value}
         if changed:
             patch = {"metadata": {"annotations": changed}}
             why = "a rollout begins with so many groups"
@@ -95,7 +95,7 @@ def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
 
 
 def _others(within: SliceFacts, role: str) -> str | None:
-    """The record of a child about the other revisions; None if there is nothing to record."""
+    """The record of other revisions on a child; None if there is nothing to record."""
     set_name, memory = within.snapshot.obj["metadata"]["name"], within.memory
     is_of_this = memory is not None and memory.key == within.key
     count = others_at_start(set_name, memory, role) if memory is not None and is_of_this else 0
@@ -103,13 +103,13 @@ def _others(within: SliceFacts, role: str) -> str | None:
 
 
 def _creations(within: SliceFacts, state: SliceState, step: SliceStep) -> tuple[list[Action], Plan]:
-    """Children to create now, and the reasons that delay others."""
+    """Children to create now, and the reasons why others wait."""
     actions: list[Action] = []
     waits = []
     for role in within.spec.roles:
         if role.name not in state.missing or role.name not in step.new:
             continue
-        blocked = _obstacle(within, role) or _too_early(within, state, role)
+        blocked = _name_conflict(within, role) or _too_early(within, state, role)
         if blocked is not None:
             waits.append(blocked)
             continue
@@ -132,14 +132,14 @@ def create_child(
 
 
 def annotated(create: Create, key: str, value: str) -> Create:
-    """A creation with the annotations to record."""
+    """A create with an additional annotation."""
     metadata = create.intent["metadata"]
     annotations = {**(metadata.get("annotations") or {}), key: value}
     return replace(create, intent={**create.intent, "metadata": {**metadata, "annotations": annotations}})
 
 
-def _obstacle(within: SliceFacts, role: Role) -> Plan | None:
-    """Whatever else has the name that the child needs."""
+def _name_conflict(within: SliceFacts, role: Role) -> Plan | None:
+    """Plan for another object with the name of the child; None if there is none."""
     snapshot = within.snapshot
     name = child_name(snapshot.obj["metadata"]["name"], Identity(within.index, within.key, role.name))
     if name in snapshot.unreadable:
@@ -152,7 +152,7 @@ def _obstacle(within: SliceFacts, role: Role) -> Plan | None:
 
 
 def _too_early(within: SliceFacts, state: SliceState, role: Role) -> Plan | None:
-    """Roles that must start first; a rollout waits for none."""
+    """Wait for roles that must start first; a rollout does not wait for them."""
     if within.is_rolling:
         return None
     counts = {each.name: state.new.of(each.name) for each in state.roles}
@@ -165,28 +165,28 @@ def _too_early(within: SliceFacts, state: SliceState, role: Role) -> Plan | None
 
 
 def _counts(within: SliceFacts, step: SliceStep) -> tuple[list[Action], list[Action]]:
-    """Counts that rise, and counts that fall."""
+    """Writes that raise counts, and writes that lower them."""
     raised: list[Action] = []
     lowered: list[Action] = []
     for key, counts in ((within.key, step.new), *step.old.items()):
-        for role, wanted in counts.items():
+        for role, desired in counts.items():
             child = within.child(role, key)
-            if child is None or child.is_leaving or child.wanted == wanted:
+            if child is None or child.is_terminating or child.desired == desired:
                 continue
-            (raised if wanted > child.wanted else lowered).append(_scaled(within, child, wanted))
+            (raised if desired > child.desired else lowered).append(_scaled(within, child, desired))
     return raised, lowered
 
 
-def _scaled(within: SliceFacts, child: ChildFacts, wanted: int) -> Merge:
-    announce = (events.scaled(within.snapshot.obj, child, wanted),) if within.is_rolling else ()
-    why = f"role {child.role} of slice {within.index} is to have {wanted} groups here"
-    patch = without_tools_own(child.obj, {"spec": {"replicas": wanted}})
+def _scaled(within: SliceFacts, child: ChildFacts, desired: int) -> Merge:
+    announce = (events.scaled(within.snapshot.obj, child, desired),) if within.is_rolling else ()
+    why = f"role {child.role} of slice {within.index} is to have {desired} groups here"
+    patch = without_tools_own(child.obj, {"spec": {"replicas": desired}})
     return Merge(Reference.to(child.obj), patch, why, announce)
 
 
 def _drained(within: SliceFacts, keys: Iterable[str]) -> Iterator[Action]:
     for child in within.children:
-        if child.key in keys and not child.is_leaving:
+        if child.key in keys and not child.is_terminating:
             announce = (events.deleted_drained(within.snapshot.obj, child),)
             why = "no group of its revision is left"
             yield Delete(Reference.to(child.obj), "Background", why, announce)
@@ -196,31 +196,29 @@ def _announcing(action: Action, announce: Announce) -> Action:
     return replace(action, announce=(announce, *action.announce))
 
 
-# --- Find LeaderWorkerSets of old revisions that a slice has lost, and create them again. Lost children of
-# the target revision are not included: every step creates those anyway.
+# --- Recreate deleted LeaderWorkerSets of old revisions. Those of the target revision are created by every
+# step anyway.
 
 
-def lost_children(wanted: RoleTargets, within: SliceFacts, roles: Roles) -> dict[str, dict[str, Lost]]:
+def lost_children(targets: RoleTargets, within: SliceFacts, roles: Roles) -> dict[str, dict[str, Lost]]:
     """Deleted children that can be recreated, by key and role."""
-    found: dict[str, dict[str, Lost]] = {}
-    for identity, known in (*_of_rollout(within), *_of_waiting_slice(wanted, within, roles)):
-        recorded = wanted.recorded(identity.key)
-        is_known = recorded is not None and recorded.role(identity.role) is not None
-        is_there = any((child.role, child.key) == (identity.role, identity.key) for child in within.children)
-        if is_known and not is_there and not _is_refused(within.snapshot, identity):
-            name = _name_of(within.snapshot, identity)
-            lingering, orphaned = (
-                each.get(name, 0) for each in (within.snapshot.lingering, within.snapshot.orphaned)
+    by_key: dict[str, dict[str, Lost]] = {}
+    snapshot = within.snapshot
+    for identity, lost in (*_of_rollout(within), *_of_waiting_slice(targets, within, roles)):
+        recorded = targets.recorded(identity.key)
+        is_recorded = recorded is not None and recorded.role(identity.role) is not None
+        exists = any((child.role, child.key) == (identity.role, identity.key) for child in within.children)
+        if is_recorded and not exists and not _is_rejected(snapshot, identity):
+            name = _name_of(snapshot, identity)
+            by_key.setdefault(identity.key, {})[identity.role] = replace(
+                lost, lingering=snapshot.lingering.get(name, 0), orphaned=snapshot.orphaned.get(name, 0)
             )
-            found.setdefault(identity.key, {})[identity.role] = replace(
-                known, lingering=lingering, orphaned=orphaned
-            )
-    return found
+    return by_key
 
 
 def leftovers(within: SliceFacts, state: SliceState) -> dict[str, int]:
-    """Role → groups that are left of deleted children of old revisions which do not come back."""
-    set_name, found = within.snapshot.obj["metadata"]["name"], dict[str, int]()
+    """Role → remaining groups of deleted children of old revisions that are not recreated."""
+    set_name, by_role = within.snapshot.obj["metadata"]["name"], dict[str, int]()
     counted = {
         child_name(set_name, Identity(within.index, revision.key, role))
         for revision in state.old
@@ -232,46 +230,46 @@ def leftovers(within: SliceFacts, state: SliceState) -> dict[str, int]:
         if identity is None or identity.slice_index != within.index or identity.key == within.key:
             continue
         if name not in counted:
-            found[identity.role] = found.get(identity.role, 0) + count
-    return found
+            by_role[identity.role] = by_role.get(identity.role, 0) + count
+    return by_role
 
 
 def lost_before(within: SliceFacts, roles: Roles) -> dict[str, int]:
-    """By name, children of old revisions that the status saw when the rollout begins, and that are gone:
-    they belong to what it begins with, but for groups that are not wanted any more. Of a revision that is
-    gone as a whole nothing is lost.
+    """Name → groups of deleted children of old revisions that are in the status when the rollout begins. They
+    count in its baseline, except surplus groups. A revision without any child has lost none.
     """
     most = {target.name: most_groups(target) for target in roles.targets}
     set_name = within.snapshot.obj["metadata"]["name"]
-    there = {(child.key, child.role) for child in within.children}
-    found = {}
-    for key in {key for key, _ in there} - {within.key}:
+    existing = {(child.key, child.role) for child in within.children}
+    deleted = {}
+    for key in {key for key, _ in existing} - {within.key}:
         for role, count in last_seen(within.snapshot.obj, within.index, key).items():
-            if count and (key, role) not in there:
+            if count and (key, role) not in existing:
                 name = child_name(set_name, Identity(within.index, key, role))
-                found[name] = min(count, most.get(role, count))
-    return found
+                deleted[name] = min(count, most.get(role, count))
+    return deleted
 
 
 def creations(
-    wanted: RoleTargets, within: SliceFacts, state: SliceState, step: SliceStep
+    targets: RoleTargets, within: SliceFacts, state: SliceState, step: SliceStep
 ) -> Iterator[Create]:
-    """What makes them anew, with what the step leaves of them, once nothing is left of the former ones:
-    groups that terminate count.
+    """Creates of lost children, with the groups that the step leaves to them, once all groups of the former
+    ones are deleted: terminating groups count.
     """
     for revision in state.old:
         for name, count in revision.counts.items():
-            left = step.old.get(revision.key, {}).get(name, count.wanted)
-            recorded = wanted.recorded(revision.key) if count.is_lost and left else None
+            left = step.old.get(revision.key, {}).get(name, count.desired)
+            recorded = targets.recorded(revision.key) if count.is_lost and left else None
             role = recorded.role(name) if recorded is not None else None
             identity = Identity(within.index, revision.key, name)
             if _name_of(within.snapshot, identity) in within.snapshot.lingering:
                 continue
             if recorded is not None and role is not None:
                 create = create_child(within, role, revision.key, left, recorded.placement)
-                # As the original writes it on children that a rollout begins with.
-                known = count.initial is not None
-                yield annotated(create, INITIAL_REPLICAS_ANNOTATION, str(count.initial)) if known else create
+                # As upstream annotates children with which a rollout begins.
+                if count.initial is not None:
+                    create = annotated(create, INITIAL_REPLICAS_ANNOTATION, str(count.initial))
+                yield create
 
 
 def _of_rollout(within: SliceFacts) -> Iterator[tuple[Identity, Lost]]:
@@ -287,30 +285,30 @@ def _of_rollout(within: SliceFacts) -> Iterator[tuple[Identity, Lost]]:
 
 
 def _of_waiting_slice(
-    wanted: RoleTargets, within: SliceFacts, roles: Roles
+    targets: RoleTargets, within: SliceFacts, roles: Roles
 ) -> Iterator[tuple[Identity, Lost]]:
-    """Those of the one revision on which a slice stays until its rollout may begin."""
+    """Children of the only revision of a slice whose rollout may not begin yet."""
     keys = {child.key for child in within.children}
     waits = within.spec.paused or within.spec.max_updating_slices is not None
     if not waits or len(keys) != 1 or within.key in keys:
         return
     (key,) = keys
-    recorded = wanted.recorded(key)
+    recorded = targets.recorded(key)
     for role in roles.targets:
-        known = recorded.role(role.name) if recorded is not None else None
-        # One that waits for others may never have been made.
-        if known is not None and not known.start_after:
+        recorded_role = recorded.role(role.name) if recorded is not None else None
+        # A role that waits for others may never have been created.
+        if recorded_role is not None and not recorded_role.start_after:
             yield Identity(within.index, key, role.name), Lost(None, role.target)
 
 
-def _is_refused(snapshot: DisaggregatedSnapshot, identity: Identity) -> bool:
-    """A stranger has the name, the API server does not take the child, or it is there and cannot be read: no
-    step can wait for it.
+def _is_rejected(snapshot: DisaggregatedSnapshot, identity: Identity) -> bool:
+    """Whether the child cannot be created: its name is taken, the API server rejects it, or it exists and
+    cannot be read. No step can wait for it.
     """
     name = _name_of(snapshot, identity)
     subject = f"cannot create {CHILD_KIND} {name}"
-    is_there = (CHILD_KIND, name) in snapshot.strangers or name in snapshot.unreadable
-    return is_there or any(obstruction.subject == subject for obstruction in snapshot.obstructions)
+    exists = (CHILD_KIND, name) in snapshot.strangers or name in snapshot.unreadable
+    return exists or any(rejection.subject == subject for rejection in snapshot.rejections)
 
 
 def _name_of(snapshot: DisaggregatedSnapshot, identity: Identity) -> str:
@@ -319,9 +317,7 @@ def _name_of(snapshot: DisaggregatedSnapshot, identity: Identity) -> str:
 
 
 def last_seen(obj: Mapping[str, Any], slice_index: int, key: str) -> dict[str, int]:
-    """The groups that the status last said the children of a revision had, by role; it may be behind, and old
-    counts only fall.
-    """
+    """Groups of the children of a revision in the status, by role. It may be stale; old counts only fall."""
     counts = {}
     for of_slice in _entries(obj.get("status"), "sliceStatuses", "index", slice_index):
         for revision in _entries(of_slice, "revisions", "revision", key):
@@ -333,8 +329,8 @@ def last_seen(obj: Mapping[str, Any], slice_index: int, key: str) -> dict[str, i
 
 
 def _entries(holder: Any, field: str, key: str = "", value: object = None) -> Iterator[Mapping[str, Any]]:
-    """Those of a list that say this of themselves; all by default."""
-    known = holder.get(field) if is_mapping(holder) else None
-    for each in known if isinstance(known, list) else ():
-        if is_mapping(each) and (not key or each.get(key) == value):
-            yield each
+    """Entries of a list with this value; all by default."""
+    entries = holder.get(field) if is_mapping(holder) else None
+    for entry in entries if isinstance(entries, list) else ():
+        if is_mapping(entry) and (not key or entry.get(key) == value):
+            yield entry

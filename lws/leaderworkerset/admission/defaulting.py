@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lws.leaderworkerset import fields
+from lws.leaderworkerset.spec import completed_backoff
 from lws_api.leaderworkerset.v1 import RestartPolicy, RolloutStrategyType
 
 _UNSET = (None, "")
@@ -12,7 +13,7 @@ _BUDGETS = (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
 
 
 def default(raw: dict[str, Any]) -> None:
-    """Set the defaults that the CRD cannot express. In place and idempotent.
+    """Set the defaults that upstream's webhook sets. In place and idempotent.
 
     Fields that upstream's API lacks are never set, because clients compare whole specs. Values of the wrong
     type are left for the schema to reject.
@@ -20,10 +21,16 @@ def default(raw: dict[str, Any]) -> None:
     spec = _object_in(raw, fields.SPEC)
     if spec is None:
         return
+    _set(spec, fields.REPLICAS, (None,))
+    for field in (fields.GROUP_IDENTITY, fields.GROUP_REPLACEMENT):
+        _set(spec, field, _UNSET)
     if (template := _object_in(spec, fields.TEMPLATE)) is not None:
         _set(template, fields.RESTART_POLICY, _UNSET)
         if template[fields.RESTART_POLICY.name] == RestartPolicy.DEFAULT:
             template[fields.RESTART_POLICY.name] = RestartPolicy.NONE.value
+        backoff = template.get(fields.RESTART_BACKOFF.name)
+        if isinstance(backoff, dict):
+            template[fields.RESTART_BACKOFF.name] = completed_backoff(backoff)
     if (strategy := _object_in(spec, fields.STRATEGY)) is not None:
         _set(strategy, fields.STRATEGY_TYPE, _UNSET)
         is_rolling = strategy[fields.STRATEGY_TYPE.name] == RolloutStrategyType.ROLLING_UPDATE

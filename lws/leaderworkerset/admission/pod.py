@@ -1,4 +1,4 @@
-"""Mutate a pod of a set on creation: labels, annotations, subdomain, affinity, nodes and environment.
+"""Mutate a pod of a set on creation: labels, annotations, host name, affinity, nodes, gates and environment.
 
 A rejected pod is left unchanged. The API server may not have generated its name yet.
 """
@@ -10,12 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lws.kube.field_errors import Refused, rendered
-from lws.kube.metadata import annotations_of, labels_of, merged, metadata_of
+from lws.kube.metadata import annotations_of, controller_of, labels_of, merged, metadata_of
 from lws.kube.names import parent_and_ordinal
-from lws.kube.pods import REQUIRED
+from lws.kube.pods import REQUIRED, with_preferred_node
 from lws.kube.quantities import INT32, whole_number
 from lws.leaderworkerset.group.gangs import Marks
-from lws.leaderworkerset.group.labels import group_key, is_leader, leader_address, leader_name
 from lws.leaderworkerset.group.placement import (
     exclusive,
     members_of,
@@ -25,8 +24,21 @@ from lws.leaderworkerset.group.placement import (
     subgroup_of,
 )
 from lws.leaderworkerset.group.tpu import MOST_PODS, Slice, is_configured, tpu_containers, variables
+from lws.leaderworkerset.labels import (
+    GATED_DELETION_COST,
+    group_key,
+    hash_host_name,
+    is_hash_key,
+    is_leader,
+    is_marked_hash,
+    leader_address,
+    leader_name,
+)
+from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION
 from lws.leaderworkerset.templates.node_selection import nodes_of_group, selects_by_group, with_tolerations
 from lws_api.leaderworkerset.placement import (
+    GROUP_NODE_SELECTOR_ANNOTATION,
+    GROUP_TOLERATIONS_ANNOTATION,
     PLACEMENT_GATE,
     SHARED_TOPOLOGY_ANNOTATION,
     SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
@@ -35,6 +47,7 @@ from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
+    GROUP_REPLACEMENT_GATE,
     GROUP_SIZE_ENV,
     LEADER_ADDRESS_ANNOTATION,
     LEADER_ADDRESS_ENV,
@@ -56,17 +69,20 @@ from lws_api.leaderworkerset.v1 import (
 
 _REMEDY = f"remove the label {NAME_LABEL} from pods that no LeaderWorkerSet made"
 _CONTAINERS = ("initContainers", "containers")
+_EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+_OF_INDEX = (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION)
 
-GangMarks = Callable[[Mapping[str, str], int], Marks]
-"""From a pod's labels and the size of its group to the marks that a gang scheduler reads."""
+GangMarks = Callable[[Mapping[str, str], Mapping[str, str], int], Marks]
+"""From a pod's labels, its annotations and the size of its group to the marks that a gang scheduler reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
     """The changeable fields of one pod. Each rule returns a new one; only the last is written.
 
-    The fields start as the pod's own; rules add and replace values. scheduling_group: the name of the pod's
-    PodGroup in Kubernetes.
+    The fields start as the pod's own; rules add and replace values. name: of the pod; of leaders with
+    groupIdentity Hash, which have none yet, their host name. scheduling_group: the name of the pod's PodGroup
+    in Kubernetes. is_hash: the set has groupIdentity Hash. gate: a scheduling gate that it gets.
     """
 
     name: str
@@ -76,37 +92,65 @@ class _Member:
     subdomain: str
     affinity: Mapping[str, Any] = field(default_factory=dict)
     scheduling_group: str = ""
+    is_hash: bool = False
+    gate: str = ""
 
 
-def admit(raw: dict[str, Any], namespace: str, gang: GangMarks | None = None) -> None:
+def admit(
+    raw: dict[str, Any],
+    namespace: str,
+    gang: GangMarks | None = None,
+    unique: str = "",
+    node: str = "",
+    has_former: bool = False,
+) -> None:
     """Make a pod with the name label a member of its set, in place. Other pods are not changed.
 
-    namespace: namespace of the request, for pods without one. gang: marks for gang scheduling. Admitting a
-    pod again changes nothing. Raises `Refused`, with the pod unchanged, if it cannot be a member.
+    namespace: namespace of the request, for pods without one. gang: marks for gang scheduling. unique: 16
+    random characters, for the key of a Hash group. node: the preferred node; ignored with exclusive
+    topologies. has_former: pods of the former group of a leader with an index may be left. Admitting a pod
+    again changes nothing. Raises `Refused`, with the pod unchanged, if it cannot be a member.
     """
     if NAME_LABEL not in labels_of(raw):
         return
     size = _group_size(raw)
     containers = _containers_of(raw)
-    member = _member(raw, namespace)
     # A template may give all workers the index 0; the controller's annotation marks them as workers.
-    is_first = is_leader(raw) and LEADER_NAME_ANNOTATION not in member.annotations
+    is_first = is_leader(raw) and LEADER_NAME_ANNOTATION not in annotations_of(raw)
+    is_hash_leader = is_first and is_marked_hash(raw) and not _is_of_statefulset(raw)
+    member = _hash_leader(raw, namespace, unique) if is_hash_leader else _member(raw, namespace)
     member = member if is_first else _as_worker(member)
     # Other clients treat a pod of index 0 as a leader, and so would this webhook the next time.
     leads = member.labels[WORKER_INDEX_LABEL] == "0"
     member = _in_subgroup(_as_leader(member) if leads else member, int(size), leads)
     if gang is not None:
-        member = _in_gang(member, gang(member.labels, int(size)))
+        member = _in_gang(member, gang(member.labels, member.annotations, int(size)))
+    if has_former and leads and not is_hash_leader:
+        member = _held_back(member, raw)
+    if node and not any(member.annotations.get(key) for key in _EXCLUSIVE):
+        object_in("spec.affinity.nodeAffinity", member.affinity.get("nodeAffinity"))
+        member = replace(member, affinity=with_preferred_node(member.affinity, node))
     variables = _variables(member, size, is_worker=not leads)
-    added = tpu_variables(raw, member.labels, member.annotations, member.subdomain)
-    nodes = node_fields(raw, member.namespace) if is_first else {}
-    _write(member, raw, nodes)
+    added = tpu_variables(raw, member.name, member.labels, member.annotations, member.subdomain)
+    if is_hash_leader:
+        fields = {"hostname": member.name, **_gates(raw)}
+    else:
+        fields = node_fields(raw, member.namespace) if is_first else {}
+        fields |= _gated(raw, fields, member.gate) if member.gate else {}
+    _write(member, raw, fields)
     for container in containers:
         entries = [*(container.get("env") or []), *added.get(id(container), ())]
         container["env"] = _environment(variables, entries)
 
 
-def admitted(raw: Mapping[str, Any], namespace: str, gang: GangMarks | None = None) -> dict[str, Any]:
+def admitted(
+    raw: Mapping[str, Any],
+    namespace: str,
+    gang: GangMarks | None = None,
+    unique: str = "",
+    node: str = "",
+    has_former: bool = False,
+) -> dict[str, Any]:
     """A copy of the pod after `admit`; the original is not changed.
 
     Parts that no rule changes in place are shared and need no comparison: 26 instead of 69 µs from a pod to
@@ -123,8 +167,20 @@ def admitted(raw: Mapping[str, Any], namespace: str, gang: GangMarks | None = No
             else value
             for name, value in spec.items()
         }
-    admit(copy, namespace, gang)
+    admit(copy, namespace, gang, unique, node, has_former)
     return copy
+
+
+def _is_hash_worker(raw: Mapping[str, Any]) -> bool:
+    labels = labels_of(raw)
+    key = labels.get(GROUP_KEY_LABEL)
+    return is_marked_hash(raw) and is_hash_key(key) and labels.get(GROUP_INDEX_LABEL) == key
+
+
+def _is_of_statefulset(raw: Mapping[str, Any]) -> bool:
+    """Whether a StatefulSet controls the pod, which is never true for leaders with groupIdentity Hash."""
+    owner = controller_of(raw)
+    return owner is not None and owner.get("kind") == "StatefulSet"
 
 
 def _group_size(raw: Mapping[str, Any]) -> str:
@@ -143,18 +199,38 @@ def _member(raw: Mapping[str, Any], namespace: str) -> _Member:
     metadata = metadata_of(raw)
     name = metadata.get("name")
     if not isinstance(name, str) or not name:
-        raise Refused(
-            f"pod {_title(raw)} is not named yet, so its place in the set is unknown: leaders of sets with "
-            f"groupIdentity Hash need the release of the original that stored the set; {_REMEDY}"
-        )
+        raise Refused(f"pod {_title(raw)} is not named yet, so its place in the set is unknown; {_REMEDY}")
+    return replace(_named(raw, name, namespace), is_hash=_is_hash_worker(raw))
+
+
+def _named(raw: Mapping[str, Any], name: str, namespace: str) -> _Member:
     return _Member(
         name=name,
-        namespace=metadata.get("namespace") or namespace,
+        namespace=metadata_of(raw).get("namespace") or namespace,
         annotations=annotations_of(raw),
         labels=labels_of(raw),
         subdomain=(raw.get("spec") or {}).get("subdomain") or "",
         affinity=_affinity_of(raw),
         scheduling_group=_scheduling_group_of(raw),
+    )
+
+
+def _hash_leader(raw: Mapping[str, Any], namespace: str, unique: str) -> _Member:
+    """The leader of a new Hash group, with its key. The API server generates its name after admission.
+
+    The key of an earlier call is kept: host name and affinity were made from it.
+    """
+    labels = labels_of(raw)
+    key = labels.get(GROUP_KEY_LABEL)
+    if not is_hash_key(key) or labels.get(GROUP_INDEX_LABEL) != key:
+        key = group_key(metadata_of(raw).get("namespace") or namespace, unique)
+    host_name = (raw.get("spec") or {}).get("hostname") or hash_host_name(labels[NAME_LABEL], key)
+    member = _named(raw, str(host_name), namespace)
+    return replace(
+        member,
+        labels=merged(labels, {GROUP_KEY_LABEL: key, GROUP_INDEX_LABEL: key}),
+        annotations={DELETION_COST_ANNOTATION: GATED_DELETION_COST, **member.annotations},
+        is_hash=True,
     )
 
 
@@ -189,13 +265,19 @@ def _in_subgroup(member: _Member, size: int, leads: bool) -> _Member:
             f"{rendered(subgroup_size)}; the controller sets it, templates must not"
         )
     worker = 0 if leads else int(member.labels[WORKER_INDEX_LABEL])
-    leader = member.name if leads else annotations.get(LEADER_NAME_ANNOTATION)
     index = subgroup_of(worker, size, pods_per_subgroup)
-    key = subgroup_key(leader or parent_and_ordinal(member.name)[0], index)
+    key = subgroup_key(_group_of(member, leads), index)
     labels = merged(member.labels, {SUBGROUP_INDEX_LABEL: str(index), SUBGROUP_KEY_LABEL: key})
     member = replace(member, labels=labels)
     topologies = SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION
     return _placed(member, SUBGROUP_KEY_LABEL, *topologies)
+
+
+def _group_of(member: _Member, leads: bool) -> str:
+    if member.is_hash:
+        return member.labels[GROUP_KEY_LABEL]
+    leader = member.name if leads else member.annotations.get(LEADER_NAME_ANNOTATION)
+    return leader or parent_and_ordinal(member.name)[0]
 
 
 def _placed(member: _Member, label: str, apart: str, together: str) -> _Member:
@@ -216,7 +298,20 @@ def _in_gang(member: _Member, marks: Marks) -> _Member:
         labels=merged(member.labels, marks.labels),
         annotations=merged(member.annotations, marks.annotations),
         scheduling_group=member.scheduling_group or marks.scheduling_group,
+        gate=marks.gate,
     )
+
+
+def _held_back(member: _Member, raw: Mapping[str, Any]) -> _Member:
+    """With the gate of group replacement. A pod that names its node cannot have one: its StatefulSet tries
+    again.
+    """
+    if node := (raw.get("spec") or {}).get("nodeName"):
+        raise Refused(
+            f"pod {member.name} comes when the pods of its former group are gone: its spec.nodeName "
+            f"{rendered(node)} allows no scheduling gate to wait at"
+        )
+    return replace(member, gate=GROUP_REPLACEMENT_GATE)
 
 
 def _ordinal(member: _Member) -> str:
@@ -237,8 +332,12 @@ def _variables(member: _Member, size: str, is_worker: bool) -> dict[str, str]:
             f"worker pod {member.name} has no label {GROUP_INDEX_LABEL}, so its group is unknown; {_REMEDY}"
         )
     leader = leader_name(member.labels[NAME_LABEL], group_index)
+    if member.is_hash:
+        host_name = hash_host_name(member.labels[NAME_LABEL], member.labels[GROUP_KEY_LABEL])
+        leader = host_name if is_worker else member.name
     address = leader_address(leader, member.subdomain, member.namespace)
-    # Later upstream releases write it into the worker template; on leaders only users can have set it.
+    # Worker templates of Hash sets and of later upstream releases have it; on leaders only users can have set
+    # it.
     written = member.annotations.get(LEADER_ADDRESS_ANNOTATION) if is_worker else None
     return {
         LEADER_ADDRESS_ENV: written or address,
@@ -247,12 +346,13 @@ def _variables(member: _Member, size: str, is_worker: bool) -> dict[str, str]:
     }
 
 
-def _write(member: _Member, raw: dict[str, Any], nodes: Mapping[str, Any]) -> None:
+def _write(member: _Member, raw: dict[str, Any], fields: Mapping[str, Any]) -> None:
+    """fields: further replacements in the spec."""
     raw["metadata"]["labels"] = dict(member.labels)
     if member.annotations != annotations_of(raw):
         raw["metadata"]["annotations"] = dict(member.annotations)
     changed = {"subdomain": member.subdomain, "affinity": member.affinity}
-    spec_fields = {**{name: value for name, value in changed.items() if value}, **nodes}
+    spec_fields = {**{name: value for name, value in changed.items() if value}, **fields}
     if member.scheduling_group and not _scheduling_group_of(raw):
         spec_fields["schedulingGroup"] = {"podGroupName": member.scheduling_group}
     if spec_fields:
@@ -263,13 +363,13 @@ def _write(member: _Member, raw: dict[str, Any], nodes: Mapping[str, Any]) -> No
 def _environment(variables: Mapping[str, str], own: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Our variables first, so that others may use `$(LWS_LEADER_ADDRESS)`; the first of a name is kept."""
     environment: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in variables.items()]
-    seen = set(variables)
+    names = set(variables)
     for entry in own:
         name = entry.get("name")
         if isinstance(name, str):
-            if name in seen:
+            if name in names:
                 continue
-            seen.add(name)
+            names.add(name)
         environment.append(entry)
     return environment
 
@@ -321,7 +421,7 @@ def node_fields(raw: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     try:
         nodes = nodes_of_group(annotations, namespace, set_name, parent_and_ordinal(name)[1])
     except ValueError as error:
-        raise Refused(f"nodes for pod {name}: {error}; mend LeaderWorkerSet {set_name}") from error
+        raise Refused(f"nodes for pod {name}: {error}; fix LeaderWorkerSet {set_name}") from error
     replaced: dict[str, Any] = {}
     if nodes.node_selector:
         replaced["nodeSelector"] = {
@@ -335,24 +435,46 @@ def node_fields(raw: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     return replaced
 
 
+def _gates(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The scheduling gates of a Hash leader, with the one of group replacement."""
+    if by_index := [key for key in _OF_INDEX if annotations_of(raw).get(key)]:
+        set_name = labels_of(raw)[NAME_LABEL]
+        raise Refused(
+            f"pod {_title(raw)} has annotation {by_index[0]}, which selects nodes by group index, and groups "
+            f"with groupIdentity Hash have no index; remove it from LeaderWorkerSet {set_name}"
+        )
+    return _gated(raw, {}, GROUP_REPLACEMENT_GATE)
+
+
+def _gated(raw: Mapping[str, Any], replaced: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The scheduling gates of a pod with one more. replaced: replacements of fields of the spec so far."""
+    stored = replaced.get("schedulingGates", (raw.get("spec") or {}).get("schedulingGates"))
+    gates, gate = objects_in("spec.schedulingGates", stored), {"name": name}
+    return {"schedulingGates": gates if gate in gates else [*gates, gate]}
+
+
 def tpu_variables(
-    raw: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str], subdomain: str
+    raw: Mapping[str, Any],
+    name: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    subdomain: str,
 ) -> Mapping[int, Sequence[dict[str, Any]]]:
     """TPU variables to append to the environment of each container, by `id` of the container.
 
-    labels, annotations, subdomain: of the admitted pod. Empty if nothing uses TPUs, or if the user has
+    name, labels, annotations, subdomain: of the admitted pod. Empty if nothing uses TPUs, or if the user has
     configured them. Raises `Refused` if the pod's TPU peers cannot be determined.
     """
     containers = tpu_containers(raw.get("spec") or {})
     if not containers or is_configured(containers):
         return {}
-    name, worker = raw["metadata"]["name"], _number(raw, labels, WORKER_INDEX_LABEL)
+    worker = _number(raw, labels, WORKER_INDEX_LABEL)
     leader = name if worker == 0 else parent_and_ordinal(name)[0]
     slice = Slice(leader, subdomain, _members(raw, worker, labels, annotations))
     try:
         entries_by_container = variables(slice, worker, containers)
     except ValueError as error:
-        raise Refused(f"pod {name} cannot be told which pods its TPUs work with: {error}") from error
+        raise Refused(f"pod {name} cannot get its TPU environment: {error}") from error
     return {
         id(container): entries for container, entries in zip(containers, entries_by_container, strict=True)
     }
@@ -364,9 +486,7 @@ def _members(
     """Indices of the pods of the group, or of the subgroup, that use TPUs."""
     size = _number(raw, annotations, SIZE_ANNOTATION)
     if size > MOST_PODS:
-        raise Refused(
-            f"pod {raw['metadata']['name']} uses TPUs in a group of {size}: at most {MOST_PODS} can"
-        )
+        raise Refused(f"pod {_title(raw)} uses TPUs in a group of {size}: at most {MOST_PODS} can")
     members = range(size)
     if SUBGROUP_SIZE_ANNOTATION in annotations:
         index = _number(raw, labels, SUBGROUP_INDEX_LABEL)
@@ -382,7 +502,7 @@ def _number(raw: Mapping[str, Any], values: Mapping[str, str], key: str) -> int:
     value = values.get(key)
     if (number := whole_number(value)) is not None:
         return number
-    name = raw["metadata"]["name"]
+    name = _title(raw)
     if key == SUBGROUP_INDEX_LABEL and value is None:
         raise Refused(
             f"leader pod {name} uses TPUs and is in no subgroup (subGroupPolicyType LeaderExcluded): give "

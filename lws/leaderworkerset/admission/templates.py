@@ -16,21 +16,26 @@ from lws.kube.metadata import annotations_of, labels_of, metadata_of
 from lws.kube.names import byte_length, label_key_errors
 from lws.kube.pods import has_both_terms
 from lws.kube.quantities import is_integer, whole_number
+from lws.kube.typed import types_of
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.group.placement import count_of
 from lws.leaderworkerset.group.tpu import MOST_PODS, PORT_ENV, is_configured, ports_of, tpu_containers
-from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec
+from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec, has_hash_groups
 from lws.leaderworkerset.templates.node_selection import nodes_of_group
+from lws_api.leaderworkerset.identity import GroupIdentity
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     GROUP_NODE_SELECTOR_ANNOTATION,
     GROUP_TOLERATIONS_ANNOTATION,
+    NODE_RETURN_ANNOTATION,
     SHARED_TOPOLOGY_ANNOTATION,
     SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
     ExclusiveTopologyScope,
+    NodeReturn,
 )
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    GROUP_IDENTITY_ANNOTATION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     GROUP_SIZE_ENV,
@@ -50,6 +55,7 @@ from lws_api.leaderworkerset.v1 import (
     SUBGROUP_SIZE_ANNOTATION,
     WORKER_INDEX_ENV,
     WORKER_INDEX_LABEL,
+    LeaderWorkerSetSpec,
     SubdomainPolicy,
     SubGroupPolicyType,
 )
@@ -63,7 +69,7 @@ def template_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     for path, template in templates_of(raw):
         if _is_used(path, raw, spec):
             errors += [*_missing(path, template), *_refused_by_statefulsets(path, template)]
-    return [*errors, *reserved_errors(raw), *_tpu_errors(raw, spec)]
+    return [*errors, *_host_name_errors(raw, spec), *reserved_errors(raw), *_tpu_errors(raw, spec)]
 
 
 def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
@@ -86,7 +92,7 @@ def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
 def _missing(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
     """Missing containers: the CRD requires them only if there is a `spec`."""
     if template.get("spec") is None:
-        yield required(f"{path}.spec", "say what its pods run: at least one container")
+        yield required(f"{path}.spec", "must have at least one container")
     elif not fields.value_at(template, ("spec", "containers")):
         yield required(f"{path}.spec.containers", "a pod has at least one")
 
@@ -102,6 +108,15 @@ def _refused_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iterator
     if deadline is not None:
         why = "StatefulSets do not take it: remove it"
         yield invalid(f"{path}.spec.activeDeadlineSeconds", deadline, why)
+
+
+def _host_name_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
+    """Workers of a Hash group are named by the host of their leader."""
+    leaders = fields.LEADER_TEMPLATE if fields.LEADER_TEMPLATE.of(raw) is not None else fields.WORKER_TEMPLATE
+    host = leaders.field("spec").field("hostname")
+    if has_hash_groups(raw) and spec.size > 1 and host.of(raw):
+        why = "all groups would have one host name, and only one could have workers: remove it"
+        yield invalid(host, host.of(raw), why)
 
 
 def _is_used(path: str, raw: Mapping[str, Any], spec: SetSpec) -> bool:
@@ -178,6 +193,7 @@ def _mappings(value: Any) -> list[Mapping[str, Any]]:
 _NOT_IN_LEADERS = {
     GROUP_INDEX_LABEL: "leaders keep it, so that all groups would have one index",
     GROUP_KEY_LABEL: "leaders keep it, so that all groups would have one key",
+    GROUP_IDENTITY_ANNOTATION: "it marks leaders of sets with groupIdentity Hash, which get no index",
     LEADER_NAME_ANNOTATION: "it is what tells a worker, so that no leader would get any",
 }
 _ALWAYS_SET = (
@@ -358,9 +374,13 @@ def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     if scope is not None and scope not in tuple(ExclusiveTopologyScope):
         why = f"must be one of {', '.join(ExclusiveTopologyScope)}"
         errors.append(invalid(_path(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION), scope, why))
+    returns = annotations.get(NODE_RETURN_ANNOTATION)
+    if returns is not None and returns not in tuple(NodeReturn):
+        why = "must be Preferred: a pod that must have a node that is gone would never be scheduled"
+        errors.append(invalid(_path(NODE_RETURN_ANNOTATION), returns, why))
     for exclusive, shared in _EITHER:
         if annotations.get(exclusive) and annotations.get(shared):
-            why = f"cannot be beside {exclusive}, which asks for the same and more: remove one of them"
+            why = f"conflicts with {exclusive}, which requires the same and more: remove one of them"
             errors.append(invalid(_path(shared), annotations[shared], why))
     subgroup = annotations.get(SUBGROUP_SHARED_TOPOLOGY_ANNOTATION)
     if subgroup is not None and spec.subgroup is None:
@@ -406,6 +426,10 @@ def _group_node_errors(
     for annotation in (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION):
         value = annotations.get(annotation)
         if not isinstance(value, str):
+            continue
+        if fields.GROUP_IDENTITY.of(raw) == GroupIdentity.HASH:
+            why = "selects nodes by group index, and groups with groupIdentity Hash have none: remove it"
+            yield invalid(_path(annotation), value, why)
             continue
         try:
             nodes_of_group({annotation: value}, namespace, name, index)
@@ -454,6 +478,13 @@ def _without_effect(raw: Mapping[str, Any]) -> Iterator[str]:
             f"{_path(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)}: {rendered(scope)} has no effect without "
             f"{EXCLUSIVE_TOPOLOGY_ANNOTATION}"
         )
+    if annotations.get(NODE_RETURN_ANNOTATION):
+        path = _path(NODE_RETURN_ANNOTATION)
+        if fields.GROUP_IDENTITY.of(raw) == GroupIdentity.HASH:
+            yield f"{path}: has no effect with groupIdentity Hash: a recreated group has other names"
+        for annotation in _EXCLUSIVE:
+            if annotations.get(annotation):
+                yield f"{path}: has no effect with {annotation}, which decides where pods run"
     try:
         nodes = nodes_of_group(annotations, "namespace", "name", 0)
     except ValueError:
@@ -501,38 +532,37 @@ def _has_own_terms(template: Mapping[str, Any], topology: str) -> bool:
 # may have admitted values of any type. The rules run only if there are no errors here.
 
 
-_OBJECTS: tuple[fields.Field, ...] = (
-    fields.Field(("metadata",)),
-    fields.Field(("metadata", "annotations")),
-    fields.SPEC,
-    fields.TEMPLATE,
-    fields.SUBGROUP,
-    fields.STRATEGY,
-    fields.ROLLING_UPDATE,
-    fields.NETWORK,
-    fields.DISRUPTION_BUDGET,
-    fields.LEADER_SERVICE,
-)
-_INTEGERS: tuple[fields.Field, ...] = (fields.REPLICAS, fields.SIZE, fields.SUBGROUP_SIZE, fields.PARTITION)
-_AMOUNTS: tuple[fields.Field, ...] = (fields.MAX_UNAVAILABLE, fields.MAX_SURGE, fields.DISRUPTED_GROUPS)
+_TYPES = types_of(LeaderWorkerSetSpec)
+_NO_OBJECT = "must be an object"
+_NUMBERS = {"i": "must be an integer", "x": "must be an integer or a percentage"}
 
 
 def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     """An error for each value of the wrong type; normally the CRD's schema has already rejected them."""
-    errors = []
-    for field in _OBJECTS:
-        value = field.of(raw)
-        if value is not None and not isinstance(value, Mapping):
-            errors.append(invalid(field, value, "must be an object"))
-    for field in _INTEGERS:
-        value = field.of(raw)
-        if value is not None and not is_integer(value):
-            errors.append(invalid(field, value, "must be an integer"))
-    for field in _AMOUNTS:
-        value = field.of(raw)
-        if value is not None and not isinstance(value, str) and not is_integer(value):
-            errors.append(invalid(field, value, "must be an integer or a percentage"))
-    return errors
+    given = (
+        ("metadata", raw.get("metadata")),
+        ("metadata.annotations", fields.value_at(raw, ("metadata", "annotations"))),
+    )
+    errors = [invalid(path, value, _NO_OBJECT) for path, value in given if not _is_object(value)]
+    return [*errors, *_shape_errors("LeaderWorkerSetSpec", raw.get("spec"), "spec")]
+
+
+def _shape_errors(kind: str, value: Any, path: str) -> Iterator[FieldError]:
+    if not _is_object(value):
+        yield invalid(path, value, _NO_OBJECT)
+        return
+    for name, code in _TYPES[kind].items():
+        item = (value or {}).get(name)
+        if code in _TYPES:
+            yield from _shape_errors(code, item, f"{path}.{name}")
+        elif code in _NUMBERS and not (
+            item is None or is_integer(item) or (code == "x" and isinstance(item, str))
+        ):
+            yield invalid(f"{path}.{name}", item, _NUMBERS[code])
+
+
+def _is_object(value: Any) -> bool:
+    return value is None or isinstance(value, Mapping)
 
 
 def templates_of(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from lws.kube.names import (
     byte_length,
     dns1035_label_errors,
     dns1123_label_errors,
+    domain_prefixed_path_errors,
     generate_name_errors,
     parent_and_ordinal,
     tightest_derived_name,
@@ -23,6 +24,13 @@ from lws.kube.quantities import scaled
 from lws.kube.shapes import has_more_values
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.admission.defaulting import default
+from lws.leaderworkerset.admission.identity import (
+    identity_change_errors,
+    identity_errors,
+    restart_errors,
+    termination_warnings,
+)
+from lws.leaderworkerset.admission.scheduling import scheduling_errors
 from lws.leaderworkerset.admission.templates import (
     placement_errors,
     placement_warnings,
@@ -39,28 +47,31 @@ from lws.leaderworkerset.group.gangs import (
     Kubernetes,
     timeout_seconds,
 )
-from lws.leaderworkerset.left_alone import unsupported_in, why_left_alone
+from lws.leaderworkerset.left_alone import scheduler_seen, unsupported_in, why_left_alone
 from lws.leaderworkerset.revisions.encoding import equality_form
 from lws.leaderworkerset.revisions.history import describe, record
 from lws.leaderworkerset.revisions.shape import number_faults
 from lws.leaderworkerset.rollout import state
-from lws.leaderworkerset.rollout.state import budget_of
-from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec
+from lws.leaderworkerset.rollout.state import rollout_budget
+from lws.leaderworkerset.scheduling import ASSUMED, Scheduler
+from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec, has_hash_groups
 from lws.leaderworkerset.status.status import UPDATE_IN_PROGRESS
 from lws.leaderworkerset.templates.claims import DELETE, RETAIN
-from lws_api.leaderworkerset.identity import GroupIdentity
-from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     RECREATE_GROUP_AFTER_START_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
-    RestartPolicy,
     StartupPolicy,
     SubdomainPolicy,
     SubGroupPolicyType,
 )
 
-_READ_ANNOTATIONS = (*PLACEMENT_ANNOTATIONS, RECREATE_GROUP_AFTER_START_ANNOTATION)
+_READ_ANNOTATIONS = (
+    *PLACEMENT_ANNOTATIONS,
+    NODE_RETURN_ANNOTATION,
+    RECREATE_GROUP_AFTER_START_ANNOTATION,
+)
 MOST_TOLD = 100
 """Maximum errors or warnings per rule: a malicious object could cause a million of them."""
 _MAX_PODS = 2**31 - 1
@@ -70,10 +81,12 @@ def errors_in(
     new: Mapping[str, Any],
     old: Mapping[str, Any] | None = None,
     others: Iterable[Mapping[str, Any]] = (),
+    scheduler: Scheduler = ASSUMED,
 ) -> list[FieldError]:
     """All reasons to reject `new`, in rule order. `old`: the stored set, None or empty on create.
 
     others: the sets of the namespace; names of their objects must not conflict with those of `new`.
+    scheduler: who serves `spec.scheduling`.
 
     A set is never rejected if it is being deleted, or if its spec and the annotations that are read here are
     unchanged: removing a finalizer or adding a label must stay possible. Of the metadata only the name is
@@ -91,18 +104,56 @@ def errors_in(
     errors = [
         *_name_errors(new),
         *_count_errors(spec),
-        *_budget_errors(spec),
-        *_empty_budget_errors(spec, before),
-        *subgroup_errors(new, spec),
+        *_rollout_limit_errors(spec),
+        *_no_progress_errors(spec, before),
+        *subgroup_errors(new, spec, before),
+        *_added(_group_errors, (new, spec), (old, before)),
     ]
-    if before is not None:
-        errors += _update_errors(new, spec, before)
+    stored = scheduling_errors(old, None, before, scheduler) if old and before is not None else ()
+    existing = set(map(str, stored))
+    errors += [error for error in scheduling_errors(new, old, spec, scheduler) if str(error) not in existing]
+    if old and before is not None:
+        errors += [*identity_change_errors(new, old), *_update_errors(new, spec, before)]
+        if (name := fields.MANAGED_BY.of(new)) != fields.MANAGED_BY.of(old):
+            errors.append(invalid(fields.MANAGED_BY, name, "field is immutable"))
     errors += _name_length_errors(new, spec, before)
-    existing = {str(error) for error in _later_errors(old, before)} if old and before is not None else set()
-    errors += [error for error in _later_errors(new, spec) if str(error) not in existing]
+    errors += _added(_later_errors, (new, spec), (old, before))
     if old:
-        errors += [*claim_change_errors(new, old), *later_field_change_errors(new, old)]
-    return errors + clash_errors(new, old, others)
+        errors += claim_change_errors(new, old)
+    errors += clash_errors(new, old, others)
+    unsupported = _added(lambda raw, spec: unsupported_errors(raw, scheduler), (new, spec), (old, before))
+    paths = {error.path for error in errors}
+    return errors + [error for error in unsupported if error.path not in paths]
+
+
+_Stored = tuple[Mapping[str, Any] | None, SetSpec | None]
+
+
+def _added(
+    rule: Callable[[Mapping[str, Any], SetSpec], Iterable[FieldError]],
+    now: tuple[Mapping[str, Any], SetSpec],
+    then: _Stored,
+) -> list[FieldError]:
+    """The errors of a rule that the stored set does not have already."""
+    old, before = then
+    existing = {str(error) for error in rule(old, before)} if old and before is not None else set()
+    return [error for error in rule(*now) if str(error) not in existing]
+
+
+def _group_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
+    yield from restart_errors(raw)
+    yield from identity_errors(raw, spec)
+    yield from _manager_errors(raw)
+
+
+def _manager_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    name = fields.MANAGED_BY.of(raw)
+    if not isinstance(name, str):
+        return
+    if byte_length(name) > LABEL_LENGTH:
+        yield invalid(fields.MANAGED_BY, name, f"must be no more than {LABEL_LENGTH} bytes")
+    for why in domain_prefixed_path_errors(name):
+        yield invalid(fields.MANAGED_BY, name, why)
 
 
 def _later_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
@@ -112,7 +163,6 @@ def _later_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
         storage_errors(raw),
         placement_errors(raw, spec),
         leader_service_errors(raw),
-        later_field_errors(raw),
     )
     return [error for rule in rules for error in islice(rule, MOST_TOLD)]
 
@@ -132,22 +182,27 @@ def warnings_in(
         return warnings
     before = SetSpec.of(old)
     existing = set(_unwise(old, before, gang))
-    scaled = [*_empty_budget_warnings(spec, before), *scaling_warnings(old, spec, before)]
+    scaled = [*_no_progress_warnings(spec, before), *scaling_warnings(old, spec, before)]
     restarted = restart_warnings(new, old, spec, before)
     return [*restarted, *scaled, *(warning for warning in warnings if warning not in existing)]
 
 
 def _unwise(raw: Mapping[str, Any], spec: SetSpec, gang: GangProvider | None) -> list[str]:
     of_gangs = gang_warnings(raw, gang) if gang is not None else []
-    of_pods = (template_warnings(raw, spec), storage_warnings(raw), placement_warnings(raw, spec))
+    of_pods = (
+        template_warnings(raw, spec),
+        storage_warnings(raw),
+        placement_warnings(raw, spec),
+        termination_warnings(raw, spec),
+    )
     return [warning for rule in (*of_pods, of_gangs) for warning in islice(rule, MOST_TOLD)]
 
 
-def _empty_budget_warnings(spec: SetSpec, before: SetSpec) -> list[str]:
-    if spec.replicas == before.replicas or _budgets_changed(spec, before) or not _allows_no_step(spec):
+def _no_progress_warnings(spec: SetSpec, before: SetSpec) -> list[str]:
+    if spec.replicas == before.replicas or _limits_changed(spec, before) or not _allows_no_step(spec):
         return []
     return [
-        f"{fields.MAX_UNAVAILABLE}: {spec.max_unavailable} with maxSurge {spec.max_surge} lets none of "
+        f"{fields.MAX_UNAVAILABLE}: {spec.max_unavailable} with maxSurge {spec.max_surge} allows none of "
         f"{spec.replicas} groups be replaced; updates go on as with maxUnavailable 1. Raise one of the two."
     ]
 
@@ -191,10 +246,10 @@ def _count_errors(spec: SetSpec) -> list[FieldError]:
     return errors
 
 
-def _budget_errors(spec: SetSpec) -> list[FieldError]:
+def _rollout_limit_errors(spec: SetSpec) -> list[FieldError]:
     errors = amount_errors(fields.MAX_UNAVAILABLE, spec.max_unavailable)
     errors += amount_errors(fields.MAX_SURGE, spec.max_surge)
-    errors += amount_errors(fields.DISRUPTED_GROUPS, spec.disrupted_groups)
+    errors += amount_errors(fields.MAX_UNAVAILABLE_GROUPS, spec.max_unavailable_groups)
     if spec.partition < 0:
         errors.append(invalid(fields.PARTITION, spec.partition, "must be greater than or equal to 0"))
     if spec.unavailable_groups is None:
@@ -204,9 +259,11 @@ def _budget_errors(spec: SetSpec) -> list[FieldError]:
     return errors
 
 
-def _empty_budget_errors(spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
-    """With both budgets 0 no rollout can progress. Setting them so is rejected, scaling such a set is not."""
-    if not _allows_no_step(spec) or (before is not None and not _budgets_changed(spec, before)):
+def _no_progress_errors(spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
+    """With maxUnavailable and maxSurge 0 no rollout can progress. Setting them so is rejected, scaling such a
+    set is not.
+    """
+    if not _allows_no_step(spec) or (before is not None and not _limits_changed(spec, before)):
         return []
     return [invalid(fields.MAX_UNAVAILABLE, spec.max_unavailable, "must not be 0 when `maxSurge` is 0")]
 
@@ -215,12 +272,12 @@ def _allows_no_step(spec: SetSpec) -> bool:
     return spec.replicas != 0 and spec.unavailable_groups == 0 and spec.surge_groups == 0
 
 
-def _budgets_changed(spec: SetSpec, before: SetSpec) -> bool:
+def _limits_changed(spec: SetSpec, before: SetSpec) -> bool:
     return (spec.max_unavailable, spec.max_surge) != (before.max_unavailable, before.max_surge)
 
 
 def _update_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[FieldError]:
-    path, after_policy, before_policy = SUBGROUP_SIZE_PATH, spec.subgroup, before.subgroup
+    path, after_policy, before_policy = fields.SUBGROUP_SIZE, spec.subgroup, before.subgroup
     after_size = (after_policy or {}).get("subGroupSize")
     before_size = (before_policy or {}).get("subGroupSize")
     errors = []
@@ -229,7 +286,7 @@ def _update_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> li
         errors.append(invalid(path, after_size, why))
     elif before_policy is not None and after_policy is None:
         errors.append(invalid(path, before_size, "cannot remove subGroupSize after enabled"))
-    elif after_size is not None and after_size != before_size:
+    elif None not in (after_size, before_size) and after_size != before_size:
         errors.append(invalid(path, after_size, "field is immutable"))
     if (
         fields.SUBDOMAIN_POLICY.name in (fields.NETWORK.of(new) or {})
@@ -245,7 +302,7 @@ def _name_length_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec |
     An update is checked only if replicas, size or surge grow, so that stored sets stay editable.
     """
     name, replicas, size, surge = _name_of(new), *_extent(spec)
-    if before is not None and not _grew(spec, before):
+    if has_hash_groups(new) or (before is not None and not _grew(spec, before)):
         return []
     # A set without groups will be scaled up: check it as if it had one.
     tightest = tightest_derived_name(max(replicas + surge - 1, 0), size)
@@ -292,22 +349,21 @@ def amount_errors(path: object, amount: int | str | None) -> list[FieldError]:
     return [invalid(path, amount, "must not be greater than 100%")] if percent > 100 else []
 
 
-SUBGROUP_SIZE_PATH = str(fields.TEMPLATE.field("SubGroupPolicy").field("subGroupSize"))
-"""The API's field has a lower-case s; upstream reports this path, so clients may depend on it."""
-
-
-def subgroup_errors(new: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
+def subgroup_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | None = None) -> list[FieldError]:
     """Errors of the subgroup policy, with upstream's paths and texts."""
-    policy, size, path = spec.subgroup, spec.size, SUBGROUP_SIZE_PATH
+    policy, size, path = spec.subgroup, spec.size, fields.SUBGROUP_SIZE
     if policy is None:
         topology = annotations_of(new).get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
         if topology is None:
             return []
-        path = f"metadata.annotations.{SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION}"
-        return [invalid(path, topology, "cannot have subgroup-exclusive-topology without subGroupSize set")]
+        place = f"metadata.annotations.{SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION}"
+        return [invalid(place, topology, "cannot have subgroup-exclusive-topology without subGroupSize set")]
     subgroup_size = policy.get("subGroupSize")
     if subgroup_size is None:
-        return [required(path, "subGroupSize must be set when subGroupPolicy is")]
+        # An earlier release of upstream stored policies without a size.
+        stored = before.subgroup if before is not None else None
+        is_stored = stored is not None and stored.get("subGroupSize") is None
+        return [] if is_stored else [required(str(path), "subGroupSize is required")]
     if subgroup_size < 1:
         return [invalid(path, subgroup_size, "subGroupSize must be equal or greater than 1")]
     errors = []
@@ -331,9 +387,9 @@ def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
         path, name = f"{fields.CLAIMS}[{place}]", metadata_of(claim).get("name")
         yield from _storage_name_errors(f"{path}.metadata.name", name)
         if not fields.value_at(claim, ("spec", "accessModes")):
-            yield required(f"{path}.spec.accessModes", "say how the claim is mounted, ReadWriteOnce say")
+            yield required(f"{path}.spec.accessModes", "set accessModes, for example ReadWriteOnce")
         if not fields.value_at(claim, ("spec", "resources", "requests", "storage")):
-            yield required(f"{path}.spec.resources.requests.storage", "say how large the claim is")
+            yield required(f"{path}.spec.resources.requests.storage", "set the size of the claim")
 
 
 def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
@@ -354,7 +410,7 @@ def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[
     names = ", ".join(str(metadata_of(claim).get("name")) for claim in after)
     why = (
         "field is immutable: StatefulSets cannot change their claim templates; create a set of another name "
-        "with these, or delete this one, whose claims stay unless whenDeleted is Delete, and create it anew"
+        "with these, or delete and recreate this one, whose claims are kept unless whenDeleted is Delete"
     )
     return [invalid(fields.CLAIMS, names, why)]
 
@@ -386,7 +442,7 @@ def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     listed = service.get("ports")
     ports = [port for port in listed if isinstance(port, Mapping)] if isinstance(listed, list) else []
     if not ports and not _declares_ports(raw):
-        why = "no container of the leader template declares a port: say which ones clients reach leaders by"
+        why = "no container of the leader template declares a port: set the ports of the Service"
         return [required(_PORTS, why)]
     errors: list[FieldError] = []
     names: set[str] = set()
@@ -398,7 +454,7 @@ def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
         errors += _target_errors(f"{path}.targetPort", port.get("targetPort"))
         identity = (str(number), str(port.get("protocol") or "TCP"))
         if identity in numbers:
-            errors.append(invalid(f"{path}.port", number, "is there already: list each port once"))
+            errors.append(invalid(f"{path}.port", number, "duplicate port"))
         numbers.add(identity)
     return errors
 
@@ -412,7 +468,7 @@ def _declares_ports(raw: Mapping[str, Any]) -> bool:
 
 def _leader_service_name_errors(path: str, name: Any, seen: set[str], count: int) -> list[FieldError]:
     if not name:
-        return [required(path, "several ports are told apart by their names")] if count > 1 else []
+        return [required(path, "required for several ports")] if count > 1 else []
     if str(name) in seen:
         return [invalid(path, name, "is the name of another port: choose one for each")]
     seen.add(str(name))
@@ -428,7 +484,7 @@ def _target_errors(path: str, target: Any) -> list[FieldError]:
     return [invalid(path, target, why)]
 
 
-_ALONE = "so that the scheduler is asked for the leader alone, and workers may find no place"
+_ALONE = "so the leader is scheduled alone, and there may be no room for the workers"
 
 
 def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> list[str]:
@@ -443,7 +499,7 @@ def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> list[str]:
         if topology := annotations_of(raw).get(annotation):
             warnings.append(
                 f"metadata.annotations.{annotation}: {rendered(topology)}: workers do not exist before their "
-                f"leader has a node, {_ALONE} beside it"
+                f"leader has a node, {_ALONE} near it"
             )
     if isinstance(gang, Coscheduling):
         warnings += _timeout_warnings(annotations_of(raw).get(TIMEOUT_ANNOTATION))
@@ -456,13 +512,13 @@ def _timeout_warnings(value: object) -> list[str]:
     if value is None or timeout_seconds(value) is not None:
         return []
     path = f"metadata.annotations.{TIMEOUT_ANNOTATION}: {rendered(value)}"
-    return [f"{path} is not read: write a number of seconds above 0, such as '120'"]
+    return [f"{path} is ignored: set a number of seconds above 0, such as '120'"]
 
 
 def _own_group_warnings(raw: Mapping[str, Any]) -> list[str]:
     return [
-        f"{where}.spec.schedulingGroup: these pods name a PodGroup of their own, the same for all groups of "
-        f"the set: none is made for them; remove it to have groups placed as a whole"
+        f"{where}.spec.schedulingGroup: these pods name their own PodGroup, the same for all groups of the "
+        f"set, and get no other: remove it to have groups scheduled as a whole"
         for where, template in templates_of(raw)
         if fields.value_at(template, ("spec", "schedulingGroup"))
     ]
@@ -489,15 +545,15 @@ def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> 
 
     The scale subresource calls no webhook; users who scale by it get an Event.
     """
-    if spec.replicas >= before.replicas:
+    if spec.replicas >= before.replicas or has_hash_groups(old):
         return []
     down = {index: name for name, index in _groups_that_are_down(old)}
-    staying = [name for index, name in sorted(down.items()) if index < spec.replicas]
-    if not staying or all(index in down for index in range(spec.replicas, before.replicas)):
+    kept = [name for index, name in sorted(down.items()) if index < spec.replicas]
+    if not kept or all(index in down for index in range(spec.replicas, before.replicas)):
         return []
     return [
-        f"spec.replicas: {spec.replicas}: groups with the highest indices go, ready or not; not ready are "
-        f"{', '.join(staying)}, which stay. A group is made anew when its leader pod is deleted"
+        f"spec.replicas: {spec.replicas}: groups with the highest indices are deleted, ready or not; kept "
+        f"are {', '.join(kept)}, which are not ready. Delete a leader pod to recreate its group"
     ]
 
 
@@ -514,9 +570,7 @@ def _groups_that_are_down(raw: Mapping[str, Any]) -> list[tuple[str, int]]:
 _MOST_CHANGES = 3
 MOST_VALUES = 20_000
 """Maximum values in a spec whose changes are described: a hundred times a large template, 0.1 s."""
-TOO_LARGE = (
-    "it is too large to say in a review which groups this update restarts, and why: `lws plan` says it"
-)
+TOO_LARGE = "too large to report here which groups this update restarts: `lws plan` reports it"
 
 
 def restart_warnings(
@@ -524,7 +578,7 @@ def restart_warnings(
 ) -> list[str]:
     """One warning if the update restarts groups, derived from the set alone: pods are not read."""
     running = min(spec.replicas, before.replicas, _counted(old, "replicas"))
-    if running <= 0 or why_left_alone(new, is_covered=True) is not None:
+    if running <= 0 or why_left_alone(new, True, scheduler_seen(new)) is not None:
         return []
     if any(has_more_values(raw["spec"], MOST_VALUES) for raw in (new, old)):
         is_same_template = fields.TEMPLATE.of(new) == fields.TEMPLATE.of(old)
@@ -536,7 +590,7 @@ def restart_warnings(
         return []
     released = before.floor if is_same and not before.paused else running
     floor = min(spec.floor, running)
-    restarted = state.restarts(range(floor, min(released, running)), budget_of(spec), spec.paused)
+    restarted = state.restarts(range(floor, min(released, running)), rollout_budget(spec), spec.paused)
     if restarted and (is_same or _is_rolling(old)):
         restarted += ", unless they have this template already"
     text = "; ".join(filter(None, (restarted, state.pinned(range(floor)))))
@@ -574,51 +628,10 @@ def _status(old: Mapping[str, Any]) -> Mapping[str, Any]:
     return status if isinstance(status, Mapping) else {}
 
 
-_IDENTITY = fields.SPEC.field("groupIdentity")
-_SCHEDULING = fields.SPEC.field("scheduling")
-_RECREATING = (RestartPolicy.RECREATE_GROUP_ON_POD_RESTART, RestartPolicy.RECREATE_GROUP_AFTER_START)
-
-
-def later_field_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+def unsupported_errors(raw: Mapping[str, Any], scheduler: Scheduler = ASSUMED) -> Iterator[FieldError]:
     """Values that this controller does not support and would have to run as something else."""
-    for unsupported in unsupported_in(raw):
+    for unsupported in unsupported_in(raw, scheduler):
         yield invalid(unsupported.path, unsupported.value, f"{unsupported.why}: {unsupported.remedy}")
-    yield from _restart_limit_errors(raw)
-
-
-def later_field_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Fields that cannot be reverted: the groups that upstream created for them would remain."""
-    before, after = _identity_of(old), _identity_of(new)
-    if before == GroupIdentity.HASH and after != before:
-        why = "groupIdentity is immutable: create a set of another name, and delete this one"
-        yield invalid(_IDENTITY, after, why)
-    if _SCHEDULING.of(old) is not None and _SCHEDULING.of(new) is None:
-        why = (
-            "cannot remove scheduling after creation: create a set of another name without it, and delete "
-            "this one"
-        )
-        yield invalid(_SCHEDULING, None, why)
-
-
-def _identity_of(raw: Mapping[str, Any]) -> Any:
-    return _IDENTITY.of(raw) or GroupIdentity.ORDINAL.value
-
-
-def _restart_limit_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    limit, path = (
-        fields.MAX_GROUP_RESTARTS_IN_TEMPLATE.of(raw),
-        str(fields.MAX_GROUP_RESTARTS_IN_TEMPLATE),
-    )
-    if limit is None:
-        return
-    if (fields.RESTART_POLICY.of(raw) or fields.RESTART_POLICY.default) not in _RECREATING:
-        yield invalid(
-            path, limit, "maxGroupRestarts is only supported when restartPolicy recreates the group"
-        )
-    if fields.MAX_GROUP_RESTARTS.of(raw) is not None:
-        yield invalid(
-            path, limit, "cannot be beside spec.maxGroupRestarts, which says the same: keep one of them"
-        )
 
 
 # --- Reject a set whose objects would have the same names as objects of another set in the namespace. For
@@ -696,6 +709,8 @@ def _is_shared(raw: Mapping[str, Any]) -> bool:
 def _indices(raw: Mapping[str, Any]) -> range:
     """Indices of groups that have objects of their own in addition to their leader pod."""
     spec = SetSpec.of(raw)
+    if has_hash_groups(raw):
+        return range(0)
     if spec.size < 2 and fields.SUBDOMAIN_POLICY.of(raw) != SubdomainPolicy.UNIQUE_PER_REPLICA:
         return range(0)
     return range(spec.replicas + (spec.surge_groups or 0))

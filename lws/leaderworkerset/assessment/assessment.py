@@ -1,5 +1,4 @@
-"""Assess a set: the owner of its leader StatefulSet, its target revision, the state of its groups and
-rollout.
+"""Assess a set: owner of its leader StatefulSet, target revision, state of its groups and rollout.
 
 Both the controller's plan and the commands start from this assessment. The position of a rollout is recorded
 in `status.rollout`, so that a leader StatefulSet deleted in the middle of a rollout is recreated correctly.
@@ -11,16 +10,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lws.history.revision import usable
 from lws.kube.ownership import Ownership
 from lws.kube.quantities import is_integer
 from lws.kube.statefulsets import update_revision_of
 from lws.leaderworkerset.assessment.likeness import ownership_of_leaders
+from lws.leaderworkerset.assessment.prewarm import Prewarming, judge_prewarming
 from lws.leaderworkerset.assessment.target_revision import TargetRevision, choose_revision, sizes
 from lws.leaderworkerset.revisions.history import Recorded
-from lws.leaderworkerset.rollout.groups import DesiredGroups, GroupState, group_states, leader_statefulset
+from lws.leaderworkerset.rollout.groups import (
+    DesiredGroups,
+    GroupState,
+    LeaderDeployment,
+    group_states,
+    leader_deployment,
+    leader_statefulset,
+)
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.state import Begun, Rollout, RolloutState, budget_of, counted
+from lws.leaderworkerset.rollout.state import InitialRollout, Rollout, RolloutState, counted, rollout_budget
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.spec import has_hash_groups
 from lws.runtime.actions import Merge, Object, Reference
 
 
@@ -29,12 +38,14 @@ class Assessment:
     """A set as its planner sees it.
 
     ownership: of the StatefulSet with the name of the set. target: the target revision, recorded or not.
-    rollout: input of the next step; its StatefulSet is ours or about to be adopted.
+    rollout: input of the next step; its StatefulSet is ours or about to be adopted. prewarming: what its
+    first step waits for on nodes; None for nothing.
     """
 
     ownership: Ownership
     target: TargetRevision
     rollout: RolloutState
+    prewarming: Prewarming | None = None
 
     @property
     def groups(self) -> tuple[GroupState, ...]:
@@ -42,12 +53,12 @@ class Assessment:
         return self.rollout.groups
 
 
-def begun(snapshot: SetSnapshot, assessment: Assessment) -> Begun | None:
+def initial_rollout(snapshot: SetSnapshot, assessment: Assessment) -> InitialRollout | None:
     """Return how a missing leader StatefulSet is created; None if it exists."""
-    if assessment.rollout.statefulset is not None:
+    if assessment.rollout.statefulset is not None or assessment.rollout.deployment is not None:
         return None
     start = beginning(snapshot, assessment.target, plan_rollout(assessment.rollout))
-    return Begun(start.rollout, start.former is not None)
+    return InitialRollout(start.rollout, start.former is not None)
 
 
 def assess(snapshot: SetSnapshot) -> Assessment:
@@ -55,19 +66,36 @@ def assess(snapshot: SetSnapshot) -> Assessment:
     ownership = ownership_of_leaders(snapshot)
     target = choose_revision(snapshot, ownership)
     update_revision = update_revision_of(leader) if leader is not None else ""
-    usable = leader if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
-    position = remembered_position(lws)
+    leaders = leader if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
+    position = recorded_position(lws)
+    groups = group_states(snapshot.groups, DesiredGroups(target.key, sizes(target), update_revision))
+    if has_hash_groups(lws):
+        rollout = RolloutState(
+            replicas=spec.replicas,
+            budget=rollout_budget(spec),
+            groups=groups,
+            deployment=leader_deployment(leaders, groups) if leaders is not None else LeaderDeployment(),
+            paused=spec.paused,
+            is_refused=snapshot.leaders_refused,
+            start_strategy=spec.start_strategy,
+        )
+        return Assessment(ownership, target, rollout)
+    stored = leader_statefulset(leaders, target.key, snapshot.now) if leaders is not None else None
+    prewarming = judge_prewarming(snapshot, target, groups, stored)
     rollout = RolloutState(
         replicas=spec.replicas,
-        budget=budget_of(spec),
+        budget=rollout_budget(spec),
         floor=spec.floor,
-        groups=group_states(snapshot.groups, DesiredGroups(target.key, sizes(target), update_revision)),
-        statefulset=leader_statefulset(usable, target.key, snapshot.now) if usable is not None else None,
+        groups=groups,
+        statefulset=stored,
         paused=spec.paused,
         reached=position.partition if position is not None and position.revision == target.name else None,
         is_refused=snapshot.leaders_refused,
+        start_strategy=spec.start_strategy,
+        occupied=snapshot.occupied,
+        prewarming=prewarming.waiting_for if prewarming is not None else "",
     )
-    return Assessment(ownership, target, rollout)
+    return Assessment(ownership, target, rollout, prewarming)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +111,7 @@ class Position:
         return {"revision": self.revision, "partition": self.partition}
 
 
-def remembered_position(lws: Object) -> Position | None:
+def recorded_position(lws: Object) -> Position | None:
     """The position recorded in the status; None if there was no rollout or the record is unreadable."""
     stored = (lws.get("status") or {}).get("rollout")
     if not isinstance(stored, Mapping):
@@ -95,9 +123,9 @@ def remembered_position(lws: Object) -> Position | None:
     return Position(revision, partition)
 
 
-def remember(lws: Object, position: Position) -> Merge:
+def record_position(lws: Object, position: Position) -> Merge:
     """Record the position; this write must precede the update of the StatefulSet."""
-    why = f"groups from {position.partition} on may move to {position.revision}: remembered before they do"
+    why = f"groups from {position.partition} on may move to {position.revision}: recorded before they do"
     patch = {"status": {"rollout": position.stored}}
     return Merge(Reference.to(lws), patch, why=why, subresource="status")
 
@@ -124,27 +152,31 @@ def beginning(snapshot: SetSnapshot, choice: TargetRevision, planned: Rollout) -
     """
     lws = snapshot.lws
     former_name = (lws.get("status") or {}).get("currentRevision")
-    position = remembered_position(lws)
-    groups = snapshot.spec.replicas + budget_of(snapshot.spec).surge
+    position = recorded_position(lws)
+    groups = snapshot.spec.replicas + rollout_budget(snapshot.spec).surge
     if not former_name or former_name == choice.name:
         # After a rollback to the previous revision there is only one template, but pods of another revision.
-        is_on_its_way = position is not None and position.partition > snapshot.spec.floor
-        return Beginning(_standing(snapshot, groups, planned.why)) if is_on_its_way else Beginning(planned)
-    former = next(
-        (revision for revision in snapshot.revisions if revision.name == former_name and not revision.broken),
-        None,
-    )
+        is_in_progress = position is not None and position.partition > snapshot.spec.floor
+        return Beginning(_unmoved(snapshot, groups, planned.why)) if is_in_progress else Beginning(planned)
+    former = recorded_former(snapshot, choice)
     # Without a recorded position, the StatefulSet may never have existed or may have been rejected.
-    if position is None or former is None or former.key == choice.key:
-        return Beginning(_standing(snapshot, planned.replicas, planned.why))
+    if position is None or former is None:
+        return Beginning(_unmoved(snapshot, planned.replicas, planned.why))
     partition = position.partition if position.revision == choice.name else groups
     why = (
         f"the leader StatefulSet was lost in a rollout: {counted(groups)} of revision {former.number} first, "
-        f"then on from {partition}"
+        f"then the rollout continues from partition {partition}"
     )
-    return Beginning(_standing(snapshot, groups, why), former)
+    return Beginning(_unmoved(snapshot, groups, why), former)
 
 
-def _standing(snapshot: SetSnapshot, groups: int, why: str) -> Rollout:
+def recorded_former(snapshot: SetSnapshot, choice: TargetRevision) -> Recorded | None:
+    """The revision that the set had before the target revision; None if that is unknown or the same."""
+    name = (snapshot.lws.get("status") or {}).get("currentRevision")
+    former = next((revision for revision in usable(snapshot.revisions) if revision.name == name), None)
+    return former if former is not None and former.key != choice.key else None
+
+
+def _unmoved(snapshot: SetSnapshot, groups: int, why: str) -> Rollout:
     """A rollout that keeps `groups` groups and moves none of them."""
     return Rollout(max(groups, snapshot.spec.floor), groups, why=why)

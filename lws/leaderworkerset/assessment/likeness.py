@@ -12,6 +12,7 @@ from functools import partial
 from lws.kube.metadata import controller_of, labels_of, name_of, uid_of
 from lws.kube.ownership import Ownership, ownership_of
 from lws.kube.patches import covers
+from lws.leaderworkerset.labels import group_name
 from lws.leaderworkerset.rollout.groups import FIELD_MANAGER
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object
@@ -25,7 +26,7 @@ from lws_api.leaderworkerset.v1 import (
 
 
 def ownership_of_leaders(snapshot: SetSnapshot) -> Ownership:
-    """Ownership of the StatefulSet with the name of the set."""
+    """Ownership of the StatefulSet or Deployment with the name of the set."""
     is_like = partial(_is_like_leaders, set_name=name_of(snapshot.lws))
     return ownership_of(snapshot.leader, uid_of(snapshot.lws), is_like, snapshot.owners_alive)
 
@@ -44,9 +45,9 @@ def ownership_of_service(
     """Ownership of a Service with a name that the set needs. intent: the desired Service."""
     is_like = partial(_is_like_service, intent=intent)
     ownership = ownership_of(service, owner_uid, is_like, owners_alive)
-    if service is None or ownership != Ownership.CLASH or controller_of(service) is not None:
+    if service is None or ownership != Ownership.CONFLICT or controller_of(service) is not None:
         return ownership
-    return Ownership.SUFFICIENT if _does_the_same(service, intent) else Ownership.CLASH
+    return Ownership.SUFFICIENT if _does_the_same(service, intent) else Ownership.CONFLICT
 
 
 def ownership_of_budget(snapshot: SetSnapshot) -> Ownership:
@@ -56,11 +57,11 @@ def ownership_of_budget(snapshot: SetSnapshot) -> Ownership:
 
 
 def ownership_of_pod_group(
-    pod_group: Object | None, leader: Object, set_name: str, owners_alive: Collection[str]
+    pod_group: Object | None, owner_uid: str, set_name: str, owners_alive: Collection[str]
 ) -> Ownership:
-    """Ownership of the PodGroup with the name that the group of a leader pod needs."""
+    """Ownership of the PodGroup with the name that a set, or the group of a leader pod, needs."""
     is_like = partial(_is_labelled, set_name=set_name)
-    return ownership_of(pod_group, leader["metadata"]["uid"], is_like, owners_alive)
+    return ownership_of(pod_group, owner_uid, is_like, owners_alive)
 
 
 def may_be_adopted(obj: Object) -> bool:
@@ -72,27 +73,37 @@ def may_be_adopted(obj: Object) -> bool:
     )
 
 
-def _is_like_leaders(statefulset: Object, set_name: str) -> bool:
+def _is_like_leaders(leaders: Object, set_name: str) -> bool:
     selector = {NAME_LABEL: set_name, WORKER_INDEX_LABEL: "0"}
-    return _is_like_statefulset(statefulset, selector, {set_name})
+    if leaders["kind"] == "Deployment":
+        return _is_like_pod_maker(leaders, selector)
+    return _is_like_statefulset(leaders, selector, {set_name})
 
 
 def _is_like_workers(statefulset: Object, leader: Object, set_name: str) -> bool:
-    carried = labels_of(leader)
+    labels = labels_of(leader)
     selector = {NAME_LABEL: set_name} | {
-        key: carried.get(key, "") for key in (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)
+        key: labels.get(key, "") for key in (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)
     }
     # It may belong to a revision with another subdomain policy.
-    return _is_like_statefulset(statefulset, selector, {set_name, leader["metadata"]["name"]})
+    return _is_like_statefulset(statefulset, selector, {set_name, group_name(leader)})
 
 
 def _is_like_statefulset(statefulset: Object, selector: Mapping[str, str], services: Collection[str]) -> bool:
     spec = statefulset.get("spec") or {}
     return (
-        _is_labelled(statefulset, selector[NAME_LABEL])
-        and spec.get("selector") == {"matchLabels": selector}
+        _is_like_pod_maker(statefulset, selector)
         and spec.get("serviceName") in services
         and spec.get("podManagementPolicy") == "Parallel"
+    )
+
+
+def _is_like_pod_maker(obj: Object, selector: Mapping[str, str]) -> bool:
+    """A StatefulSet or Deployment that makes pods of the set."""
+    spec = obj.get("spec") or {}
+    return (
+        _is_labelled(obj, selector[NAME_LABEL])
+        and spec.get("selector") == {"matchLabels": selector}
         and REVISION_LABEL in labels_of(spec.get("template") or {})
     )
 
@@ -121,8 +132,8 @@ def _is_labelled(obj: Object, set_name: str) -> bool:
 
 def _does_the_same(service: Object, intent: Object) -> bool:
     """Whether it routes to the same pods. Whether it publishes unready pods is up to its owner."""
-    of_owner = ("selector", "publishNotReadyAddresses")
-    desired = {field: value for field, value in intent["spec"].items() if field not in of_owner}
+    left_to_owner = ("selector", "publishNotReadyAddresses")
+    desired = {field: value for field, value in intent["spec"].items() if field not in left_to_owner}
     return _selects_the_same(service, intent) and covers(desired, service.get("spec") or {})
 
 

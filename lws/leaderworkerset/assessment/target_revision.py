@@ -1,4 +1,4 @@
-"""Choose the target revision of a set, and maintain its history: what `lws.history.plan` must know of a set.
+"""Choose the target revision of a set and maintain its history, with `lws.history.plan`.
 
 The target revision, and any revision that runs without a record, is recorded before anything acts on it.
 """
@@ -54,7 +54,9 @@ def equal_keys(snapshot: SetSnapshot, target: TargetRevision) -> frozenset[str]:
     desired = record(snapshot.lws)
     others = (revision for revision in snapshot.revisions if revision.key != target.key)
     return frozenset(
-        revision.key for revision in others if not revision.is_leaving and is_equal(desired, revision, None)
+        revision.key
+        for revision in others
+        if not revision.is_terminating and is_equal(desired, revision, None)
     )
 
 
@@ -68,8 +70,8 @@ def former_revision(snapshot: SetSnapshot, target: TargetRevision) -> str | None
     if (snapshot.lws.get("status") or {}).get("currentRevision"):
         return None
     running = [labels_of(group.leader).get(REVISION_LABEL, "") for group in snapshot.groups]
-    held = [revision.key for revision in reversed(usable(snapshot.revisions))]
-    return history.former_name(target, (*running, *(key for key in held if key in snapshot.live_keys)))
+    recorded = [revision.key for revision in reversed(usable(snapshot.revisions))]
+    return history.former_name(target, (*running, *(key for key in recorded if key in snapshot.live_keys)))
 
 
 def plan_upkeep(snapshot: SetSnapshot, target: TargetRevision) -> tuple[Action, ...]:
@@ -100,28 +102,30 @@ class _SetCodec(Codec[Record]):
     @cached_property
     def running(self) -> str:
         """The key of new leaders: the template determines it even if the StatefulSet's label was edited."""
-        own, inner = (labels_of(obj or {}).get(REVISION_LABEL, "") for obj in (self.leader, self.template))
-        return inner if find(self.revisions, inner) is not None else own
+        label, key = (labels_of(obj or {}).get(REVISION_LABEL, "") for obj in (self.leader, self.template))
+        return key if find(self.revisions, key) is not None else label
 
     def is_equal(self, revision: Recorded) -> bool:
         return is_equal(self.desired, revision, self.template)
 
     def is_same_data(self, revision: Recorded) -> bool:
-        # The same data with other topology annotations is no collision of hashes.
+        # The same data with other topology annotations is no hash collision.
         return revision.record.form == self.desired.form
 
     def preference(self, revision: Recorded) -> tuple[bool, ...]:
-        # Another key than the running one would only restart groups.
+        # Any other key would only restart groups.
         return (revision.key == self.running,)
 
     def rebuilt(self) -> list[Reconstruction[Record]]:
-        shown = {running.key: running for running in self.snapshot.unrecorded if running.leader is not None}
+        running = {
+            template.key: template for template in self.snapshot.unrecorded if template.leader is not None
+        }
         if self.leader is not None and labels_of(self.template or {}).get(REVISION_LABEL) == self.running:
             claims = claim_templates_of(self.leader)
-            shown.setdefault(self.running, Running(self.running, self.template, claims))
-        missing = (key for key in shown if key and find(self.revisions, key) is None)
-        rebuilt = [one for key in missing if (one := reconstruct(self.owner, shown[key])) is not None]
-        return sorted(rebuilt, key=lambda one: (one.is_wanted, one.key == self.running, one.key))
+            running.setdefault(self.running, Running(self.running, self.template, claims))
+        missing = (key for key in running if key and find(self.revisions, key) is None)
+        rebuilt = [draft for key in missing if (draft := reconstruct(self.owner, running[key])) is not None]
+        return sorted(rebuilt, key=lambda draft: (draft.is_desired, draft.key == self.running, draft.key))
 
     def fingerprint(self, rebuilt: Reconstruction[Record]) -> str:
         return rebuilt.record.key
@@ -144,7 +148,7 @@ class _SetCodec(Codec[Record]):
     def edited_annotations(self, revision: Recorded, target: str) -> Mapping[str, str | None]:
         topology = revision.record.topology
         if revision.name == target and topology is not None and not revision.is_sealed:
-            # It was recognised by the running template; its annotations are not what was recorded.
+            # It was recognised by the running template: its annotations differ from what was recorded.
             return placement_patch(topology, self.snapshot.spec.placement)
         return revision.edits
 

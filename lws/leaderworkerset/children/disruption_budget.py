@@ -1,8 +1,8 @@
 """Plan the PodDisruptionBudget of a set, which limits how many groups evictions (node drains) may disrupt.
 
-Evicting one pod disrupts its whole group, so `maxUnavailable` counts groups: all that the user grants while
-none is disrupted, and 0 once that many are. In between, the disruption controller counts at least one missing
-pod of each disrupted group. The exception are groups without worker pods: a StatefulSet without pods is not
+Evicting one pod disrupts its whole group, so `maxUnavailable` counts groups: the user's limit while no group
+is disrupted, and 0 when that many are. In between, the disruption controller counts at least one missing pod
+of each disrupted group. The exception are groups without worker pods: a StatefulSet without pods is not
 counted, so a ready leader hides that its group is disrupted. Adding the missing pods of disrupted groups
 would allow evictions sooner, but pods are recreated one by one, and each would allow the disruption of
 another group before this budget is lowered again.
@@ -16,13 +16,13 @@ from typing import Any
 from lws.kube import quantities
 from lws.kube.metadata import is_terminating, name_of, namespace_of, owner_reference
 from lws.kube.patches import merge_patch
-from lws.leaderworkerset import events
+from lws.leaderworkerset import events, fields
 from lws.leaderworkerset.assessment.likeness import ownership_of_budget
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Create, Object, Plan, Problem
-from lws.runtime.children import Child, name_label, plan_child, plan_unwanted, repair
+from lws.runtime.children import Child, label_patches, plan_child, plan_unwanted, repair
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
@@ -30,27 +30,27 @@ def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) 
     """Create, update or delete the PodDisruptionBudget as the spec requests."""
     lws, stored = snapshot.lws, snapshot.disruption_budget
     try:
-        granted = granted_groups(snapshot.spec)
+        limit = disruption_limit(snapshot.spec)
     except ValueError as error:
-        # Keep the existing budget: it is better than none.
-        note = f"spec.podDisruptionBudget.maxUnavailableGroups: {error}"
+        # An existing budget is kept.
+        note = f"{fields.MAX_UNAVAILABLE_GROUPS}: {error}"
         return Plan(problems=(Problem("InvalidDisruptionBudget", note),), waiting_for=note)
-    if granted is None:
-        return plan_unwanted(snapshot.owner, stored, "the set asks for no disruption budget")
+    if limit is None:
+        return plan_unwanted(snapshot.owner, stored, "the set has no disruption budget")
     child = Child(ownership_of_budget(snapshot), stored, "the former PodDisruptionBudget")
-    intent = build_disruption_budget(lws, allowed_groups(granted, snapshot, groups))
+    intent = build_disruption_budget(lws, disruptions_allowed(limit, snapshot, groups))
     failure = events.failed_create(lws, f"pod disruption budget {name_of(lws)}")
     create = Create(intent, why="evictions must not take too many groups at once", failure=failure)
-    return plan_child(snapshot.owner, child, create, _put_back)
+    return plan_child(snapshot.owner, child, create, _repairs)
 
 
-def granted_groups(spec: SetSpec) -> int | None:
+def disruption_limit(spec: SetSpec) -> int | None:
     """Groups that evictions may disrupt at a time; None if the set has no PodDisruptionBudget.
 
     A percentage that rounds down to 0 means 1, because drains would never finish. A set of one group has a
-    budget only if the amount is a number. Raises ValueError for an invalid amount.
+    budget only if the amount comes to 0 or 1 as written. Raises ValueError for an invalid amount.
     """
-    amount, replicas = spec.disrupted_groups, spec.replicas
+    amount, replicas = spec.max_unavailable_groups, spec.replicas
     if not spec.has_disruption_budget or replicas == 0:
         return None
     if amount is None:
@@ -64,22 +64,22 @@ def granted_groups(spec: SetSpec) -> int | None:
 def wants_disruption_budget(spec: SetSpec) -> bool:
     """Whether the set has a valid request for a PodDisruptionBudget."""
     try:
-        return granted_groups(spec) is not None
+        return disruption_limit(spec) is not None
     except ValueError:
         return False
 
 
-def allowed_groups(granted: int, snapshot: SetSnapshot, groups: Iterable[GroupState]) -> int:
+def disruptions_allowed(limit: int, snapshot: SetSnapshot, groups: Iterable[GroupState]) -> int:
     """How many more groups may be disrupted, as `maxUnavailable` for the disruption controller.
 
     A disrupted group is not subtracted if the disruption controller counts a missing pod of it itself.
     """
     ready = {group.index for group in groups if group.ready}
     disrupted = max(0, snapshot.spec.replicas - len(ready))
-    if disrupted >= granted:
+    if disrupted >= limit:
         return 0
     counted = sum(_is_counted(group, snapshot) for group in snapshot.groups if group.index not in ready)
-    return granted - max(0, disrupted - counted)
+    return limit - max(0, disrupted - counted)
 
 
 def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]:
@@ -105,22 +105,25 @@ def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]
 def _is_counted(group: GroupFacts, snapshot: SetSnapshot) -> bool:
     """Whether the disruption controller counts a missing pod of a group for as long as it is not ready.
 
-    It does not once the leader or the last worker is being deleted: the workers are soon gone and no longer
-    counted, and then the disruption controller sees only a ready leader.
+    It does not if the leader or its worker StatefulSet is being deleted: without workers, the disruption
+    controller only sees a ready leader.
     """
     workers = group.workers
     if workers is None:
         return snapshot.spec.size == 1
-    is_going = is_terminating(group.leader) or is_terminating(workers)
-    return not is_going and bool(group.worker_uids)
+    is_deleted = is_terminating(group.leader) or is_terminating(workers)
+    return not is_deleted and bool(group.worker_uids)
 
 
-def _put_back(stored: Object, intent: Object) -> Plan:
+def _repairs(stored: Object, intent: Object) -> Plan:
     existing, desired = stored.get("spec") or {}, dict(intent["spec"])
     if "unhealthyPodEvictionPolicy" not in existing:
         # Kubernetes before 1.27 drops this field.
         del desired["unhealthyPodEvictionPolicy"]
     ours = {field: value for field, value in existing.items() if field in desired or field == "minAvailable"}
     changed = merge_patch(ours, desired)
-    patch = {**({"spec": changed} if changed is not None else {}), **name_label(stored, intent)}
-    return repair(stored, {f"{intent['spec']['maxUnavailable']} more groups may be disrupted": patch})
+    why = f"groups that may be disrupted: {intent['spec']['maxUnavailable']}"
+    if changed is not None and "maxUnavailable" not in changed:
+        why = f"edited: {', '.join(changed)}"
+    of_spec = {why: {"spec": changed}} if changed is not None else {}
+    return repair(stored, {**of_spec, **label_patches(stored, intent)})

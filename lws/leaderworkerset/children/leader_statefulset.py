@@ -30,19 +30,16 @@ from lws.leaderworkerset.assessment.assessment import (
     Assessment,
     Position,
     beginning,
-    remember,
-    remembered_position,
+    record_position,
+    recorded_position,
 )
 from lws.leaderworkerset.assessment.target_revision import TargetRevision, equal_keys
 from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.revisions.keys import key_of_template
-from lws.leaderworkerset.rollout.groups import (
-    FIELD_MANAGER,
-    GroupState,
-    LeaderStatefulSet,
-    leftovers,
-)
+from lws.leaderworkerset.rollout.groups import FIELD_MANAGER, GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import is_small_step, plan_rollout
+from lws.leaderworkerset.rollout.replacement import GroupDeletion, deletion_of
+from lws.leaderworkerset.rollout.scale_down import leftovers
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState, statefulset_max_unavailable
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
@@ -51,7 +48,7 @@ from lws.leaderworkerset.templates.objects import (
     RollingUpdate,
     build_leader_statefulset,
 )
-from lws.runtime.actions import Action, Apply, Delete, Merge, Object, Plan, Postponable, Reference, soonest
+from lws.runtime.actions import Action, Apply, Merge, Object, Plan, Postponable, Reference, soonest
 from lws.runtime.children import Child, plan_obstacle
 from lws_api.leaderworkerset.v1 import NAME_LABEL, PODS_RETRIED_AT_ANNOTATION, REVISION_LABEL
 
@@ -77,7 +74,7 @@ def plan_leaders(snapshot: SetSnapshot, assessment: Assessment) -> LeaderStep:
 
 
 def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) -> LeaderStep:
-    lws, leader, position_recorded = snapshot.lws, snapshot.leader, remembered_position(snapshot.lws)
+    lws, leader, position_recorded = snapshot.lws, snapshot.leader, recorded_position(snapshot.lws)
     stored = state.statefulset
     rollout = plan_rollout(state)
     if leader is None or stored is None:
@@ -100,14 +97,25 @@ def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) ->
         rollout = rollout.within(stored)
     position = Position(choice.name, rollout.partition)
     guard = _guard(lws, leader, position, choice.key)
-    applying = _apply_leaders(snapshot, leader, choice, rollout)
-    applying = _telling_leftovers(snapshot, stored, state.groups, applying)
-    going = _replace_leaders(snapshot, choice, rollout)
-    rehearsal = _rehearse(applying) if going and not stored.is_current else ()
-    sequence = (*choice.actions, *guard, *rehearsal, *going, *applying)
-    # Leaders at or above the stored partition need not wait.
-    newly = [delete for index, delete in zip(rollout.replace, going, strict=True) if index < stored.partition]
-    small_step = Postponable(Reference.to(leader), (*guard, *newly, *applying))
+    applies = _apply_leaders(snapshot, leader, choice, rollout)
+    applies = _with_leftovers(snapshot, stored, state.groups, applies)
+    deletions = _replace_groups(snapshot, choice, rollout)
+    # The StatefulSet controller, too, deletes leaders in the background. It would recreate those on the old
+    # template that end before it sees the new partition.
+    before = tuple(group.leader for group in deletions if group.is_in_foreground)
+    after = tuple(group.leader for group in deletions if not group.is_in_foreground)
+    workers = tuple(delete for group in deletions for delete in group.workers)
+    dry_run = _dry_run(applies) if before and not stored.is_current else ()
+    sequence = (*choice.actions, *guard, *dry_run, *before, *applies, *after, *workers)
+    # Groups at or above the stored partition need not wait.
+    due = {
+        id(delete)
+        for index, group in zip(rollout.replace, deletions, strict=True)
+        if index >= stored.partition
+        for delete in group.actions
+    }
+    of_step = (*guard, *before, *applies, *after, *workers)
+    small_step = Postponable(Reference.to(leader), tuple(each for each in of_step if id(each) not in due))
     # If the StatefulSet controller stops reporting, the rollout must not wait for the next resync.
     report_due = timing.REPORT_WITHIN.total_seconds() if stored.awaited else None
     planned = Plan(
@@ -120,28 +128,28 @@ def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) ->
 
 
 def _unseen_surge(
-    snapshot: SetSnapshot, state: RolloutState, told: LeaderStatefulSet, rollout: Rollout
+    snapshot: SetSnapshot, state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout
 ) -> float | None:
     """Seconds until other controllers have had time to see the surge; None if no step has to wait for it.
 
     The first step after the surge never waits. Later ones may remove the surge while others still rely on it.
     """
-    goes_on = rollout.partition < told.partition < state.replicas or rollout.replicas < told.replicas
-    is_scaled = not told.is_current or told.last_replicas != state.replicas
-    if not goes_on or is_scaled or state.paused or not state.outdated:
+    continues = rollout.partition < stored.partition < state.replicas or rollout.replicas < stored.replicas
+    is_scaled = not stored.is_current or stored.last_replicas != state.replicas
+    if not continues or is_scaled or state.paused or state.prewarming or not state.outdated:
         return None
-    surge = range(state.replicas, told.replicas)
+    surge = range(state.replicas, stored.replicas)
     created = (moment_of(group.created) for group in snapshot.groups if group.index in surge)
     ages = [abs(snapshot.now - moment) for moment in created if moment is not None]
-    unseen = timing.SURGE_SHOWN - min(ages, default=timing.SURGE_SHOWN)
+    unseen = timing.AFTER_SURGE - min(ages, default=timing.AFTER_SURGE)
     return unseen.total_seconds() if unseen > timedelta(0) else None
 
 
-def _rehearse(applying: Iterable[Action]) -> tuple[Apply, ...]:
+def _dry_run(writes: Iterable[Action]) -> tuple[Apply, ...]:
     """Dry-run a new template: if it is rejected, deleted leaders would be recreated on the old one."""
-    applies = (action for action in applying if isinstance(action, Apply))
-    why = "would it be taken: what goes before it comes back by it"
-    return tuple(replace(apply, why=why, announce=(), is_rehearsal=True) for apply in applies)
+    applies = (action for action in writes if isinstance(action, Apply))
+    why = "a rejected template must not cost a leader"
+    return tuple(replace(apply, why=why, announce=(), is_dry_run=True) for apply in applies)
 
 
 def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[Action, ...]:
@@ -149,21 +157,21 @@ def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[A
     is_new = key_of_template(leader) != key
     if not is_new and position.partition == partition_of(leader):
         return ()
-    return (remember(lws, position),) if position != remembered_position(lws) else ()
+    return (record_position(lws, position),) if position != recorded_position(lws) else ()
 
 
 def _create_leaders(snapshot: SetSnapshot, choice: TargetRevision, planned: Rollout) -> Apply:
     lws = snapshot.lws
-    begun = beginning(snapshot, choice, planned)
-    then, key, revision = snapshot.spec, choice.key, choice.revision
-    if begun.former is not None:
-        then, key, revision = SetSpec.of(restore(lws, begun.former)), begun.former.key, begun.former.reference
+    start = beginning(snapshot, choice, planned)
+    spec, key, revision = snapshot.spec, choice.key, choice.revision
+    if start.former is not None:
+        spec, key, revision = SetSpec.of(restore(lws, start.former)), start.former.key, start.former.reference
     update = RollingUpdate(
-        begun.rollout.partition, begun.rollout.replicas, statefulset_max_unavailable(snapshot.spec)
+        start.rollout.partition, start.rollout.replicas, statefulset_max_unavailable(snapshot.spec)
     )
     return Apply(
-        build_leader_statefulset(then, key, update),
-        why=begun.rollout.why,
+        build_leader_statefulset(spec, key, update),
+        why=start.rollout.why,
         announce=events.created_leaders(lws, revision),
         failure=events.failed_leaders(lws, "create"),
     )
@@ -175,10 +183,10 @@ def _apply_leaders(
     lws = snapshot.lws
     update = RollingUpdate(rollout.partition, rollout.replicas, statefulset_max_unavailable(snapshot.spec))
     intent = build_leader_statefulset(snapshot.spec, choice.key, update, stored)
-    paths = patches.changed_paths(intent, stored, FIELD_MANAGER, _is_kept)
+    paths = patches.changed_paths(intent, stored, FIELD_MANAGER, is_kept)
     # Without these labels no watch would select it, or it would count as another revision.
     lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))
-    if not paths or (not lost and _is_fought_over(snapshot, stored, intent)):
+    if not paths or (not lost and is_fought_over(snapshot, stored, intent)):
         return ()
     why = rollout.why or f"changed: {', '.join('.'.join(path) for path in paths[:5])}"
     is_begun = key_of_template(stored) == choice.key
@@ -189,10 +197,10 @@ def _apply_leaders(
         return (Merge(Reference.to(stored), patch, why=why, announce=announce),)
     failure = events.failed_leaders(lws, "update")
     applying = Apply(intent, why=why, uid=stored["metadata"]["uid"], announce=announce, failure=failure)
-    return (applying, *_take_off_tools_own(stored))
+    return (applying, *take_off_tools_own(stored))
 
 
-def _take_off_tools_own(stored: Object) -> tuple[Merge, ...]:
+def take_off_tools_own(stored: Object) -> tuple[Merge, ...]:
     """Remove labels and annotations of deployment tools that an apply keeps, because another client owns
     them.
     """
@@ -204,7 +212,7 @@ def _take_off_tools_own(stored: Object) -> tuple[Merge, ...]:
     ):
         return ()
     return (
-        Merge(Reference.to(stored), patch, why="a deployment tool would take it for its own, and prune it"),
+        Merge(Reference.to(stored), patch, why="a deployment tool would treat it as its own, and prune it"),
     )
 
 
@@ -224,44 +232,46 @@ def _beside_template(
     return patches.merge_patch_of(intent, paths)
 
 
-def _is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> bool:
+def is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> bool:
     """Whether this intent was applied already, and the spec has not changed since."""
     return snapshot.applied == (patches.digest(intent), stored["metadata"].get("generation", 0))
 
 
-def _is_kept(path: patches.Path) -> bool:
+def is_kept(path: patches.Path) -> bool:
     """Whether an earlier release copied this to the StatefulSet: it is kept until the next rollout."""
     return path[:1] == ("metadata",) and path[1] in ("labels", "annotations") and is_tools_own(path[-1])
 
 
-def _telling_leftovers(
+def _with_leftovers(
     snapshot: SetSnapshot,
     stored: LeaderStatefulSet,
     groups: Sequence[GroupState],
-    applying: tuple[Apply | Merge, ...],
+    writes: tuple[Apply | Merge, ...],
 ) -> tuple[Apply | Merge, ...]:
     """Add the Event about unready groups that a scale-down keeps. stored: state before the scale-down."""
-    wanted = snapshot.spec.replicas
-    if stored.last_replicas is None or wanted >= stored.last_replicas:
-        return applying
-    kept = leftovers(groups, {group.index: group.leader for group in snapshot.groups}, wanted)
-    added = events.left_behind(snapshot.lws, wanted, stored.replicas, kept)
-    return (*(replace(write, announce=(*write.announce, *added)) for write in applying[:1]), *applying[1:])
+    replicas = snapshot.spec.replicas
+    if stored.last_replicas is None or replicas >= stored.last_replicas:
+        return writes
+    kept = leftovers(groups, {group.index: group.leader for group in snapshot.groups}, replicas)
+    added = events.left_behind(snapshot.lws, replicas, stored.replicas, kept)
+    return (*(replace(write, announce=(*write.announce, *added)) for write in writes[:1]), *writes[1:])
 
 
-def _replace_leaders(snapshot: SetSnapshot, choice: TargetRevision, rollout: Rollout) -> tuple[Action, ...]:
+def _replace_groups(
+    snapshot: SetSnapshot, choice: TargetRevision, rollout: Rollout
+) -> tuple[GroupDeletion, ...]:
     if not rollout.replace:
         return ()
-    pods = {group.index: group.leader for group in snapshot.groups}
-    in_vain = equal_keys(snapshot, choice)
+    groups = {group.index: group for group in snapshot.groups}
+    equal = equal_keys(snapshot, choice)
     return tuple(
-        Delete(
-            Reference.to(pods[index]),
-            "Foreground",
+        deletion_of(
+            groups[index].leader,
+            groups[index].workers,
             why=f"group {index} moves to the new revision",
             tallies=(
                 recreated(snapshot.lws, ROLLOUT),
-                *([replaced_for_nothing(snapshot.lws)] if _key_of(pods[index]) in in_vain else ()),
+                *([replaced_for_nothing(snapshot.lws)] if _key_of(groups[index].leader) in equal else ()),
             ),
         )
         for index in rollout.replace
@@ -279,21 +289,21 @@ _MOST_AT_ONCE = timing.RETRY_NEXT_PODS_AFTER // timing.RETRY_PODS_EACH
 def plan_retries(snapshot: SetSnapshot) -> Plan:
     """Make controllers retry pods that were rejected; StatefulSets that have waited longest come first.
 
-    A StatefulSet controller doubles its back-off after each failure in a row and counts every sync, of which
-    events start many a second: pods would come minutes after the cause is gone. Any change of a StatefulSet
-    starts a sync at once, and that of an annotation changes nothing else.
+    A StatefulSet controller doubles its backoff after each failed sync, and events start many syncs a second:
+    pods would be created minutes after the cause is gone. Any change of a StatefulSet starts a sync at once;
+    a change of an annotation has no other effect.
     """
     refused = _refused(snapshot)
     pause = max(timing.RETRY_PODS_AFTER, len(refused) * timing.RETRY_PODS_EACH)
     waits = [
         (_last_try(statefulset, snapshot) + pause - snapshot.now, statefulset) for statefulset in refused
     ]
-    due = sorted((pair for pair in waits if pair[0] <= timedelta()), key=lambda pair: pair[0])
+    overdue = sorted((pair for pair in waits if pair[0] <= timedelta()), key=lambda pair: pair[0])
     again_after = [wait for wait, _ in waits if wait > timedelta()]
-    if due:
-        again_after.append(timing.RETRY_NEXT_PODS_AFTER if len(due) > _MOST_AT_ONCE else pause)
+    if overdue:
+        again_after.append(timing.RETRY_NEXT_PODS_AFTER if len(overdue) > _MOST_AT_ONCE else pause)
     return Plan(
-        sequences=tuple((_retry(statefulset, snapshot.now),) for _, statefulset in due[:_MOST_AT_ONCE]),
+        sequences=tuple((_retry(statefulset, snapshot.now),) for _, statefulset in overdue[:_MOST_AT_ONCE]),
         again_after=soonest(wait.total_seconds() for wait in again_after),
     )
 
@@ -326,5 +336,5 @@ def _last_try(statefulset: Object, snapshot: SetSnapshot) -> datetime:
 
 def _retry(statefulset: Object, now: datetime) -> Merge:
     patch = {"metadata": {"annotations": {PODS_RETRIED_AT_ANNOTATION: timestamp(now)}}}
-    why = "pods of it were refused, and its controller waits ever longer before it tries again"
+    why = "its pods were rejected, and its controller backs off longer after each attempt"
     return Merge(Reference.to(statefulset), without_tools_own(statefulset, patch), why=why)

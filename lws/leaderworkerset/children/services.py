@@ -1,4 +1,5 @@
-"""Plan the Services of a set: the headless Service of its pods, and the Service of its leaders.
+"""Plan the Services of a set: the headless Service of its pods, and the Service of its leaders. Build those,
+and the headless Services of groups.
 
 Pods resolve each other through the headless Service before they are ready; clients reach ready leaders
 through the other.
@@ -13,14 +14,14 @@ from lws.history.revision import find
 from lws.kube.metadata import name_of, namespace_of, owner_reference, uid_of
 from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.likeness import ownership_of_service
+from lws.leaderworkerset.labels import group_name
 from lws.leaderworkerset.revisions.history import Recorded, restore
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec, subdomain_policy_of
-from lws.leaderworkerset.templates.objects import build_service
 from lws.runtime.actions import Create, Object, Plan, Problem
-from lws.runtime.children import Child, plan_child, plan_obstacle, plan_unwanted, put_back_service
+from lws.runtime.children import Child, plan_child, plan_obstacle, plan_unwanted, repair_service
 from lws_api.leaderworkerset.service import LeaderServiceProtocol, LeaderServiceType
-from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL, SubdomainPolicy
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, WORKER_INDEX_LABEL, SubdomainPolicy
 
 
 def leader_service_name(set_name: str) -> str:
@@ -31,7 +32,7 @@ def plan_leader_service(snapshot: SetSnapshot) -> Plan:
     """Create, update or delete the Service of leaders as the spec requests."""
     lws, owner, stored = snapshot.lws, snapshot.owner, snapshot.leader_service
     if snapshot.spec.leader_service is None:
-        return plan_unwanted(owner, stored, "the set asks for no Service of leaders")
+        return plan_unwanted(owner, stored, "spec.leaderService is not set")
     intent = build_leader_service(lws)
     ownership = ownership_of_service(stored, uid_of(lws), intent, snapshot.owners_alive)
     child = Child(ownership, stored, "the former Service of the leaders")
@@ -39,7 +40,7 @@ def plan_leader_service(snapshot: SetSnapshot) -> Plan:
         return plan_obstacle(owner, child) or _without_ports()
     failure = events.failed_create(lws, f"leader service {intent['metadata']['name']}")
     create = Create(intent, why="clients reach the leaders through it", failure=failure)
-    return plan_child(owner, child, create, put_back_service)
+    return plan_child(owner, child, create, repair_service)
 
 
 def build_leader_service(lws: Object) -> dict[str, Any]:
@@ -110,8 +111,7 @@ def _port(requested: Mapping[str, Any]) -> dict[str, Any]:
 
 def _without_ports() -> Plan:
     note = (
-        "spec.leaderService: no port is known: give it ports, or declare ports of containers in the leader "
-        "template"
+        "spec.leaderService: no ports: set its ports, or declare ports of containers in the leader template"
     )
     return Plan(problems=(Problem("LeaderServiceWithoutPorts", note),), waiting_for=note)
 
@@ -123,16 +123,15 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
     """
     lws, service, name = snapshot.lws, snapshot.service, name_of(snapshot.lws)
     if not _is_needed(snapshot):
-        why = "every group has a subdomain of its own by now"
-        goes = is_done and service is not None and _was_needed(snapshot)
-        return plan_unwanted(snapshot.owner, service, why) if goes else Plan()
+        why = "every group has a subdomain of its own"
+        is_left = is_done and service is not None and _was_needed(snapshot)
+        return plan_unwanted(snapshot.owner, service, why) if is_left else Plan()
     intent = build_service(name, name, {NAME_LABEL: name}, lws)
     ownership = ownership_of_service(service, uid_of(lws), intent, snapshot.owners_alive)
+    # Upstream's text.
     failure = events.failed_create(lws, "headless service for error")
     create = Create(intent, why="pods of the set find each other through it", failure=failure)
-    return plan_child(
-        snapshot.owner, Child(ownership, service, "the former Service"), create, put_back_service
-    )
+    return plan_child(snapshot.owner, Child(ownership, service, "the former Service"), create, repair_service)
 
 
 def _is_needed(snapshot: SetSnapshot) -> bool:
@@ -159,3 +158,25 @@ def _was_needed(snapshot: SetSnapshot) -> bool:
 
 def _policies(snapshot: SetSnapshot, recorded: Iterable[Recorded]) -> set[SubdomainPolicy]:
     return {subdomain_policy_of(restore(snapshot.lws, revision)) for revision in recorded}
+
+
+def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: Object) -> dict[str, Any]:
+    """A headless Service that publishes unready pods, because pods must resolve each other to start."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": owner["metadata"]["namespace"],
+            "labels": {NAME_LABEL: set_name},
+            "ownerReferences": [owner_reference(owner)],
+        },
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": dict(selector)},
+    }
+
+
+def build_group_service(set_name: str, leader: Object) -> dict[str, Any]:
+    """The headless Service of one group (KEP-173), owned by its leader pod."""
+    index = leader["metadata"]["labels"][GROUP_INDEX_LABEL]
+    selector = {NAME_LABEL: set_name, GROUP_INDEX_LABEL: index}
+    return build_service(group_name(leader), set_name, selector, leader)

@@ -1,7 +1,7 @@
-"""Decide whether a pod of a group failed in a way for which the whole group is recreated.
+"""Decide whether a pod of a group failed so that the whole group is recreated.
 
-Out: the pod that is the reason and how it failed, or None. The decision is made from the state of the
-objects, not from events, so a failure is also found after the manager was away.
+The decision depends on the state of objects, not on events: a failure is also found after the manager was
+down.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from lws.kube.conditions import moment_of
-from lws.kube.metadata import is_controlled_by, is_terminating, labels_of
+from lws.kube.metadata import is_terminating, labels_of
 from lws.kube.pods import (
     ContainerEnd,
     deletion_requested_at,
     disruption_of,
     ended_containers,
+    has_ended,
     is_failed,
     is_pending,
     left_pending_at,
     reason_of,
     restarted_containers,
 )
-from lws.leaderworkerset.group.labels import index_by_name, is_worker_of
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.labels import group_number, is_of_hash_group, is_worker_of, own_workers
 from lws.leaderworkerset.memory import Members, mark_on, remembered_of
 from lws.leaderworkerset.status.status import (
     CONTAINER_RESTARTED,
@@ -44,12 +45,11 @@ _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """pod: the name of the pod that is the reason. why: how it failed, a clause of which it is the subject
-    or the place.
+    """The failure for which a group is recreated.
 
-    is_disruption: the pod goes or went because it was evicted, preempted or drained, which is no failure of
-    the group. since: not later than any failure in the group; what does not show is taken for old. how: the
-    same as `why` in one word.
+    pod: name of the pod that failed. why: how, a clause about the pod. is_disruption: the pod was evicted,
+    preempted or drained, which is no failure of the group. since: time of the first failure in the group, or
+    earlier if unknown. how: `why` in one word.
     """
 
     pod: str
@@ -60,16 +60,15 @@ class Incident:
 
     @property
     def reason(self) -> str:
-        """Why its group is recreated, in one word."""
+        """Why the group is recreated, in one word."""
         return DISRUPTION if self.is_disruption else self.how
 
 
 def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
     """The reason to recreate the group, or None.
 
-    size: pods that the group has when it is complete, by its own revision. The policies are those of the
-    original controller. A leader that is already on its way out needs no second reason. Where a pod was
-    disrupted, that is the reason: others fail because they lose it.
+    size: pods of the complete group, by its own revision. The policies are upstream's. A terminating leader
+    needs no other reason. If a pod was disrupted, that is the reason: others may fail for lack of it.
     """
     if is_terminating(group.leader) or ignores_losses(group, size):
         return None
@@ -78,47 +77,50 @@ def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
     exempt = group.spec.exempt_containers
     starts = (group.started, *(left_pending_at(pod, exempt) for pod in pods))
     since = max(starts) if group.spec.waits_for_start else ""
-    found = [*_visible_failures(group, pods, since), *_replaced(group, workers, size)]
-    if not found:
+    incidents = [*_visible_failures(group, pods, since), *_replaced(group, workers, size)]
+    if not incidents:
         return None
-    chosen = next((each for each in found if each.is_disruption), found[0])
-    return replace(chosen, since=min(each.since for each in found))
+    reason = next((incident for incident in incidents if incident.is_disruption), incidents[0])
+    return replace(reason, since=min(incident.since for incident in incidents))
 
 
 def ignores_losses(group: GroupSnapshot, size: int) -> bool:
-    """No failure of a pod recreates the group: its policy says so, or it has not even started."""
+    """Whether no failure of a pod recreates the group: by its policy, or because it has not started yet."""
     if group.spec.restart_policy == RestartPolicy.NONE:
         return True
     if not group.spec.waits_for_start:
+        return False
+    if is_of_hash_group(group.leader) and has_ended(group.leader):
+        # Its ReplicaSet has replaced it: the group never starts.
         return False
     pods = (group.leader, *members(group, size))
     return len(pods) != size or any(is_pending(pod) for pod in pods)
 
 
 def is_to_be_judged(group: GroupSnapshot, size: int) -> bool:
-    """Report whether a replaced worker counts: only once all pods have left Pending; no event shows when."""
+    """Whether a replaced worker counts when all pods have left Pending. No event shows when they have."""
     is_ignored = ignores_losses(group, size) and group.spec.restart_policy != RestartPolicy.NONE
     return is_ignored and any(_replaced(group, members(group, size), size))
 
 
 def members(group: GroupSnapshot, size: int) -> tuple[Object, ...]:
-    """Workers of this very leader: those of its predecessor are on their way out and say nothing about the
-    group, nor do pods beyond its size that somebody has scaled its StatefulSet to.
+    """Workers of this leader, without those of its predecessor and those beyond the size of the group, to
+    which a user may have scaled its StatefulSet.
     """
-    workers = group.worker_statefulset
-    if workers is None or not is_controlled_by(workers, group.leader["metadata"]["uid"]):
+    workers = own_workers(group.leader, group.worker_statefulset)
+    if workers is None:
         return ()
     key = labels_of(group.leader).get(REVISION_LABEL)
-    leader = group.leader["metadata"]["name"]
+    name = workers["metadata"]["name"]
     return tuple(
         pod
         for pod in group.workers
-        if labels_of(pod).get(REVISION_LABEL) == key and is_worker_of(pod, leader, size)
+        if labels_of(pod).get(REVISION_LABEL) == key and is_worker_of(pod, name, size)
     )
 
 
 def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str) -> Iterator[Incident]:
-    """What shows on the pods themselves. since: restarts before this moment belong to the start."""
+    """Failures that the pods themselves show. since: earlier restarts belong to the start of the group."""
     exempt, spares_sidecars = group.spec.exempt_containers, group.spec.exempts_sidecars
     for pod in pods:
         name, disruption = pod["metadata"]["name"], disruption_of(pod)
@@ -131,7 +133,7 @@ def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str
         for end in restarted_containers(pod):
             is_exempt = end.container in exempt or (spares_sidecars and end.is_sidecar)
             if not is_exempt and not (end.at and end.at < since):
-                # Of the first of several restarts nothing shows but that the pod was there.
+                # Of several restarts, the pod shows the time of the last only.
                 began = moment_of(end.at) if end.is_first else None
                 why, when = f"{_ended(end)} and was restarted", began or _created(pod)
                 yield Incident(name, why, since=when, how=CONTAINER_RESTARTED)
@@ -143,8 +145,8 @@ def _created(pod: Object) -> datetime:
 
 def _failure(pod: Object) -> str:
     reason = reason_of(pod)
-    said = f"it failed ({reason})" if reason else "it failed"
-    return ", ".join((said, *map(_ended, ended_containers(pod))))
+    failed = f"it failed ({reason})" if reason else "it failed"
+    return ", ".join((failed, *map(_ended, ended_containers(pod))))
 
 
 def _ended(end: ContainerEnd) -> str:
@@ -155,24 +157,22 @@ def _ended(end: ContainerEnd) -> str:
 
 
 def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> Iterator[Incident]:
-    """Pods that are others than they were under this leader: as this process has seen it, or by the UIDs that
-    the status remembers.
-    """
+    """Workers that were replaced under this leader, as this process has observed or by the recorded UIDs."""
     pods = {pod["metadata"]["name"]: pod for pod in workers}
     for name in group.replaced:
         if name in pods:
             is_disruption = name in group.disrupted
             why = _AFTER_DISRUPTION if is_disruption else _REPLACED
             yield Incident(name, why, is_disruption, _created(pods[name]), POD_REPLACED)
-    if mark_on(group.lws, index_by_name(group.leader), group.leader):
+    if mark_on(group.lws, group_number(group.leader), group.leader):
         yield Incident(group.leader["metadata"]["name"], "its group had failed before")
-    elif workers and len(workers) == size - 1 and not _are_remembered(group, workers):
+    elif workers and len(workers) == size - 1 and not _are_recorded(group, workers):
         yield _replaced_unseen(workers, group.disrupted)
 
 
 def _replaced_unseen(workers: tuple[Object, ...], disrupted: frozenset[str]) -> Incident:
-    """The status remembers all workers as one. Which of them is new tells a disruption that was seen, or
-    their age, in whole seconds.
+    """The status records one hash of all workers. A disruption that was observed shows which of them is new,
+    or else their age, in whole seconds.
     """
     for pod in workers:
         if pod["metadata"]["name"] in disrupted:
@@ -183,10 +183,10 @@ def _replaced_unseen(workers: tuple[Object, ...], disrupted: frozenset[str]) -> 
     return Incident(max(names), why, since=moment_of(newest) or _LONG_AGO, how=POD_REPLACED)
 
 
-def _are_remembered(group: GroupSnapshot, workers: tuple[Object, ...]) -> bool:
-    """The leader has the workers that the status remembers, or that remembers another leader, or nothing."""
-    known = remembered_of(group.lws, index_by_name(group.leader))
-    if known is None:
+def _are_recorded(group: GroupSnapshot, workers: tuple[Object, ...]) -> bool:
+    """Whether the workers are the recorded ones, or none are recorded for this leader."""
+    recorded = remembered_of(group.lws, group_number(group.leader))
+    if recorded is None:
         return True
-    now = Members.of(group.leader["metadata"]["uid"], [pod["metadata"]["uid"] for pod in workers])
-    return known.leader != now.leader or known.workers == now.workers
+    current = Members.of(group.leader["metadata"]["uid"], [pod["metadata"]["uid"] for pod in workers])
+    return recorded.leader != current.leader or recorded.workers == current.workers

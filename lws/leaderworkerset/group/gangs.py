@@ -1,4 +1,4 @@
-"""The gang providers by the names that the configuration has for them, and the one for Volcano."""
+"""The gang providers: how a group requests each scheduler to place it as a whole (KEP-407, KEP-666)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,24 @@ from typing import Any, Protocol
 from lws.kube.metadata import annotations_of, labels_of, owner_reference
 from lws.kube.names import LABEL_LENGTH
 from lws.kube.quantities import of_many, of_pod, total, whole_number
-from lws.leaderworkerset.group.labels import group_size_of, is_leader
+from lws.leaderworkerset.labels import group_size_of, is_leader
+from lws.leaderworkerset.scheduling import (
+    Level,
+    pod_group_of_leader,
+    pod_group_of_set,
+    pod_group_of_workers,
+)
 from lws.leaderworkerset.spec import SetSpec, group_topology
 from lws.runtime.actions import Object
-from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, StartupPolicy
-
-# --- The interface of a gang provider: how a group asks a scheduler to be placed as a whole (KEP-407,
-# KEP-666).
-
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_REPLACEMENT_GATE,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SCHEDULING_LEVEL_ANNOTATION,
+    WORKLOAD_NAME_ANNOTATION,
+    StartupPolicy,
+)
 
 KIND = "PodGroup"
 PLURAL = "podgroups"
@@ -28,23 +38,26 @@ _IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL)
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """How a pod names its gang: labels, annotations, `spec.schedulingGroup.podGroupName`."""
+    """How a pod names its gang. scheduling_group: `spec.schedulingGroup.podGroupName`. gate: a scheduling
+    gate to add.
+    """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     scheduling_group: str = ""
+    gate: str = ""
 
 
 class GangProvider(Protocol):
     """One API of PodGroups, in one version.
 
-    Users name the scheduler in their templates. A PodGroup is never changed once it is there: whatever it
-    says is news for the next leader.
+    Users name the scheduler in their templates. A PodGroup is never updated: changes apply to the PodGroup of
+    the next leader.
     """
 
     @property
     def versions(self) -> Sequence[str]:
-        """The API versions that it can speak, best first: group and version."""
+        """The supported API versions, best first."""
         ...
 
     @property
@@ -54,12 +67,12 @@ class GangProvider(Protocol):
 
     @property
     def api_version(self) -> str:
-        """The one that it speaks."""
+        """The API version in use."""
         ...
 
     @property
     def keeps_in_use(self) -> bool:
-        """Whether a PodGroup that is deleted stays, and serves, for as long as pods name it."""
+        """Whether a terminating PodGroup remains in effect until no pod names it."""
         ...
 
     def speaking(self, api_version: str) -> GangProvider:
@@ -69,18 +82,18 @@ class GangProvider(Protocol):
     def marks(self, labels: Mapping[str, str], size: int, unique: str) -> Marks:
         """Labels and annotations for a pod that is being created.
 
-        labels: its own. size: pods of its group. unique: letters and digits that no other pod is given.
+        labels: of the pod. size: pods of its group. unique: letters and digits that no other pod gets.
         """
         ...
 
     def name_of(self, leader: Object) -> str:
-        """The name of the PodGroup that the group of this leader pod needs; empty where it needs none."""
+        """The name of the PodGroup that the group of this leader pod needs; empty if it needs none."""
         ...
 
     def pod_group(self, restored: Object, leader: Object) -> Object:
         """The PodGroup of a group, owned by its leader pod.
 
-        restored: the set as the revision of the group had it, with live annotations.
+        restored: the set as recorded in the revision of the group, with current annotations.
         """
         ...
 
@@ -91,15 +104,16 @@ def name_by_labels(labels: Mapping[str, str]) -> str:
 
 
 def first_members(spec: SetSpec, is_marked: bool) -> int:
-    """How many pods can be there before any of them is placed: a gang of more would wait for ever.
+    """How many pods can exist before any of them is scheduled: a larger gang would wait indefinitely.
 
-    All, but for workers that are made once their leader is ready (LeaderReady), or has a node whose
-    neighbours they become (KEP-115). is_marked: the leader names its PodGroup; in a group from before gangs
-    were switched on it does not, nor do the others until they are made anew, one after the other.
+    All pods, or only the leader if workers are created after it is ready (LeaderReady) or scheduled
+    (KEP-115).
+    is_marked: the leader names its PodGroup. In a group that was created before gang scheduling was enabled,
+    no pod does until it is recreated.
     """
     is_ready_first = spec.startup_policy == StartupPolicy.LEADER_READY
-    is_apart = is_ready_first or bool(group_topology(spec.placement)) or not is_marked
-    return 1 if is_apart else spec.size
+    is_leader_alone = is_ready_first or bool(group_topology(spec.placement)) or not is_marked
+    return 1 if is_leader_alone else spec.size
 
 
 def requests_of_group(spec: SetSpec) -> dict[str, str]:
@@ -109,8 +123,14 @@ def requests_of_group(spec: SetSpec) -> dict[str, str]:
     return {name: str(amount) for name, amount in everyone.items()}
 
 
-def build_pod_group(api_version: str, name: str, leader: Object, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Build a PodGroup in the leader's namespace with the labels of its group. wanted: its spec."""
+def gang_of_group(restored: Object, is_marked: bool) -> dict[str, Any]:
+    """The number of pods to schedule together and their requests, as spec of a PodGroup."""
+    spec = SetSpec.of(restored)
+    return {"minMember": first_members(spec, is_marked), "minResources": requests_of_group(spec)}
+
+
+def build_pod_group(api_version: str, name: str, leader: Object, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Build a PodGroup in the leader's namespace with the labels of its group."""
     labels = labels_of(leader)
     metadata: dict[str, Any] = {
         "name": name,
@@ -118,7 +138,7 @@ def build_pod_group(api_version: str, name: str, leader: Object, wanted: Mapping
         "labels": {key: labels[key] for key in _IDENTITY},
         "ownerReferences": [owner_reference(leader)],
     }
-    return {"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": dict(wanted)}
+    return {"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": dict(spec)}
 
 
 _GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
@@ -145,18 +165,14 @@ class Volcano:
         return name_by_labels(labels_of(leader))
 
     def pod_group(self, restored: Object, leader: Object) -> Object:
-        spec, told = SetSpec.of(restored), annotations_of(restored)
-        is_marked = _GROUP_NAME_ANNOTATION in annotations_of(leader)
-        wanted: dict[str, Any] = {
-            "minMember": first_members(spec, is_marked),
-            "minResources": requests_of_group(spec),
-        }
-        if _QUEUE_ANNOTATION in told:
-            wanted["queue"] = told[_QUEUE_ANNOTATION]
-        made = build_pod_group(self.api_version, self.name_of(leader), leader, wanted)
-        passed_on = {key: value for key, value in told.items() if key.startswith(_PASSED_ON)}
-        made["metadata"] |= {"annotations": passed_on} if passed_on else {}
-        return made
+        annotations = annotations_of(restored)
+        spec = gang_of_group(restored, _GROUP_NAME_ANNOTATION in annotations_of(leader))
+        if _QUEUE_ANNOTATION in annotations:
+            spec["queue"] = annotations[_QUEUE_ANNOTATION]
+        pod_group = build_pod_group(self.api_version, self.name_of(leader), leader, spec)
+        passed_on = {key: value for key, value in annotations.items() if key.startswith(_PASSED_ON)}
+        pod_group["metadata"] |= {"annotations": passed_on} if passed_on else {}
+        return pod_group
 
 
 # --- The PodGroup, and the labels of pods, for the coscheduling plugin of scheduler-plugins
@@ -164,7 +180,7 @@ class Volcano:
 
 
 TIMEOUT_ANNOTATION = "scheduling.x-k8s.io/schedule-timeout-seconds"
-"""On a set: how many seconds a group that is being placed may hold places while others are missing."""
+"""On a set: how long pods of a group may reserve nodes while others cannot be scheduled."""
 
 _POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 _DIGEST_LENGTH = 8
@@ -189,24 +205,20 @@ class Coscheduling:
         return "" if group_size_of(leader) == 1 else _name(labels_of(leader))
 
     def pod_group(self, restored: Object, leader: Object) -> Object:
-        spec, is_marked = SetSpec.of(restored), _POD_GROUP_LABEL in labels_of(leader)
-        wanted: dict[str, Any] = {
-            "minMember": first_members(spec, is_marked),
-            "minResources": requests_of_group(spec),
-        }
+        spec = gang_of_group(restored, _POD_GROUP_LABEL in labels_of(leader))
         seconds = timeout_seconds(annotations_of(restored).get(TIMEOUT_ANNOTATION))
         if seconds is not None:
-            wanted["scheduleTimeoutSeconds"] = seconds
-        return build_pod_group(self.api_version, self.name_of(leader), leader, wanted)
+            spec["scheduleTimeoutSeconds"] = seconds
+        return build_pod_group(self.api_version, self.name_of(leader), leader, spec)
 
 
 def timeout_seconds(value: object) -> int | None:
-    """The value of the annotation; None where it is no whole number above 0, of nine digits at most."""
+    """The value of the annotation; None if it is no whole number from 1 to 999999999."""
     return whole_number(value, least=1, most=999_999_999)
 
 
 def _name(labels: Mapping[str, str]) -> str:
-    """It must fit a label; keys of old releases are long."""
+    """The name as the value of a label: keys of old releases may be too long."""
     name = name_by_labels(labels)
     if len(name) <= LABEL_LENGTH:
         return name
@@ -215,20 +227,20 @@ def _name(labels: Mapping[str, str]) -> str:
 
 
 # --- The PodGroup, and `spec.schedulingGroup` of pods, for the scheduler of Kubernetes (scheduling.k8s.io,
-# KEP-4671 and KEP-666). The version of the PodGroup is the one that the API server has.
+# KEP-4671 and KEP-666), in the version that the API server serves.
 
 
 _GROUP = "scheduling.k8s.io"
-# Until then PodGroups have a priority only where a feature gate of alpha quality says so.
-_WITHOUT_PRIORITY = f"{_GROUP}/v1alpha2"
+# In this version, priority and disruption mode of PodGroups need another alpha feature gate.
+_WITHOUT_PREEMPTION = f"{_GROUP}/v1alpha2"
 
 
 @dataclass(frozen=True, slots=True)
 class Kubernetes:
-    """The leader is given the name of its PodGroup when it is created, and hands it on to its workers.
+    """The leader gets the name of its PodGroup on creation, and its workers get the same.
 
-    No two leaders get the same: Kubernetes keeps a PodGroup for as long as some pod names it, so that one of
-    a former leader would never go once the next leader waited for it. A group of one pod needs none.
+    The name is unique: Kubernetes keeps a PodGroup until no pod names it, so the PodGroup of the previous
+    leader would remain if the next leader waited for it. A group of one pod needs none.
     """
 
     api_version: str = f"{_GROUP}/v1alpha2"
@@ -248,30 +260,59 @@ class Kubernetes:
         return Marks(scheduling_group=f"{name_by_labels(labels)}-{unique}")
 
     def name_of(self, leader: Object) -> str:
-        """Empty too where users have given their pods a group of their own, or nobody has given one."""
+        """Empty, too, if the user has set a schedulingGroup, or there is none."""
         name = _scheduling_group(leader)
         return name if name.startswith(f"{name_by_labels(labels_of(leader))}-") else ""
 
     def pod_group(self, restored: Object, leader: Object) -> Object:
-        """Deleting the leader does not wait for it: a pod on a lost node would keep it, and it the leader."""
-        spec = SetSpec.of(restored)
-        members = first_members(spec, is_marked=True)
-        wanted: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": members}}}
-        pod = spec.leader_template.get("spec") or {}
-        if pod.get("priorityClassName") and self.api_version != _WITHOUT_PRIORITY:
-            wanted["priorityClassName"] = pod["priorityClassName"]
-        made = build_pod_group(self.api_version, self.name_of(leader), leader, wanted)
-        made["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = False
-        return made
+        """It does not block the deletion of the leader, because a pod on a lost node may keep it."""
+        set_spec = SetSpec.of(restored)
+        members = first_members(set_spec, is_marked=True)
+        spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": members}}}
+        if self.api_version != _WITHOUT_PREEMPTION:
+            # A group without one of its pods serves nothing: preempting all of it frees the other nodes too.
+            spec["disruptionMode"] = {"all": {}}
+            pod = set_spec.leader_template.get("spec") or {}
+            spec |= {key: pod[key] for key in ("priorityClassName",) if pod.get(key)}
+        pod_group = build_pod_group(self.api_version, self.name_of(leader), leader, spec)
+        pod_group["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = False
+        return pod_group
 
 
-def hand_on(statefulset: Object, leader: Object) -> Object:
-    """Make the pods of a worker StatefulSet name the PodGroup of their leader.
+_INCARNATION_LENGTH = 5
 
-    Whether PodGroups are made at the moment plays no part: the leader waits for the whole group. A group that
-    the template names stays.
+
+def workload_marks(labels: Mapping[str, str], annotations: Mapping[str, str], unique: str) -> Marks | None:
+    """The marks of a pod whose set has `spec.scheduling`; None for one without a Workload.
+
+    Workers have them in their template. A leader adds unique characters to the name of the Workload, for the
+    same reason as in `Kubernetes`. unique: as in `GangProvider.marks`.
     """
-    name = Kubernetes().name_of(leader)
+    workload, stored = annotations.get(WORKLOAD_NAME_ANNOTATION), annotations.get(SCHEDULING_LEVEL_ANNOTATION)
+    if not workload or stored is None:
+        return None
+    if not is_leader({"metadata": {"labels": labels}}):
+        return Marks()
+    # The first release had one level, and wrote "true".
+    level = Level(stored) if stored in tuple(Level) else Level.REPLICA
+    if level is Level.SET:
+        return Marks(scheduling_group=pod_group_of_set(workload))
+    own = workload if "." in workload else f"{workload}.{unique[:_INCARNATION_LENGTH]}"
+    return Marks(
+        annotations={WORKLOAD_NAME_ANNOTATION: own},
+        scheduling_group=pod_group_of_leader(own, level, labels),
+        gate=GROUP_REPLACEMENT_GATE,
+    )
+
+
+def hand_on(statefulset: Object, lws: Object, leader: Object) -> Object:
+    """Make the pods of a worker StatefulSet name the PodGroup of their leader, or of its workers.
+
+    This is done even while PodGroups are not served, because the leader waits for the whole group. A
+    schedulingGroup of the template is kept.
+    """
+    has_workload = WORKLOAD_NAME_ANNOTATION in annotations_of(leader)
+    name = pod_group_of_workers(lws, leader) if has_workload else Kubernetes().name_of(leader)
     template = statefulset["spec"]["template"]
     if not name or (template.get("spec") or {}).get("schedulingGroup"):
         return statefulset
@@ -297,7 +338,11 @@ GANG_VERBS: Mapping[str, Mapping[tuple[str, str], frozenset[str]]] = MappingProx
         for name, provider in PROVIDERS.items()
     }
 )
-"""`gangSchedulingManagement.schedulerProvider` → (API group, resource) → verbs that the code uses
-cluster-wide where that is configured. Which version of PodGroup there is, is known at run time only
-(`Cluster.learn`).
+"""Verbs that the code uses cluster-wide, by provider, then by API group and resource. The version of PodGroup
+is only known at run time (`Cluster.learn`).
 """
+
+WORKLOAD_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
+    {(_GROUP, "workloads"): _POD_GROUP_VERBS}
+)
+"""The same for Workloads, with `spec.scheduling` and the scheduler of Kubernetes."""

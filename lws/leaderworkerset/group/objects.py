@@ -1,36 +1,39 @@
-"""The objects a group consists of beside its leader pod: the worker StatefulSet and, if asked for, its own
-Service.
-
-In: the leader pod and the set with the revision of that leader restored into it. Out: complete new objects.
-"""
+"""Build the worker StatefulSet of a group, from its leader pod and the revision of that leader."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from lws.kube.metadata import name_of, namespace_of, owner_reference
+from lws.kube.metadata import annotations_of, name_of, namespace_of, owner_reference
 from lws.leaderworkerset.group.placement import Placement
 from lws.leaderworkerset.group.tpu import tpu_containers
-from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.labels import group_name, is_of_hash_group, leader_address, notes_parallel
+from lws.leaderworkerset.scheduling import template_annotations
+from lws.leaderworkerset.spec import SetSpec, ends_in_parallel
 from lws.leaderworkerset.templates.claims import build_worker_storage
 from lws.leaderworkerset.templates.node_selection import with_tolerations
 from lws.leaderworkerset.templates.objects import (
-    annotations_of_set,
-    build_service,
     decorated,
-    labels_of_set,
+    inherited_annotations,
+    inherited_labels,
 )
 from lws.runtime.actions import Object
+from lws_api.leaderworkerset.identity import GroupIdentity
 from lws_api.leaderworkerset.v1 import (
+    GROUP_IDENTITY_ANNOTATION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     LEADER_ADDRESS_ANNOTATION,
     LEADER_NAME_ANNOTATION,
     LEADER_REQUESTS_TPUS_ANNOTATION,
     NAME_LABEL,
+    POD_TERMINATION_POLICY_ANNOTATION,
     REVISION_LABEL,
+    ROLE_LABEL,
     SIZE_ANNOTATION,
+    WORKER,
+    PodTerminationPolicy,
     SubdomainPolicy,
 )
 
@@ -40,10 +43,10 @@ def build_worker_statefulset(
 ) -> dict[str, Any]:
     """Build the StatefulSet of a group's workers, owned by the leader pod and deleted with it.
 
-    restored: the set as the leader's revision had it; its own labels and annotations are live, but for those
-    that say where groups run. placement: of all workers, on top of what the user wants.
+    restored: the set as recorded in the leader's revision, with its current labels and annotations, except
+    those for placement. placement: added to what the template requests.
     """
-    lws, name = restored.lws, leader["metadata"]["name"]
+    lws, name = restored.lws, group_name(leader)
     of_leader = leader["metadata"]["labels"]
     identity = {
         NAME_LABEL: name_of(lws),
@@ -51,21 +54,23 @@ def build_worker_statefulset(
         GROUP_KEY_LABEL: of_leader[GROUP_KEY_LABEL],
     }
     labels = {**identity, REVISION_LABEL: of_leader[REVISION_LABEL]}
-    is_shared = restored.subdomain_policy == SubdomainPolicy.SHARED
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": namespace_of(lws),
-        "labels": {**labels_of_set(lws), **labels},
+        "labels": {**inherited_labels(lws), **labels, ROLE_LABEL: WORKER},
         "ownerReferences": [owner_reference(leader)],
     }
-    if annotations := annotations_of_set(lws):
+    annotations = inherited_annotations(lws)
+    if ends_in_parallel(lws) and not notes_parallel(leader, None):
+        annotations[POD_TERMINATION_POLICY_ANNOTATION] = PodTerminationPolicy.PARALLEL.value
+    if annotations:
         metadata["annotations"] = annotations
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "metadata": metadata,
         "spec": {
-            "serviceName": name_of(lws) if is_shared else name,
+            "serviceName": _subdomain(restored, leader),
             "replicas": restored.size - 1,
             "podManagementPolicy": "Parallel",
             # Worker 0 is the leader: it has its own StatefulSet.
@@ -77,6 +82,12 @@ def build_worker_statefulset(
     }
 
 
+def _subdomain(restored: SetSpec, leader: Object) -> str:
+    """Name of the Service by which the pods of the group find each other."""
+    is_shared = restored.subdomain_policy == SubdomainPolicy.SHARED
+    return name_of(restored.lws) if is_shared else group_name(leader)
+
+
 def _worker_template(
     restored: SetSpec, leader: Object, labels: Mapping[str, str], placement: Placement
 ) -> dict[str, Any]:
@@ -86,22 +97,25 @@ def _worker_template(
         **restored.placement,
         **restored.subgroup_annotations,
     }
+    if of_workload := template_annotations(restored.lws):
+        # The annotations of the leader name its PodGroup.
+        annotations |= {key: annotations_of(leader).get(key, value) for key, value in of_workload.items()}
     if tpu_containers(leader.get("spec") or {}):
         annotations[LEADER_REQUESTS_TPUS_ANNOTATION] = "true"
     template = decorated(restored.worker_template, labels, annotations)
-    # Pods take it for what a later release of the original wrote down.
-    template["metadata"]["annotations"].pop(LEADER_ADDRESS_ANNOTATION, None)
-    # Groups of one need no template of workers, and may have an empty one recorded.
+    # Only the controller may set them.
+    for reserved in (GROUP_IDENTITY_ANNOTATION, LEADER_ADDRESS_ANNOTATION):
+        template["metadata"]["annotations"].pop(reserved, None)
+    if is_of_hash_group(leader):
+        host, subdomain = group_name(leader), _subdomain(restored, leader)
+        template["metadata"]["annotations"] |= {
+            GROUP_IDENTITY_ANNOTATION: GroupIdentity.HASH.value,
+            LEADER_ADDRESS_ANNOTATION: leader_address(host, subdomain, namespace_of(restored.lws)),
+        }
+    # Groups of one pod need no worker template, and may have an empty one recorded.
     pod = template["spec"] = dict(template.get("spec") or {})
     if placement.node_selector:
         pod["nodeSelector"] = {**(pod.get("nodeSelector") or {}), **placement.node_selector}
     if placement.tolerations:
         pod["tolerations"] = with_tolerations(pod.get("tolerations") or (), placement.tolerations)
     return template
-
-
-def build_group_service(set_name: str, leader: Object) -> dict[str, Any]:
-    """The headless Service of one group (KEP-173), owned by its leader pod."""
-    index = leader["metadata"]["labels"][GROUP_INDEX_LABEL]
-    selector = {NAME_LABEL: set_name, GROUP_INDEX_LABEL: index}
-    return build_service(leader["metadata"]["name"], set_name, selector, leader)

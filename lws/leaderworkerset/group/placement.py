@@ -1,7 +1,4 @@
-"""Compute where the pods of a group may run: topology, exclusive or shared (KEP-115), and nodes of their own.
-
-Out: affinity with additional terms; the topology of a group; what its workers must select and tolerate.
-"""
+"""Compute where the pods of a group may run: topology, exclusive or shared (KEP-115), and dedicated nodes."""
 
 from __future__ import annotations
 
@@ -31,9 +28,9 @@ _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Node selector and tolerations of a group's workers, or what is missing to know them.
+    """Node selector and tolerations of a group's workers.
 
-    waiting_for: empty if all is known. is_stuck: only somebody else can bring what is missing.
+    waiting_for: what must be known first; empty if all is known. is_stuck: only a user can change that.
     """
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -46,8 +43,8 @@ class Placement:
 class Peers:
     """Pods that share a topology domain, and the pods that are kept out of it.
 
-    label: of the pods' keys. key: the one that they have in common. scope: whose pods of other keys are kept
-    away: those of the same set, of the namespace, of every namespace.
+    label: the label with their key. key: its value. scope: which pods with other keys are kept out: those of
+    the same set, of the namespace, or of all namespaces.
     """
 
     label: str
@@ -58,16 +55,16 @@ class Peers:
 
 
 def peers_of(annotations: Mapping[str, str], labels: Mapping[str, str], label: str, namespace: str) -> Peers:
-    """Peers of a pod that has these annotations and labels, by the key in one of them."""
+    """Peers of a pod with these annotations and labels, by the key in `label`."""
     scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION) or ExclusiveTopologyScope.NAMESPACE
     return Peers(label, labels[label], scope, labels.get(NAME_LABEL, ""), namespace)
 
 
 def exclusive(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
-    """The affinity of a pod with terms more: beside its peers, and with no others that have a key.
+    """Add affinity to the peers of a pod, and anti-affinity to other pods with a key.
 
-    topology: label of nodes. A pod that has required terms of both kinds about this topology already keeps
-    them: they were written on purpose.
+    topology: label of nodes. If the user has set required terms of both kinds for this topology, nothing is
+    added.
     """
     if has_both_terms(affinity, topology):
         return dict(affinity)
@@ -79,10 +76,10 @@ def exclusive(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[
         apart.append({"key": NAME_LABEL, "operator": "In", "values": [peers.set_name]})
     terms = [term(apart, topology)]
     if peers.scope == ExclusiveTopologyScope.CLUSTER:
-        # A term of its own: keys of subgroups are unique within a namespace only.
-        elsewhere = {"key": _NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": [peers.namespace]}
-        strangers = term([{"key": peers.label, "operator": "Exists"}], topology)
-        terms.append({**strangers, "namespaceSelector": {"matchExpressions": [elsewhere]}})
+        # A separate term, because keys of subgroups are unique within a namespace only.
+        other_namespaces = {"key": _NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": [peers.namespace]}
+        any_key = term([{"key": peers.label, "operator": "Exists"}], topology)
+        terms.append({**any_key, "namespaceSelector": {"matchExpressions": [other_namespaces]}})
     return {
         **affinity,
         "podAffinity": with_terms(affinity.get("podAffinity"), [_together(peers, topology)]),
@@ -91,7 +88,7 @@ def exclusive(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[
 
 
 def shared(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
-    """The affinity of a pod with a term more: beside its peers, whatever else runs there."""
+    """Add affinity to the peers of a pod."""
     term = _together(peers, topology)
     if term in terms_of(affinity.get("podAffinity")):
         return dict(affinity)
@@ -99,17 +96,16 @@ def shared(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str
 
 
 def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
-    """The set as the revision had it, for the group of this leader.
+    """The set as recorded in the revision, for the group of this leader.
 
-    Revisions of earlier releases record no topology: there the leader tells what it was made with.
+    Revisions of earlier releases record no topology; then that of the leader pod is used.
     """
     restored = restore(lws, revision)
     if revision.record.topology is not None:
         return restored
-    live = annotations_of(lws)
-    told = placement_given(leader, SetSpec.of(restored).leader_template, placement_annotations(lws))
-    kept = {key: value for key, value in live.items() if key not in PLACEMENT_ANNOTATIONS}
-    return {**restored, "metadata": {**restored["metadata"], "annotations": {**kept, **told}}}
+    placement = placement_given(leader, SetSpec.of(restored).leader_template, placement_annotations(lws))
+    others = {key: value for key, value in annotations_of(lws).items() if key not in PLACEMENT_ANNOTATIONS}
+    return {**restored, "metadata": {**restored["metadata"], "annotations": {**others, **placement}}}
 
 
 def topology_of(restored: Object) -> str:
@@ -118,7 +114,7 @@ def topology_of(restored: Object) -> str:
 
 
 def is_placed(lws: Object, revision: Recorded | None, leader: Object) -> bool:
-    """Whether the workers of this leader must know where it is."""
+    """Whether the workers of this leader must be placed near it."""
     if revision is None:
         return bool(group_topology(annotations_of(leader)))
     return bool(topology_of(restored_for(lws, revision, leader)))
@@ -127,7 +123,7 @@ def is_placed(lws: Object, revision: Recorded | None, leader: Object) -> bool:
 def worker_placement(restored: Object, leader: Object, node: Object | None) -> Placement:
     """Place workers where the group must run and where its leader was scheduled.
 
-    node: the one that the leader is on, None if it is not known.
+    node: the node of the leader, None if unknown.
     """
     annotations, pod = placement_annotations(restored), leader["metadata"]["name"]
     _, index = parent_and_ordinal(pod)
@@ -136,22 +132,22 @@ def worker_placement(restored: Object, leader: Object, node: Object | None) -> P
     except ValueError as error:
         return Placement(waiting_for=f"nodes that group {pod} may use: {error}", is_stuck=True)
     topology = group_topology(annotations)
-    beside = _beside(leader, node, topology) if topology else Placement()
-    selector = {**nodes.node_selector, **beside.node_selector}
-    return replace(beside, node_selector=selector, tolerations=nodes.tolerations)
+    placement = _near_leader(leader, node, topology) if topology else Placement()
+    selector = {**nodes.node_selector, **placement.node_selector}
+    return replace(placement, node_selector=selector, tolerations=nodes.tolerations)
 
 
-def _beside(leader: Object, node: Object | None, topology: str) -> Placement:
-    pod, place = leader["metadata"]["name"], (leader.get("spec") or {}).get("nodeName")
-    if not place:
+def _near_leader(leader: Object, node: Object | None, topology: str) -> Placement:
+    pod, node_name = leader["metadata"]["name"], (leader.get("spec") or {}).get("nodeName")
+    if not node_name:
         return Placement(waiting_for=f"leader pod {pod} to be scheduled: its workers follow it")
     if node is None:
-        return Placement(waiting_for=f"node {place}, on which leader pod {pod} is, to be there")
+        return Placement(waiting_for=f"node {node_name} of leader pod {pod} to exist")
     value = labels_of(node).get(topology)
     if value is None:
         why = (
-            f"node {place}, on which leader pod {pod} is, has no label {topology}: its workers cannot be "
-            f"kept beside it; label the node, or have leaders select nodes that have the label"
+            f"node {node_name} of leader pod {pod} has no label {topology}, so its workers cannot be placed "
+            f"near it: label the node, or give leaders a node selector for the label"
         )
         return Placement(waiting_for=why, is_stuck=True)
     return Placement({topology: value})
@@ -165,9 +161,9 @@ def _together(peers: Peers, topology: str) -> dict[str, Any]:
 
 
 def subgroup_of(worker: int, size: int, subgroup_size: int) -> int:
-    """0-based index of the subgroup of a pod; 0 for the leader, where it is in one at all.
+    """0-based index of the subgroup of a pod; 0 for the leader, unless it is excluded.
 
-    Where only the workers can be divided evenly, the leader joins the first subgroup as one pod more.
+    If only the workers can be divided evenly, the leader is an additional pod of the first subgroup.
     subgroup_size: ≥ 1.
     """
     if worker > 0 and _leader_is_extra(size, subgroup_size):
@@ -176,23 +172,26 @@ def subgroup_of(worker: int, size: int, subgroup_size: int) -> int:
 
 
 def members_of(index: int, size: int, subgroup_size: int) -> range:
-    """Pods of a subgroup by their place in the group, in order; the first one of subgroup 0 is the leader."""
+    """Indices of the pods of a subgroup in the group; subgroup 0 includes the leader, pod 0."""
     extra = int(_leader_is_extra(size, subgroup_size))
     first = index * subgroup_size + extra if index > 0 else 0
     return range(first, min((index + 1) * subgroup_size + extra, size))
 
 
 def count_of(size: int, subgroup_size: int, *, leader_excluded: bool) -> int:
-    """Subgroups that hold at least one pod."""
+    """Number of subgroups that have at least one pod."""
     if size - int(leader_excluded) < 1:
         return 0
     first = subgroup_of(int(leader_excluded), size, subgroup_size)
     return subgroup_of(size - 1, size, subgroup_size) - first + 1
 
 
-def subgroup_key(leader: str, index: int) -> str:
-    """Key of a subgroup: 40 hex digits, SHA-1 of `<leader pod>/<index>`; unique within a namespace only."""
-    text = f"{leader}/{index}".encode(errors="surrogatepass")
+def subgroup_key(group: str, index: int) -> str:
+    """Key of a subgroup: 40 hex digits, SHA-1 of `<group>/<index>`; unique within a namespace only.
+
+    group: name of the leader pod; of Hash groups their key.
+    """
+    text = f"{group}/{index}".encode(errors="surrogatepass")
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
 

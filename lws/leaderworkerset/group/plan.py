@@ -1,16 +1,15 @@
-"""What must be done for one group: restart it, give it its Service and its workers, or wait and say for what.
-
-In: a GroupSnapshot. Out: a Plan.
-"""
+"""Plan one group: restart it, create its Service, PodGroup and workers, or report what it waits for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 from lws import timing
-from lws.kube.conditions import moment_of, timestamp
+from lws.kube.conditions import find, moment_of, timestamp
 from lws.kube.metadata import (
     annotations_of,
     controller_of,
@@ -19,38 +18,66 @@ from lws.kube.metadata import (
     labels_of,
     missing_labels,
     name_of,
+    uid_of,
     without_tools_own,
 )
-from lws.kube.nodes import StuckPod, end_of_grace, look_again_after, stuck_pods
+from lws.kube.nodes import end_of_grace, node_of, recheck_after, stuck_pods
 from lws.kube.ownership import Ownership, may_adopt
-from lws.kube.pods import is_ready, wait_for_node
+from lws.kube.pods import (
+    are_containers_ready,
+    has_ended,
+    has_gate,
+    is_failed,
+    is_ready,
+    wait_for_node,
+)
+from lws.kube.statefulsets import is_settled
 from lws.leaderworkerset.assessment.likeness import (
     ownership_of_pod_group,
     ownership_of_service,
     ownership_of_workers,
 )
+from lws.leaderworkerset.children.services import build_group_service
+from lws.leaderworkerset.children.workload import drift_of
+from lws.leaderworkerset.group.exhaustion import Abandoned, plan_abandoned, plan_exhaustion, plan_kept
 from lws.leaderworkerset.group.gangs import hand_on
-from lws.leaderworkerset.group.labels import Edited, group_index_of
-from lws.leaderworkerset.group.objects import build_group_service, build_worker_statefulset
+from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.placement import Placement, restored_for, topology_of, worker_placement
 from lws.leaderworkerset.group.restart import plan_restart
 from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
+from lws.leaderworkerset.group.termination import plan_note, plan_termination
+from lws.leaderworkerset.labels import Edited, group_id, is_of_hash_group, own_workers
 from lws.leaderworkerset.left_alone import why_left_alone
+from lws.leaderworkerset.restart_counts import is_exhausted
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import as_recorded, reconstruct
+from lws.leaderworkerset.rollout.replacement import admit, deferral_of_index
+from lws.leaderworkerset.scheduling import (
+    Scheduled,
+    are_groups_gangs,
+    build_pod_group,
+    named_by,
+    parts_of,
+    pod_group_of_workers,
+    pod_groups_of_group,
+)
 from lws.leaderworkerset.spec import SetSpec
-from lws.leaderworkerset.status.status import MISSING_REVISION, recreated
+from lws.leaderworkerset.status.problems import forced, is_forced
+from lws.leaderworkerset.status.status import MISSING_REVISION, POD_DELETED, POD_FAILED, recreated
 from lws.runtime.actions import Announce, Create, Delete, Fold, Merge, Object, Plan, Reference, together
-from lws.runtime.children import Child, Owner, plan_child, put_back_service, relabelled, repair
+from lws.runtime.children import Child, Owner, plan_child, repair, repair_labels, repair_service
 from lws_api.leaderworkerset.v1 import (
     FORMER_GROUP_GONE_LABEL,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
+    GROUP_READY_CONDITION,
+    GROUP_REPLACEMENT_GATE,
     KIND,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
     REVISION_LABEL,
+    RestartPolicy,
     StartupPolicy,
     SubdomainPolicy,
 )
@@ -58,38 +85,69 @@ from lws_api.leaderworkerset.v1 import (
 _NEEDS_START_ORDINAL = "requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature"
 
 
-def plan(group: GroupSnapshot) -> Plan:
+def plan(group: GroupSnapshot | Abandoned) -> Plan:
     """One step towards a complete group."""
-    problem = why_left_alone(group.lws, group.is_covered)
-    if problem is not None:
+    if isinstance(group, Abandoned):
+        return plan_abandoned(group)
+    problem = why_left_alone(group.lws, group.is_covered, group.scheduler)
+    if problem is not None and not is_terminating(group.lws):
         return Plan(waiting_for=problem.message)
-    return together(put_back(group.edited), _plan_group(group), plan_node_loss(group))
+    return together(put_back(group.edited), plan_kept(group) or _plan_group(group), plan_node_loss(group))
 
 
 def _plan_group(group: GroupSnapshot) -> Plan:
     if is_terminating(group.leader) or is_terminating(group.lws):
-        return Plan(waiting_for="the leader pod or the set to be gone")
+        waiting = Plan(waiting_for="the leader pod or the set to be gone")
+        return together(plan_termination(group.leader, group.worker_statefulset, group.lws), waiting)
+    if is_exhausted(group.leader):
+        return plan_exhaustion(group)
     if LEADER_NAME_ANNOTATION in annotations_of(group.leader):
         return _mistaken_leader(group)
     if not {GROUP_INDEX_LABEL, GROUP_KEY_LABEL} <= labels_of(group.leader).keys():
         return _unlabelled_leader(group)
     revision = group.revision if group.revision is not None else _rebuilt_revision(group)
     if revision is None:
-        return _missing_revision(group)
+        missing = _missing_revision(group)
+        return missing if _deletes(missing) else together(missing, _plan_admission(group))
     restored = SetSpec.of(restored_for(group.lws, revision, group.leader))
+    if is_of_hash_group(group.leader) and has_ended(group.leader) and _keeps_failed_groups(group):
+        return _ended_leader(group)
     restart = plan_restart(group, restored.size) or Plan()
     if _deletes(restart):
         return restart
-    # A group that has to wait for its end, or is kept as it is, is kept whole.
-    gang = _plan_gang(group, restored)
+    if (recreation := _plan_foreign_workers(group)) is not None:
+        return recreation
+    gang = _plan_gang(group, restored) if group.scheduled is None else _plan_pod_groups(group, restored)
     service = _plan_service(group, restored)
     if gang.waiting_for and group.worker_statefulset is None:
         return together(restart, service, gang)
-    workers = _plan_workers(group, restored) if restored.size > 1 else Plan()
-    # Pods that come before their PodGroup would be placed without it, or by one that is going.
-    chained = tuple(action for each in (gang, workers) for sequence in each.sequences for action in sequence)
+    admission = _plan_admission(group) if not gang.waiting_for else Plan()
+    released = _released(group) if admission.sequences else group
+    workers = _plan_workers(released, restored) if restored.size > 1 else Plan()
+    # In order: pods that are created before their PodGroup would be scheduled without it, or by a terminating
+    # one.
+    chained = tuple(
+        action for part in (gang, admission, workers) for sequence in part.sequences for action in sequence
+    )
     second_look = plan_second_look(group, topology_of(restored.lws))
-    return together(restart, service, replace(together(gang, workers), sequences=(chained,)), second_look)
+    group_ready = plan_group_ready(group, restored.size)
+    children = replace(together(gang, admission, workers), sequences=(chained,))
+    return together(restart, service, children, second_look, group_ready, plan_note(group))
+
+
+def _keeps_failed_groups(group: GroupSnapshot) -> bool:
+    return group.spec.restart_policy == RestartPolicy.NONE or not is_failed(group.leader)
+
+
+def _ended_leader(group: GroupSnapshot) -> Plan:
+    """Delete a Hash leader that has ended: its ReplicaSet leaves it, and its successor waits for it."""
+    delete = Delete(
+        Reference.to(group.leader),
+        "Foreground",
+        why="the leader pod has ended, and its ReplicaSet has replaced it",
+        tallies=(recreated(group.lws, POD_FAILED),),
+    )
+    return Plan(((delete,),))
 
 
 def _deletes(restart: Plan) -> bool:
@@ -104,7 +162,7 @@ def _plan_service(group: GroupSnapshot, restored: SetSpec) -> Plan:
     ownership = ownership_of_service(group.service, uid, service, group.owners_alive)
     failure = _failed(group, "Failed to create headless service for error")
     create = Create(service, why="the group has a subdomain of its own", failure=failure)
-    return _plan_child(group, ownership, group.service, create, put_back_service)
+    return _plan_child(group, ownership, group.service, create, repair_service)
 
 
 def _plan_gang(group: GroupSnapshot, restored: SetSpec) -> Plan:
@@ -112,14 +170,106 @@ def _plan_gang(group: GroupSnapshot, restored: SetSpec) -> Plan:
         return Plan()
     leader = group.leader["metadata"]
     name = name_of(group.lws)
-    ownership = ownership_of_pod_group(group.pod_group, group.leader, name, group.owners_alive)
+    ownership = ownership_of_pod_group(group.pod_group, leader["uid"], name, group.owners_alive)
     if group.gang.keeps_in_use and is_controlled_by(group.pod_group or {}, leader["uid"]):
-        # Deleted or not, it is there for as long as its pods are.
+        # Even if it is terminating: it remains until its pods are gone.
         ownership = Ownership.OURS
     failure = _failed(group, f"Failed to create PodGroup for leader pod {leader['name']}")
     pod_group = group.gang.pod_group(restored.lws, group.leader)
     create = Create(pod_group, why="the scheduler places the group as one", failure=failure)
     return _plan_child(group, ownership, group.pod_group, create)
+
+
+def _plan_pod_groups(group: GroupSnapshot, restored: SetSpec) -> Plan:
+    """Create the PodGroups that `spec.scheduling` requires. The set owns them, not the leader."""
+    scheduled = group.scheduled or Scheduled()
+    if scheduled.workload is None:
+        return Plan(again_after=timing.RECHECK_SECONDS, waiting_for="the Workload of the set")
+    names, plans = pod_groups_of_group(group.lws, group.leader), []
+    for part in parts_of(restored):
+        if not (name := names.get(part.name, "")):
+            continue
+        stored, uid = scheduled.named(name), uid_of(group.lws)
+        intent = build_pod_group(restored, part, name, scheduled.workload, group.leader)
+        ownership = ownership_of_pod_group(stored, uid, name_of(group.lws), group.owners_alive)
+        if is_controlled_by(stored or {}, uid):
+            # Even if it is terminating: it remains until its pods are gone.
+            ownership = Ownership.OURS
+        note = f"Failed to create PodGroup for leader pod {name_of(group.leader)}"
+        failure = group_event(group, "PodGroupCreateFailed", "Create", note, "Warning")
+        why = "the scheduler places its pods as one"
+        create = Create(intent, why=why, failure=failure)
+        planned = _plan_child(group, ownership, stored, create, partial(_plan_existing_pod_group, group))
+        if ownership == Ownership.CONFLICT:
+            planned = replace(planned, announce=(_taken_pod_group(group, planned.waiting_for),))
+        plans.append(planned)
+    return together(*plans)
+
+
+def _taken_pod_group(group: GroupSnapshot, note: str) -> Announce:
+    pod = Reference.to(group.leader)
+    return Announce(pod, "UnexpectedPodGroupOwner", "Create", note, "Warning", Reference.to(group.lws))
+
+
+def _plan_existing_pod_group(group: GroupSnapshot, stored: Object, intent: Object) -> Plan:
+    if fault := drift_of(stored, intent):
+        warning = _failed(group, fault.message)
+        return Plan(announce=(replace(warning, reason=fault.reason),), waiting_for=fault.message)
+    return repair_labels(stored, intent)
+
+
+def _plan_foreign_workers(group: GroupSnapshot) -> Plan | None:
+    """Recreate a gang whose workers were created for the previous leader: they do not join the PodGroup of
+    this leader, which waits for them.
+    """
+    leader, workers = group.leader, own_workers(group.leader, group.worker_statefulset)
+    if group.scheduled is None or workers is None or node_of(leader) or not are_groups_gangs(group.lws):
+        return None
+    expected = pod_group_of_workers(group.lws, leader)
+    if not expected or all(named_by(pod) == expected for pod in group.workers):
+        return None
+    note = (
+        f"Workers of statefulset {name_of(workers)} do not join the PodGroups of leader pod "
+        f"{name_of(leader)}, deleted the leader pod to recreate group {group_id(leader)}"
+    )
+    announce = (group_event(group, "RecreateGroup", "Delete", note),)
+    why = "its workers were created for the previous leader, and do not join its PodGroup"
+    tallies = (recreated(group.lws, POD_DELETED),)
+    return Plan(((Delete(Reference.to(leader), "Foreground", why, announce, tallies=tallies),),))
+
+
+def _plan_admission(group: GroupSnapshot) -> Plan:
+    """Remove the gate of a leader with an index when no other pod of its group exists. The pass over the set
+    admits leaders of Hash groups, which replace groups of other keys.
+    """
+    leader, index = group.leader, group_id(group.leader)
+    if is_of_hash_group(leader) or not has_gate(leader, GROUP_REPLACEMENT_GATE):
+        return Plan()
+    # Without spec.scheduling every recreated group has the gate, mostly for a moment.
+    since = moment_of(leader["metadata"].get("creationTimestamp"))
+    is_told = group.scheduled is not None or since is None or group.now - since > timing.SCHEDULED_AT_ONCE
+    if group.former_workers or _is_of_former_leader(group):
+        return Plan(
+            announce=(deferral_of_index(group.lws, leader, index),) if is_told else (),
+            again_after=timing.RECHECK_SECONDS,
+            waiting_for=f"the pods of the previous group {index} to be gone",
+        )
+    admitting = admit(group.lws, leader)
+    return Plan(((admitting if is_told else replace(admitting, announce=()),),))
+
+
+def _released(group: GroupSnapshot) -> GroupSnapshot:
+    """The group as it is once its gate is removed."""
+    spec = group.leader["spec"]
+    gates = [gate for gate in spec["schedulingGates"] if gate != {"name": GROUP_REPLACEMENT_GATE}]
+    return replace(group, leader={**group.leader, "spec": {**spec, "schedulingGates": gates}})
+
+
+def _is_of_former_leader(group: GroupSnapshot) -> bool:
+    """The worker StatefulSet may still create pods, until the garbage collector deletes it."""
+    owner = controller_of(group.worker_statefulset) if group.worker_statefulset is not None else None
+    others = {uid_of(group.leader), *group.owners_alive}
+    return owner is not None and owner["kind"] == "Pod" and owner["uid"] not in others
 
 
 def _plan_workers(group: GroupSnapshot, restored: SetSpec) -> Plan:
@@ -130,7 +280,7 @@ def _plan_workers(group: GroupSnapshot, restored: SetSpec) -> Plan:
     leader = group.leader["metadata"]["name"]
     stored = group.worker_statefulset
     ownership = ownership_of_workers(stored, group.leader, name_of(group.lws), group.owners_alive)
-    intent = hand_on(build_worker_statefulset(restored, group.leader, placement), group.leader)
+    intent = hand_on(build_worker_statefulset(restored, group.leader, placement), group.lws, group.leader)
     create = Create(
         intent,
         why="the leader pod has no workers yet",
@@ -142,9 +292,9 @@ def _plan_workers(group: GroupSnapshot, restored: SetSpec) -> Plan:
 
 def _created_workers(group: GroupSnapshot) -> Announce:
     leader = group.leader["metadata"]["name"]
-    created = f"Created worker statefulset for leader pod {leader}"
+    note = f"Created worker statefulset for leader pod {leader}"
     fold = Fold("Created worker statefulsets for leader pods {}", leader, _leaders(group))
-    return replace(group_event(group, "GroupsProgressing", "Create", created), fold=fold)
+    return replace(group_event(group, "GroupsProgressing", "Create", note), fold=fold)
 
 
 def _leaders(group: GroupSnapshot) -> Reference | None:
@@ -160,7 +310,7 @@ def _plan_child(
     ownership: Ownership,
     stored: Object | None,
     create: Create,
-    keep_up: Callable[[Object, Object], Plan] = relabelled,
+    repairs: Callable[[Object, Object], Plan] = repair_labels,
 ) -> Plan:
     """Reconcile a child of the leader pod. Conflicts become Events, because groups have no conditions."""
     kind = create.intent["kind"]
@@ -172,7 +322,7 @@ def _plan_child(
         adoption="this {kind} of the group has no owner",
     )
     child = Child(ownership, stored, f"the {kind} of the former leader pod")
-    planned = plan_child(owner, child, create, keep_up)
+    planned = plan_child(owner, child, create, repairs)
     if not planned.problems:
         return planned
     return replace(planned, announce=tuple(_failed(group, problem.message) for problem in planned.problems))
@@ -196,17 +346,17 @@ def _unlabelled_leader(group: GroupSnapshot) -> Plan:
         f"pod webhook of lws was not in place when it was created, or the labels were removed; check the "
         f"webhook configuration, then delete the pod"
     )
-    return Plan(announce=(_failed(group, note),), again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=note)
+    return Plan(announce=(_failed(group, note),), again_after=timing.RECHECK_SECONDS, waiting_for=note)
 
 
 def _rebuilt_revision(group: GroupSnapshot) -> Recorded | None:
-    """The revision read from StatefulSets; the pass over the set records it if it can."""
-    made = reconstruct(group.lws, group.unrecorded) if group.unrecorded is not None else None
-    return as_recorded(group.lws, made) if made is not None else None
+    """The revision derived from StatefulSets; the pass over the set records it if it can."""
+    rebuilt = reconstruct(group.lws, group.unrecorded) if group.unrecorded is not None else None
+    return as_recorded(group.lws, rebuilt) if rebuilt is not None else None
 
 
 def _missing_revision(group: GroupSnapshot) -> Plan:
-    """Without any trace of its workers' revision, the group gets that of new leaders."""
+    """Recreate a group if nothing shows the revision of its workers."""
     key, leader = labels_of(group.leader).get(REVISION_LABEL, ""), group.leader["metadata"]["name"]
     size = group.size
     restart = plan_restart(group, size)
@@ -216,25 +366,22 @@ def _missing_revision(group: GroupSnapshot) -> Plan:
         return Plan(waiting_for="a rollout: the group belongs to no revision")
     note = f"leader pod {leader} has revision key {key!r}, of which no ControllerRevision is left"
     if group.unrecorded is None:
-        return Plan(again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=note)
+        return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=note)
     if not group.is_shown:
         return _unknown_revision(group, note)
-    index = group_index_of(group.leader)
-    note = f"{note}, nor a StatefulSet: group {index} is recreated from the current revision"
+    note = f"{note}, nor a StatefulSet: group {group_id(group.leader)} is recreated from the current revision"
     announce = (group_event(group, "MissingRevision", "Delete", note, "Warning"),)
-    why = "nothing shows what its workers were"
+    why = "nothing shows the revision of its workers"
     tallies = (recreated(group.lws, MISSING_REVISION),)
     return Plan(((Delete(Reference.to(group.leader), "Foreground", why, announce, tallies=tallies),),))
 
 
 def _unknown_revision(group: GroupSnapshot, note: str) -> Plan:
-    """The label may have been edited, and no pod is deleted for that."""
+    """Report it only: the label may have been edited, and no pod is deleted for that."""
     leader = group.leader["metadata"]["name"]
-    said = (
-        f"{note}, and nothing else says what it was made from: delete pod {leader} and its group is made anew"
-    )
-    warning = group_event(group, "MissingRevision", "Wait", said, "Warning")
-    return Plan(announce=(warning,), again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=said)
+    note = f"{note}, and nothing else shows its revision: delete pod {leader} to recreate its group"
+    warning = group_event(group, "MissingRevision", "Wait", note, "Warning")
+    return Plan(announce=(warning,), again_after=timing.RECHECK_SECONDS, waiting_for=note)
 
 
 def _failed(group: GroupSnapshot, note: str) -> Announce:
@@ -242,12 +389,18 @@ def _failed(group: GroupSnapshot, note: str) -> Announce:
 
 
 def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
-    """The first of the reasons not to create the workers yet."""
-    if group.spec.startup_policy == StartupPolicy.LEADER_READY and not is_ready(group.leader):
+    """The first reason not to create the workers yet; None if there is none."""
+    if has_gate(group.leader, GROUP_REPLACEMENT_GATE):
+        if is_of_hash_group(group.leader):
+            return Plan(waiting_for="previous groups to be gone (groupReplacementPolicy PostTermination)")
+        return Plan(waiting_for="the scheduling gate of the leader to be removed")
+    # The leader of a Hash group is not Ready before its workers are.
+    is_up = are_containers_ready if is_of_hash_group(group.leader) else is_ready
+    if group.spec.startup_policy == StartupPolicy.LEADER_READY and not is_up(group.leader):
         return Plan(waiting_for="the leader pod to be ready (startupPolicy LeaderReady)")
     if group.drops_start_ordinal:
         return Plan(
-            again_after=timing.LOOK_AGAIN_SECONDS,
+            again_after=timing.RECHECK_SECONDS,
             waiting_for="an API server that keeps spec.ordinals.start of StatefulSets",
         )
     if placement.waiting_for:
@@ -256,48 +409,87 @@ def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
 
 
 def plan_second_look(group: GroupSnapshot, topology: str) -> Plan:
-    """Have the scheduler look again at a leader, once, when no pod of its former group is left.
+    """Make the scheduler retry a leader, once, when no pod of the previous group is left.
 
-    A leader runs beside the pods of its group, so former workers tie it to their place, where there may be no
-    room for it. When they go, the scheduler does not look again for minutes: of an affinity to pods it only
-    expects more from new ones, or from other labels of the pod itself. topology: of the group, "" for none.
+    A leader has affinity to the pods of its group, so previous workers tie it to their topology domain, which
+    may have no room for it. When they are gone, the scheduler does not retry it for minutes: with an affinity
+    to pods, only new pods or changed labels of the leader trigger a retry. topology: of the group, "" for
+    none.
     """
-    if not topology or group.size == 1 or FORMER_GROUP_GONE_LABEL in labels_of(group.leader):
+    # No previous worker has the key of a Hash group.
+    if (
+        not topology
+        or group.size == 1
+        or is_of_hash_group(group.leader)
+        or FORMER_GROUP_GONE_LABEL in labels_of(group.leader)
+    ):
         return Plan()
     wait = wait_for_node(group.leader)
-    is_turned_away = wait is not None and wait.until is None and not wait.gate
-    if not is_turned_away or group.worker_statefulset is not None or group.former_workers or group.leaving:
+    is_unschedulable = wait is not None and wait.until is None and not wait.gate
+    if (
+        not is_unschedulable
+        or group.worker_statefulset is not None
+        or group.former_workers
+        or group.terminating
+    ):
         return Plan()
     patch = {"metadata": {"labels": {FORMER_GROUP_GONE_LABEL: "true"}}}
-    why = "the leader found no node, and no pod of its former group is left: the scheduler looks again"
+    why = "no pod of the previous group is left: the scheduler retries the leader"
     return Plan(sequences=((Merge(Reference.to(group.leader), patch, why=why),),))
 
 
+def plan_group_ready(group: GroupSnapshot, size: int) -> Plan:
+    """Report in a condition of a Hash leader whether its workers are ready: it is a readiness gate of the
+    pod, so that the Deployment counts groups.
+    """
+    if size == 1 or not is_of_hash_group(group.leader):
+        return Plan()
+    workers = own_workers(group.leader, group.worker_statefulset)
+    are_ready = workers is not None and is_settled(workers)
+    stored = find((group.leader.get("status") or {}).get("conditions"), GROUP_READY_CONDITION)
+    if are_ready == (stored is not None and stored.get("status") == "True"):
+        return Plan()
+    condition = {
+        "type": GROUP_READY_CONDITION,
+        "status": str(are_ready),
+        "reason": f"WorkerStatefulSet{'Ready' if are_ready else 'NotReady'}",
+        "message": "",
+        "lastTransitionTime": timestamp(group.now),
+    }
+    merge = Merge(
+        Reference.to(group.leader),
+        {"status": {"conditions": [condition]}},
+        why="its workers are ready" if are_ready else "its workers are not ready",
+        subresource="status",
+        is_strategic=True,
+    )
+    return Plan(((merge,),))
+
+
 def _unplaced(group: GroupSnapshot, placement: Placement) -> Plan:
-    """A leader that is not scheduled yet wakes us when it is; nodes are not watched."""
+    """Wait for the node of the leader. Its scheduling starts another pass; nodes are not watched."""
     scheduled = bool((group.leader.get("spec") or {}).get("nodeName"))
     warning = group_event(group, "FailedCreate", "Create", placement.waiting_for, "Warning")
     return Plan(
         announce=(warning,) if placement.is_stuck else (),
-        again_after=timing.LOOK_AGAIN_SECONDS if scheduled else None,
+        again_after=timing.RECHECK_SECONDS if scheduled else None,
         waiting_for=placement.waiting_for,
     )
 
 
 def _names_taken(group: GroupSnapshot) -> Plan | None:
-    """Who deletes a leader in the background leaves the pods of its workers to the garbage collector, which
-    comes to them last. A StatefulSet that meets them backs off, twice as long each time.
+    """Wait for pods of the previous workers, for a limited time.
 
-    Not for ever: it can do without those that never go, and each that goes wakes us.
+    If a leader is deleted in the background, the garbage collector deletes the pods of its workers last. A
+    StatefulSet whose names they block backs off, twice as long each time.
     """
-    left = [(_waited_for_until(group, pod) - group.now).total_seconds() for pod in group.former_workers]
-    if max(left, default=0.0) <= 0:
+    waits = [(_wait_until(group, pod) - group.now).total_seconds() for pod in group.former_workers]
+    if max(waits, default=0.0) <= 0:
         return None
-    return Plan(again_after=max(left), waiting_for="the pods of the former workers to be gone")
+    return Plan(again_after=max(waits), waiting_for="the pods of the former workers to be gone")
 
 
-def _waited_for_until(group: GroupSnapshot, pod: Object) -> datetime:
-    """Its grace period is its own, as where groups go in the foreground."""
+def _wait_until(group: GroupSnapshot, pod: Object) -> datetime:
     since, patience = moment_of(group.leader["metadata"].get("creationTimestamp")), timing.COLLECTED_WITHIN
     if is_terminating(pod):
         since, patience = end_of_grace(pod), timing.ENDED_WITHIN
@@ -307,39 +499,17 @@ def _waited_for_until(group: GroupSnapshot, pod: Object) -> datetime:
 def plan_node_loss(group: GroupSnapshot) -> Plan:
     """Force-delete stuck pods if the policy says so. The pass over the set reports that they are stuck.
 
-    What Kubernetes deletes by itself (nodes that are gone or out of service) is only waited for.
+    Pods that Kubernetes deletes itself (the node does not exist or is out of service) are left to it.
     """
-    pods, nodes, policy = group.leaving, group.nodes, group.node_loss
+    pods, nodes, policy = group.terminating, group.nodes, group.policies.node_loss
     stuck = stuck_pods(pods, nodes, group.now, policy)
-    forced = [stuck_pod for stuck_pod in stuck if policy.force_delete and not stuck_pod.loss.is_collected]
+    uid = uid_of(group.leader)
     lost = sorted({f"node {stuck_pod.loss.node}, which {stuck_pod.loss.why}" for stuck_pod in stuck})
     return Plan(
-        sequences=tuple((_delete(group, each),) for each in forced),
-        again_after=look_again_after(pods, nodes, group.now, policy),
+        sequences=tuple((forced(group.lws, pod, uid),) for pod in stuck if is_forced(pod, policy)),
+        again_after=recheck_after(pods, nodes, group.now, policy),
         waiting_for=f"pods on {'; '.join(lost)}" if lost else "",
         stuck_pods=len(stuck),
-    )
-
-
-def _delete(group: GroupSnapshot, stuck: StuckPod) -> Delete:
-    name, loss = stuck.pod["metadata"]["name"], stuck.loss
-    why = f"it has been terminating since {timestamp(stuck.since)} on node {loss.node}, which {loss.why}"
-    is_leader = stuck.pod["metadata"]["uid"] == group.leader["metadata"]["uid"]
-    event = Announce(
-        regarding=Reference.to(group.lws),
-        related=Reference.to(stuck.pod),
-        reason="NodeLost",
-        action="Delete",
-        note=f"Deleted pod {name} by force: {why}",
-        type="Warning",
-    )
-    return Delete(
-        target=Reference.to(stuck.pod),
-        # As ever, the workers of a leader go before it does, wherever they run.
-        propagation="Foreground" if is_leader else "Background",
-        why=why,
-        announce=(event,),
-        grace_seconds=0,
     )
 
 
@@ -348,41 +518,40 @@ _IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
 
 def put_back(edited: Iterable[Edited]) -> Plan:
     """Restore edited labels and annotations: this costs a write, never a pod."""
-    return Plan(sequences=tuple((_restoring(each),) for each in edited))
+    return Plan(sequences=tuple((_restore(pod),) for pod in edited))
 
 
-def _restoring(edited: Edited) -> Merge:
+def _restore(edited: Edited) -> Merge:
     marks = {"labels": edited.marks.labels, "annotations": edited.marks.annotations}
     names = sorted(name.rpartition("/")[2] for part in marks.values() for name in part)
     patch = {"metadata": {field: dict(part) for field, part in marks.items() if part}}
-    return Merge(
-        Reference.to(edited.pod), patch, why=f"what tells who the pod is was edited: {', '.join(names)}"
-    )
+    return Merge(Reference.to(edited.pod), patch, why=f"identity labels were edited: {', '.join(names)}")
 
 
 def plan_existing_workers(existing: Object, intent: Object) -> Plan:
-    """Number, first index and labels of workers are put back; a new template would roll pods.
+    """Restore replicas, first ordinal and labels of workers; a new template would roll pods.
 
-    Workers that came from a former leader may be of another revision: that one says how many they are.
-    A first index that is not there was dropped by the API server: writing it would not bring it.
+    Workers that were adopted from a previous leader may have another revision, and so another number.
+    A missing first ordinal was dropped by the API server, and would be dropped again.
     """
-    wanted_labels = intent["spec"]["template"]["metadata"]["labels"]
-    key = key_of_template(existing) or wanted_labels[REVISION_LABEL]
-    found, wanted = existing["spec"].get("replicas", 1), intent["spec"]["replicas"]
-    is_scaled = found != wanted and key == wanted_labels[REVISION_LABEL]
+    desired_labels = intent["spec"]["template"]["metadata"]["labels"]
+    key = key_of_template(existing) or desired_labels[REVISION_LABEL]
+    replicas, desired = existing["spec"].get("replicas", 1), intent["spec"]["replicas"]
+    spec: dict[str, Any] = {}
+    whys = []
+    if replicas != desired and key == desired_labels[REVISION_LABEL]:
+        spec["replicas"] = desired
+        whys.append(f"workers were scaled to {replicas} by hand, the group has {desired}")
     ordinals = intent["spec"]["ordinals"]
     start = (existing["spec"].get("ordinals") or ordinals).get("start")
-    is_moved = start != ordinals["start"]
-    numbers = {"replicas": wanted} if is_scaled else {}
-    numbers |= {"ordinals": ordinals} if is_moved else {}
-    labels = missing_labels(existing, {**wanted_labels, REVISION_LABEL: key}, _IDENTITY)
-    why_scaled = f"workers were scaled to {found} by hand, the group has {wanted}"
-    why_moved = f"the first worker was made that of index {start} by hand"
-    why_numbered = "; ".join(why for why, is_so in ((why_scaled, is_scaled), (why_moved, is_moved)) if is_so)
-    why_labelled = "labels that tell whose workers they are were edited"
+    if start != ordinals["start"]:
+        spec["ordinals"] = ordinals
+        whys.append(f"the first ordinal was set to {start} by hand")
+    labels = missing_labels(existing, {**desired_labels, REVISION_LABEL: key}, _IDENTITY)
     patches = {
-        why_numbered: {"spec": numbers} if numbers else {},
-        why_labelled: {"metadata": {"labels": labels}} if labels else {},
+        "; ".join(whys): {"spec": spec} if spec else {},
+        "identity labels were edited": {"metadata": {"labels": labels}} if labels else {},
     }
-    due = {why: without_tools_own(existing, patch) for why, patch in patches.items() if patch}
-    return repair(existing, due)
+    return repair(
+        existing, {why: without_tools_own(existing, patch) for why, patch in patches.items() if patch}
+    )

@@ -1,7 +1,6 @@
-"""What one pass over a group knows: its leader pod, its workers and the set that it belongs to, read at one
-instant.
+"""The facts of one pass over a group: its leader pod, its workers and its set, read at one instant.
 
-Gathered by `lws.leaderworkerset.observe.observer` for `plan`, `failures` and `restart`.
+`lws.leaderworkerset.observe.observer` collects them.
 """
 
 from __future__ import annotations
@@ -11,13 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
-from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset.group.gangs import GangProvider
-from lws.leaderworkerset.group.labels import Edited, group_size_of
+from lws.leaderworkerset.labels import Edited, group_size_of
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.recovery import Running
+from lws.leaderworkerset.scheduling import NOBODY, Scheduled, Scheduler
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec, recorded_size
+from lws.policies import Policies
 from lws.runtime.actions import Announce, EventType, Object, Reference
 
 
@@ -27,33 +27,35 @@ class GroupSnapshot:
     """One group.
 
     lws: the set that owns the leader StatefulSet that owns the leader pod (by UID at each step).
-    leader: the leader pod. It and `workers` say who they are, whatever their labels and annotations were
-    edited to. edited: the edits to restore. is_shown: another source than the label also names the
-    leader's revision.
-    revision: the recorded revision of the leader's key, if it is still there.
-    unrecorded: where it is not, what runs under that key, as reads past every cache found it.
-    worker_statefulset: the StatefulSet that has the leader's name, regardless of owner.
-    workers: pods that `worker_statefulset` controls, terminating ones included.
-    former_workers: pods of a StatefulSet that is gone, under names that workers need, only where there is no
-    `worker_statefulset`.
-    replaced: names of workers that are other pods by now than this process has seen under this leader.
-    disrupted: names of workers whose predecessors were evicted, preempted or drained, so that their loss is
-    no failure.
-    started: when the last exempt container of its pods was started for the first time, as this process has
-    seen it, in the form of `left_pending_at`; empty if unknown. Who restarts twice shows it no longer.
-    siblings: all groups of the set, this one included, only where this one may have to be recreated.
-    wanted_key: revision key that the leader StatefulSet carries.
-    service: the Service that has the leader's name, regardless of owner.
-    owners_alive: UIDs of other controllers of these and of `pod_group` that were found alive.
-    node: the node that the leader pod is on, only where workers are still to be placed beside it.
-    reread: the leader pod as a read past every cache returned it, only where an orphan could be adopted.
-    gang: who schedules the group as a whole, None for nobody. pod_group: the PodGroup of the name that the
+    leader: the leader pod. It and `workers` have the identity labels and annotations that they should have.
+    edited: edits of these to restore. is_shown: another source than the label also shows the leader's
+    revision.
+    revision: the recorded revision of the leader's key, None if there is none.
+    unrecorded: then the templates that run under that key, read live.
+    worker_statefulset: the StatefulSet with the name of the workers, regardless of owner.
+    workers: pods that `worker_statefulset` controls, including terminating ones.
+    former_workers: pods of a deleted StatefulSet with names that workers need, if there is no
+    `worker_statefulset`; if the leader has the gate of group replacement, all pods of former groups.
+    replaced: names of workers that were replaced under this leader.
+    disrupted: names of workers whose predecessors were evicted, preempted or drained: no failure.
+    started: when the last exempt container of the pods was first started, in the form of `left_pending_at`;
+    empty if unknown. A container that has restarted twice does not show it any more.
+    siblings: all groups of the set, including this one; only read if this one may have to be recreated.
+    target_key: revision key of the leader StatefulSet.
+    service: the Service with the name of the group, regardless of owner.
+    owners_alive: UIDs of existing controllers of these objects and of `pod_group`.
+    node: the node of the leader pod; only read if workers must be placed near it.
+    reread: the leader pod, read live; None unless an orphan may be adopted.
+    gang: the gang scheduler of the group, None without one. pod_group: the PodGroup with the name that the
     group needs, regardless of owner.
-    drops_start_ordinal: the API server has been seen to drop `spec.ordinals.start`.
-    leaving: pods of the group, and former ones of the same names, that are being deleted and wait for their
-    kubelet.
-    nodes: those of overdue `leaving` pods, as reads past every cache found them; None for one that is gone.
-    is_covered: the pod webhook sees pods of the namespace; where it does not, nothing else was read.
+    kept: workers that the finalizer of a group with used-up restarts keeps. leaders: the leader StatefulSet,
+    if it is needed to decide about them.
+    drops_start_ordinal: the API server has recently dropped `spec.ordinals.start`.
+    terminating: pods with names of the group that are being deleted and wait for their kubelet.
+    nodes: nodes of overdue `terminating` pods, read live; None for one that does not exist.
+    policies: settings of the manager.
+    is_covered: the pod webhook receives pods of the namespace. If not, nothing else is read.
+    scheduler: what serves `spec.scheduling`. scheduled: the objects of the group for it; None without any.
     """
 
     lws: Object
@@ -70,18 +72,22 @@ class GroupSnapshot:
     disrupted: frozenset[str] = frozenset()
     started: str = ""
     siblings: tuple[GroupFacts, ...] = ()
-    wanted_key: str = ""
+    target_key: str = ""
     service: Object | None = None
     owners_alive: frozenset[str] = frozenset()
     node: Object | None = None
     reread: Object | None = None
     gang: GangProvider | None = None
     pod_group: Object | None = None
+    kept: tuple[Object, ...] = ()
+    leaders: Object | None = None
     drops_start_ordinal: bool = False
-    leaving: tuple[Object, ...] = ()
+    terminating: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
-    node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
+    policies: Policies = field(default_factory=Policies)
     is_covered: bool = True
+    scheduler: Scheduler = NOBODY
+    scheduled: Scheduled | None = None
 
     @cached_property
     def spec(self) -> SetSpec:
@@ -93,8 +99,8 @@ class GroupSnapshot:
         """Pods of the complete group, by its own revision or the best available record."""
         if self.revision is not None:
             return recorded_size(self.revision.record.spec)
-        told = group_size_of(self.leader)
-        return told if told is not None else self.spec.size
+        size = group_size_of(self.leader)
+        return size if size is not None else self.spec.size
 
 
 def group_event(

@@ -1,7 +1,4 @@
-"""Watch PodGroups while the API of the configured gang scheduler is served.
-
-In: the configured provider, the API server. Out: a stream of PodGroups, and the provider while it is served.
-"""
+"""Watch PodGroups while the API of the configured gang scheduler is served."""
 
 from __future__ import annotations
 
@@ -11,7 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from lws import timing
+from lws.config import Settings
 from lws.leaderworkerset.group.gangs import KIND, PLURAL, PROVIDERS, GangProvider
+from lws.leaderworkerset.scheduling import API_VERSION, Scheduled, Scheduler
 from lws.runtime.client.resources import Resource
 from lws.runtime.endpoints.health import Silence
 from lws.runtime.errors import ApiError, ClusterError
@@ -23,21 +22,47 @@ log = logging.getLogger(__name__)
 
 
 class Gangs:
-    """Serves one provider. wake: called when groups start to get PodGroups."""
+    """Serves one provider. wake: called when the API is served or missing for the first time. has_workloads:
+    sets with `spec.scheduling` have Workloads.
+    """
 
-    def __init__(self, provider: str, source: Source, store: Store, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        provider: str,
+        source: Source,
+        store: Store,
+        wake: Callable[[], None],
+        has_workloads: bool = False,
+    ) -> None:
         self._name = provider
         self._source = source
         self._cluster = source.cluster
         self._store = store
         self._wake = wake
+        self._has_workloads = has_workloads
+        self._is_missing = False
         self._wrong: Callable[[], str | None] = _nothing
-        self._serving: Informer | None = None
+        self._serving: tuple[Informer, ...] = ()
         self._provider: GangProvider | None = None
 
     def served(self) -> GangProvider | None:
         """The provider in the served version; None while its API is not served."""
         return self._provider
+
+    def workloads(self) -> Scheduled:
+        """Whether the API server serves Workloads; undecided until the store has them."""
+        provider = self._provider
+        if provider is None:
+            return Scheduled(is_missing=self._is_missing)
+        is_served = provider.api_version == API_VERSION
+        return Scheduled(is_served, is_missing=not is_served)
+
+    def _tell_reviews(self) -> None:
+        """Reviews are answered by every replica, from the store."""
+        if self.workloads().is_missing:
+            self._store.unserved.add(API_VERSION)
+        else:
+            self._store.unserved.discard(API_VERSION)
 
     def wrong(self) -> str | None:
         """Check of the stream for the liveness probe, once the stream has begun.
@@ -47,37 +72,43 @@ class Gangs:
         return self._wrong()
 
     async def refresh(self) -> None:
-        """Return once every PodGroup that was stored before the call is known, if the API is served and
-        readable: sets without gangs must not wait for it. Raises Unreachable.
+        """Return when the store has every PodGroup that existed before the call.
+
+        If the API is not served or not readable, return at once: sets without gangs must not wait for it.
+        Raises Unreachable.
         """
-        if self._serving is None:
-            return
         try:
-            await self._serving.refresh()
+            for informer in self._serving:
+                await informer.refresh()
         except ApiError as error:
             log.warning("gang scheduling: %s", error.message)
 
     async def run(self) -> None:
-        """Wait for the API and keep the store current while it is served, indefinitely. Without it, groups
-        are created without PodGroups; their scheduler holds the pods until they have one.
+        """Wait for the API and watch its objects while it is served, indefinitely.
+
+        Without the API, groups are created without PodGroups, and their scheduler holds the pods.
         """
-        provider = PROVIDERS[self._name]
         while True:
-            await self._serve(await self._until_served(provider))
+            await self._serve(await self._until_served(PROVIDERS[self._name]))
 
     async def _until_served(self, provider: GangProvider) -> GangProvider:
         """Return the provider in the served version."""
-        complained = False
         while True:
             try:
-                if version := await self._best_version(provider):
+                version = await self._best_version(provider)
+                if version:
+                    self._is_missing = False
                     return provider.speaking(version)
-                if not complained:
+                if not self._is_missing:
                     log.error("%s", _missing(provider))
-                complained = True
+                    self._is_missing = True
+                    self._tell_reviews()
+                    # Sets that wait for Workloads report it.
+                    if self._has_workloads:
+                        self._wake()
             except ClusterError as error:
                 log.warning("gang scheduling: %s", error.message)
-            await asyncio.sleep(timing.LOOK_AGAIN_SECONDS)
+            await asyncio.sleep(timing.RECHECK_SECONDS)
 
     async def _best_version(self, provider: GangProvider) -> str:
         for version in provider.versions:
@@ -88,26 +119,30 @@ class Gangs:
 
     async def _serve(self, provider: GangProvider) -> None:
         """Run until the API is gone or a better version is served."""
-        resource = _resource(provider.api_version)
-        self._cluster.learn(resource)
-        informer = Informer(self._source, resource, NAME_LABEL, self._store)
-        stream = asyncio.ensure_future(informer.run())
-        listed = asyncio.ensure_future(informer.listed.wait())
+        resources = [_resource(provider.api_version)]
+        if self._has_workloads and provider.api_version == API_VERSION:
+            resources.append(Resource(API_VERSION, "Workload", "workloads"))
+        self._cluster.learn(*resources)
+        informers = tuple(Informer(self._source, resource, NAME_LABEL, self._store) for resource in resources)
+        streams = [asyncio.ensure_future(informer.run()) for informer in informers]
+        listed = [asyncio.ensure_future(informer.listed.wait()) for informer in informers]
         try:
-            await self._until_either(stream, listed)
-            while not stream.done() and await self._is_best(provider):
-                if listed.done() and self._provider is None:
-                    self._begin(provider, informer)
-                await self._until_either(stream, *([] if listed.done() else [listed]))
-            if stream.done():
-                stream.result()
+            await self._until_either(*streams, *listed)
+            while not any(stream.done() for stream in streams) and await self._is_best(provider):
+                unlisted = [task for task in listed if not task.done()]
+                if not unlisted and self._provider is None:
+                    self._begin(provider, informers)
+                await self._until_either(*streams, *unlisted)
+            for stream in streams:
+                if stream.done():
+                    stream.result()
         finally:
-            self._provider, self._wrong, self._serving = None, _nothing, None
-            stream.cancel()
-            listed.cancel()
+            self._provider, self._wrong, self._serving = None, _nothing, ()
+            for task in (*streams, *listed):
+                task.cancel()
 
     async def _until_either(self, *tasks: asyncio.Future[Any]) -> None:
-        await asyncio.wait(tasks, timeout=timing.LOOK_AGAIN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, timeout=timing.RECHECK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
 
     async def _is_best(self, provider: GangProvider) -> bool:
         version = provider.api_version
@@ -117,16 +152,24 @@ class Gangs:
             log.warning("gang scheduling: %s", error.message)
             return True
         if best != version:
-            log.warning("gang scheduling: %s of %s are gone, or there is a newer version", PLURAL, version)
+            log.warning("gang scheduling: %s of %s: no longer served, or a newer version is", PLURAL, version)
         return best == version
 
-    def _begin(self, provider: GangProvider, informer: Informer) -> None:
+    def _begin(self, provider: GangProvider, informers: tuple[Informer, ...]) -> None:
         silence = Silence(self._source.clock)
         silence.begin()
-        self._wrong = silence.check(informer)
-        self._provider, self._serving = provider, informer
-        log.info("gang scheduling: %s gets a PodGroup for each group (%s)", self._name, provider.api_version)
+        checks = [silence.check(informer) for informer in informers]
+        self._wrong = lambda: next((fault for check in checks if (fault := check())), None)
+        self._provider, self._serving = provider, informers
+        self._tell_reviews()
+        log.info("gang scheduling: creating PodGroups for %s (%s)", self._name, provider.api_version)
         self._wake()
+
+
+def scheduler_of(settings: Settings, store: Store) -> Scheduler:
+    """Who serves `spec.scheduling` at this moment."""
+    lacks_workloads = API_VERSION in store.unserved
+    return Scheduler(settings.workload_aware_scheduling, settings.gang_provider or "", lacks_workloads)
 
 
 def _resource(version: str) -> Resource:
@@ -136,9 +179,9 @@ def _resource(version: str) -> Resource:
 def _missing(provider: GangProvider) -> str:
     versions = " or ".join(provider.versions)
     return (
-        f"gang scheduling: the API server does not serve {PLURAL} of {versions}: {provider.remedy}, or take "
-        "gangSchedulingManagement out of the configuration; looking again every "
-        f"{timing.LOOK_AGAIN_SECONDS:.0f} s"
+        f"gang scheduling: the API server does not serve {PLURAL} of {versions}: {provider.remedy}, "
+        f"or remove gangSchedulingManagement from the configuration; "
+        f"checked every {timing.RECHECK_SECONDS:.0f} s"
     )
 
 

@@ -1,7 +1,4 @@
-"""Determine the identity of the pods of a group, whatever their labels and annotations were edited to.
-
-Out: the group with its revision, its pods as they should be, and the edits that were found.
-"""
+"""Determine the identity of the pods of a group, even if their labels and annotations were edited."""
 
 from __future__ import annotations
 
@@ -9,19 +6,20 @@ from dataclasses import dataclass, replace
 
 from lws.history.revision import find
 from lws.kube.metadata import labels_of
-from lws.leaderworkerset.group.labels import (
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.labels import (
     PodMarks,
     edits_of,
     lacks_group,
     marks_of_leader,
     marks_of_worker,
+    own_workers,
     put_right,
     was_admitted,
     without_group,
 )
-from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.observe.history import RevisionReader
-from lws.leaderworkerset.observe.membership import Membership, own_workers
+from lws.leaderworkerset.observe.membership import Membership
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import Origin, key_of_template, with_key
 from lws.leaderworkerset.revisions.recovery import Running, reconstruct
@@ -34,9 +32,7 @@ from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """Looks into the store; reads live only where a revision is missing, or a leader lacks what the pod
-    webhook gives it.
-    """
+    """Reads from the store, and live if a revision is missing or a leader lacks what the pod webhook adds."""
 
     store: Store
     members: Membership
@@ -44,24 +40,23 @@ class Identities:
     lookup: Lookup
 
     async def of_group(self, group: GroupSnapshot, leaders: Object, workers: Object | None) -> GroupSnapshot:
-        """The group with all that tells who its pods are.
+        """The group with its revision, its pods as they should be, and the edits to restore.
 
-        leaders: the StatefulSet that controls its leader. workers: the StatefulSet of the leader's name,
-        whosever it is.
+        leaders: the StatefulSet that controls its leader. workers: the StatefulSet with the name of the
+        workers, regardless of owner.
         """
         pod, lws = group.leader, group.lws
         own = own_workers(pod, workers)
         pods = self.store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
         origin = self.members.origin_of(pod, leaders, own)
         revision, unrecorded = await self._revision(lws, leaders, origin, workers)
-        # A label of a revision that there is stays until the StatefulSet controller shows that it is wrong.
-        label = labels_of(pod).get(REVISION_LABEL, "")
-        carried = find(self.history.recorded(lws), label)
-        key = origin.key if origin.made is not None or carried is None else None
+        # The label of a recorded revision remains until the StatefulSet controller shows that it is wrong.
+        labelled = find(self.history.recorded(lws), labels_of(pod).get(REVISION_LABEL, ""))
+        key = origin.key if origin.made is not None or labelled is None else None
         size = _size(lws, revision, unrecorded)
         marks = await self._marks(pod, marks_of_leader(pod, key, size, leaders["spec"]["template"], own), own)
         leader = with_key(put_right(pod, marks), origin.key)
-        of_workers = _marks_of_workers(leader, own, pods, size)
+        marks_by_worker = _marks_of_workers(leader, own, pods, size)
         return replace(
             group,
             leader=leader,
@@ -69,36 +64,38 @@ class Identities:
             unrecorded=unrecorded,
             is_shown=origin.is_shown,
             worker_statefulset=workers,
-            workers=tuple(put_right(each, of_worker) for each, of_worker in of_workers),
-            edited=edits_of(((pod, marks), *of_workers)),
+            workers=tuple(put_right(worker, worker_marks) for worker, worker_marks in marks_by_worker),
+            edited=edits_of(((pod, marks), *marks_by_worker)),
         )
 
     async def _revision(
         self, lws: Object, leaders: Object, origin: Origin, workers: Object | None
     ) -> tuple[Recorded | None, Running | None]:
-        """The revision of a leader pod; where none is recorded, what runs under its key."""
+        """The revision of a leader pod; if none is recorded, the templates that run under its key."""
         key = origin.key or ""
         revision = find(self.history.recorded(lws), key)
         if revision is not None or not key:
             return revision, None
-        found = await self.history.unrecorded(lws, leaders, [key], first=workers)
+        unrecorded = await self.history.unrecorded(lws, leaders, [key], first=workers)
         # It may have been recorded meanwhile.
-        return find(self.history.recorded(lws), key), found[0] if found else None
+        return find(self.history.recorded(lws), key), unrecorded[0] if unrecorded else None
 
     async def _marks(self, pod: Object, marks: PodMarks, own: Object | None) -> PodMarks:
-        """A leader that the pod webhook has never seen lacks more than labels, and must not look complete."""
+        """Leave out the group of a leader that the pod webhook has not mutated: it lacks more than labels,
+        and must not look complete.
+        """
         if own is not None or not lacks_group(pod):
             return marks
-        whole = await self.lookup.reread(pod)
-        return marks if whole is not None and was_admitted(whole) else without_group(marks)
+        live = await self.lookup.reread(pod)
+        return marks if live is not None and was_admitted(live) else without_group(marks)
 
 
 def _size(lws: Object, revision: Recorded | None, unrecorded: Running | None) -> int | None:
-    """Pods per group; None where neither a revision nor what runs says it."""
+    """Pods per group; None if neither a revision nor running templates show it."""
     if revision is not None:
         return recorded_size(revision.record.spec)
-    made = reconstruct(lws, unrecorded) if unrecorded is not None else None
-    return recorded_size(made.record.spec) if made is not None else None
+    rebuilt = reconstruct(lws, unrecorded) if unrecorded is not None else None
+    return recorded_size(rebuilt.record.spec) if rebuilt is not None else None
 
 
 def _marks_of_workers(

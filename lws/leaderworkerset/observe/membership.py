@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import attrgetter
 
 from lws.kube.metadata import (
@@ -16,27 +17,32 @@ from lws.kube.metadata import (
     namespace_of,
     uid_of,
 )
-from lws.kube.names import parent_and_ordinal
 from lws.kube.ownership import Ownership
-from lws.kube.pods import is_ready, wait_for_node
+from lws.kube.pods import has_gate, is_ready, wait_for_node
 from lws.leaderworkerset.assessment.likeness import ownership_of_service, ownership_of_workers
-from lws.leaderworkerset.group.objects import build_group_service
+from lws.leaderworkerset.children.services import build_group_service
+from lws.leaderworkerset.labels import group_key, group_name, group_number, is_of_hash_group, own_workers
 from lws.leaderworkerset.revisions.keys import (
     STATEFULSET_REVISION_LABEL,
     Origin,
     as_made,
     key_of_leader,
+    key_of_template,
     made_from,
     origin_of,
 )
 from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.spec import leaders_kind
 from lws.leaderworkerset.tables import LEADER_WORKER_SET
 from lws.runtime.actions import Object
 from lws.runtime.client.resources import Workload
 from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    GROUP_REPLACEMENT_GATE,
     KIND,
+    NAME_LABEL,
     SUBDOMAIN_POLICY_ANNOTATION,
     SubdomainPolicy,
 )
@@ -45,11 +51,11 @@ _INDEX = attrgetter("index")
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """What was read off a group, and off which objects.
+class _CachedGroup:
+    """The facts of a group, and the objects that they were derived from.
 
-    named: the revision that its leader names, made: whose key that has. is_member: its leader has the name of
-    one. is_open: its neighbours have to be looked at each time.
+    named: name of the ControllerRevision or ReplicaSet that the leader was created from. made: its revision
+    key. is_member: the leader has a name of the set. is_open: the facts depend on other objects too.
     """
 
     pod: Object
@@ -64,124 +70,199 @@ class _Read:
 
 def leader_pods_of(store: Store, lws: Object) -> list[Object]:
     """Leader pods of a set, in no order."""
-    leader = store.get("StatefulSet", namespace_of(lws), name_of(lws))
-    if leader is None or not is_controlled_by(leader, uid_of(lws)):
+    leaders = leaders_of(store, lws)
+    if leaders is None or not is_controlled_by(leaders, uid_of(lws)):
         return []
-    return store.controlled_by(leader["metadata"]["uid"], "Pod")
+    return list(_pods_of(store, leaders))
+
+
+def leaders_of(store: Store, lws: Object) -> Object | None:
+    """The StatefulSet or Deployment that has the name of the set, regardless of owner."""
+    return store.get(leaders_kind(lws), namespace_of(lws), name_of(lws))
+
+
+def _pods_of(store: Store, leaders: Object) -> Iterable[Object]:
+    uid = leaders["metadata"]["uid"]
+    if leaders["kind"] == "StatefulSet":
+        return store.owned_by(uid, "Pod")
+    replica_sets = store.owned_by(uid, "ReplicaSet")
+    return chain.from_iterable(store.owned_by(uid_of(replica_set), "Pod") for replica_set in replica_sets)
+
+
+def workers_of(store: Store, leader: Object) -> Object | None:
+    """The StatefulSet with the name of the workers of this leader pod, regardless of owner.
+
+    Upstream 0.11.0 gave the workers of a Hash group the name of the leader pod.
+    """
+    namespace, name = namespace_of(leader), name_of(leader)
+    workers = store.get("StatefulSet", namespace, group_name(leader))
+    if is_of_hash_group(leader) and own_workers(leader, workers) is None:
+        return own_workers(leader, store.get("StatefulSet", namespace, name)) or workers
+    return workers
+
+
+def former_pods(store: Store, namespace: str, leader: str, own: str = "") -> tuple[Object, ...]:
+    """Workers of former leaders with the name of this one, of whatever number and revision. own: UID of its
+    own StatefulSet. An orphan is none of them: the next StatefulSet adopts it.
+    """
+    key = group_key(namespace, leader)
+    pods = store.labelled_pods(GROUP_KEY_LABEL, namespace, key)
+    workers = worker_statefulset_named(store, namespace, leader)
+    if workers is not None:
+        # Whatever their labels were edited to.
+        pods += store.owned_by(uid_of(workers), "Pod")
+    found = {name_of(pod): pod for pod in pods if _is_worker_of(pod, leader, own)}
+    if not found:
+        # Those of a StatefulSet that is gone are terminating. They may have lost the label of their group.
+        pods = store.terminating_pods(NAME_LABEL, namespace, leader.rpartition("-")[0])
+        found = {name_of(pod): pod for pod in pods if _is_worker_of(pod, leader, own)}
+    return tuple(found[name] for name in sorted(found))
+
+
+def worker_statefulset_named(store: Store, namespace: str, leader: str) -> Object | None:
+    """The worker StatefulSet with the name of a leader, whichever leader controls it; not the leaders of
+    another set that has this name.
+    """
+    found = store.get("StatefulSet", namespace, leader)
+    return found if found is not None and (controller_of(found) or {}).get("kind") == "Pod" else None
+
+
+def _is_worker_of(pod: Object, leader: str, own: str) -> bool:
+    owner = controller_of(pod) or {}
+    return (owner.get("kind"), owner.get("name")) == ("StatefulSet", leader) and owner.get("uid") != own
 
 
 class Membership:
-    """Looks in the store only. going: UIDs of pods that some pass is deleting at the moment."""
+    """Reads from the store only. deleting: UIDs of pods that passes are deleting."""
 
-    def __init__(self, store: Store, going: Container[str]) -> None:
+    def __init__(self, store: Store, deleting: Container[str]) -> None:
         self._store = store
         self._owners = Owners(store, LEADER_WORKER_SET)
-        self._going = going
-        # By leader StatefulSet, by UID of the leader pod. Of a thousand groups few have changed since the
+        self._deleting = deleting
+        # By leader StatefulSet and UID of the leader pod. Of a thousand groups, few have changed since the
         # last pass, and the store never changes an object in place.
-        self._known: dict[tuple[str, str], dict[str, _Read]] = {}
+        self._cached: dict[tuple[str, str], dict[str, _CachedGroup]] = {}
 
     def set_of_leader(self, leader: Object) -> Object | None:
-        """The set that owns the StatefulSet that owns the pod, by UID at each step."""
-        owner = controller_of(leader)
-        if owner is None or owner["kind"] != "StatefulSet":
+        """The set that owns the StatefulSet or Deployment of a leader pod, by UID at each step."""
+        leaders = self._owner(leader, ("StatefulSet", "ReplicaSet"))
+        if leaders is not None and leaders["kind"] == "ReplicaSet":
+            leaders = self._owner(leaders, ("Deployment",))
+        lws = self._owner(leaders, (KIND,)) if leaders is not None else None
+        if leaders is None or lws is None or name_of(leaders) != name_of(lws):
             return None
-        namespace = leader["metadata"]["namespace"]
-        statefulset = self._store.get("StatefulSet", namespace, owner["name"])
-        lws = self._store.get(KIND, namespace, owner["name"])
-        if statefulset is None or lws is None or statefulset["metadata"]["uid"] != owner["uid"]:
+        return lws if leaders["kind"] == leaders_kind(lws) else None
+
+    def _owner(self, obj: Object, kinds: Container[str]) -> Object | None:
+        owner = controller_of(obj)
+        if owner is None or owner["kind"] not in kinds:
             return None
-        return lws if is_controlled_by(statefulset, uid_of(lws)) else None
+        stored = self._store.get(owner["kind"], namespace_of(obj), owner["name"])
+        return stored if stored is not None and uid_of(stored) == owner["uid"] else None
 
     def groups_of(self, leader: Object) -> tuple[GroupFacts, ...]:
-        """Groups whose leader pods this StatefulSet controls, by index."""
+        """Groups whose leader pods this StatefulSet or Deployment controls, by index."""
         owner, owned_by = leader["metadata"], self._store.owned_by
         place = (owner["namespace"], owner["name"])
-        before, now = self._known.get(place, {}), {}
-        # All leaders together name one or two.
+        cached_groups, groups = self._cached.get(place, {}), {}
+        is_hash = leader["kind"] == "Deployment"
+        # Revision keys by name. There are one or two.
         made_by: dict[str, str | None] = {}
         facts = []
-        for pod in owned_by(owner["uid"], "Pod"):
+        for pod in _pods_of(self._store, leader):
             metadata = pod["metadata"]
-            workers = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
+            if is_hash:
+                workers = workers_of(self._store, pod)
+            else:
+                # Not by a call of `workers_of`: this runs for every group in every pass.
+                workers = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
             pods = owned_by(workers["metadata"]["uid"], "Pod") if workers is not None else ()
             uid = metadata["uid"]
-            known = before.get(uid)
-            if known is not None and known.pod is pod:
-                named = known.named
+            cached = cached_groups.get(uid)
+            if cached is not None and cached.pod is pod:
+                named = cached.named
             else:
-                known, named = None, labels_of(pod).get(STATEFULSET_REVISION_LABEL, "")
+                cached, named = None, _named_revision(pod)
             if named not in made_by:
                 made_by[named] = self._made_from(named, leader)
             made = made_by[named]
-            if known is None or known.workers is not workers or known.pods is not pods or known.made != made:
-                found = _facts_of(pod, workers, pods, made)
-                is_member = found.index >= 0 and metadata["name"] == f"{owner['name']}-{found.index}"
-                is_open = _may_be_obstructed(found, workers)
-                known = _Read(pod, workers, pods, named, made, found, is_member, is_open)
-            now[uid] = known
-            if known.is_member:
-                is_open = known.is_open or uid in self._going
-                facts.append(self._with_neighbours(known.facts, workers) if is_open else known.facts)
-        # One that has gone meanwhile nobody would forget any more.
-        if self._store.has("StatefulSet", *place, owner["uid"]):
-            self._known[place] = now
+            if (
+                cached is None
+                or cached.workers is not workers
+                or cached.pods is not pods
+                or cached.made != made
+            ):
+                group = _facts_of(pod, workers, pods, made)
+                is_ordinal = metadata["name"] == f"{owner['name']}-{group.index}"
+                is_member = group.index >= 0 and (is_ordinal or is_of_hash_group(pod))
+                is_open = _may_have_conflict(group, workers)
+                cached = _CachedGroup(pod, workers, pods, named, made, group, is_member, is_open)
+            groups[uid] = cached
+            if cached.is_member:
+                is_open = cached.is_open or uid in self._deleting
+                facts.append(
+                    self._with_neighbours(cached.facts, workers, owner["name"]) if is_open else cached.facts
+                )
+        # If it has been deleted meanwhile, `forget` was called before.
+        if self._store.has(leader["kind"], *place, owner["uid"]):
+            self._cached[place] = groups
         return tuple(sorted(facts, key=_INDEX))
 
     def hides_workers(self, pod: Object) -> bool:
-        """The StatefulSet of a leader's workers is not seen, but one of its pods is, which stays: it may have
-        lost the label by which streams are narrowed.
+        """Whether the store has a worker of a leader that is not terminating, but not its StatefulSet: that
+        may have lost the label that watches select. A gated leader has no workers yet.
         """
-        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-        if self._store.get("StatefulSet", namespace, name) is not None:
+        if is_terminating(pod) or has_gate(pod, GROUP_REPLACEMENT_GATE):
+            return False
+        namespace, name = pod["metadata"]["namespace"], group_name(pod)
+        if workers_of(self._store, pod) is not None:
             return False
         worker = self._store.get("Pod", namespace, f"{name}-1")
         owner = controller_of(worker) if worker is not None and not is_terminating(worker) else None
         return owner is not None and (owner["kind"], owner["name"]) == ("StatefulSet", name)
 
     def origin_of(self, pod: Object, leaders: Object, workers: Object | None) -> Origin:
-        """From which revision a leader pod was made. leaders: the StatefulSet that controls it; workers: the
-        one that it controls.
+        """The revision that a leader pod was created from.
+
+        leaders: the StatefulSet or Deployment that controls it. workers: the StatefulSet that it controls.
         """
-        made = self._made_from(labels_of(pod).get(STATEFULSET_REVISION_LABEL, ""), leaders)
-        return origin_of(pod, leaders, workers, made)
+        return origin_of(pod, leaders, workers, self._made_from(_named_revision(pod), leaders))
 
     def _made_from(self, named: str, leaders: Object) -> str | None:
         metadata = leaders["metadata"]
-        known = self._store.get("ControllerRevision", metadata["namespace"], named)
-        is_its_own = known is not None and is_controlled_by(known, metadata["uid"])
-        return made_from(named, leaders, known if is_its_own else None)
+        if leaders["kind"] == "Deployment":
+            replica_set = self._store.get("ReplicaSet", metadata["namespace"], named)
+            return key_of_template(replica_set) if replica_set is not None else None
+        revision = self._store.get("ControllerRevision", metadata["namespace"], named)
+        is_own = revision is not None and is_controlled_by(revision, metadata["uid"])
+        return made_from(named, leaders, revision if is_own else None)
 
     def forget(self, obj: Object) -> None:
-        """There is no such object any more."""
-        if obj["kind"] == "StatefulSet":
-            self._known.pop((namespace_of(obj), name_of(obj)), None)
+        """Drop what is cached of a deleted object."""
+        if obj["kind"] in ("StatefulSet", "Deployment"):
+            self._cached.pop((namespace_of(obj), name_of(obj)), None)
 
-    def _with_neighbours(self, group: GroupFacts, workers: Object | None) -> GroupFacts:
-        """What depends on other objects than its own."""
-        is_going = group.leader["metadata"]["uid"] in self._going
-        obstacle = self._obstacle(group.leader, workers)
-        if not is_going and obstacle is None:
+    def _with_neighbours(self, group: GroupFacts, workers: Object | None, set_name: str) -> GroupFacts:
+        """Add facts that depend on other objects."""
+        is_deleting = group.leader["metadata"]["uid"] in self._deleting
+        conflict = self._conflict(group.leader, workers, set_name)
+        if not is_deleting and conflict is None:
             return group
-        return replace(group, going=is_going, obstacle=obstacle)
+        return replace(group, deleting=is_deleting, conflict=conflict)
 
-    def _obstacle(self, pod: Object, workers: Object | None) -> Object | None:
-        """Whatever of a stranger has a name that the group of this leader pod needs.
-
-        Decided here: to the set, whose fact it is, the Service that its groups need is unknown.
-        """
-        metadata, set_name = pod["metadata"], (controller_of(pod) or {}).get("name", "")
-        uid = metadata["uid"]
+    def _conflict(self, pod: Object, workers: Object | None, set_name: str) -> Object | None:
+        """The object of another owner that has a name which the group of this leader pod needs."""
+        uid = uid_of(pod)
         if workers is not None and not is_controlled_by(workers, uid):
             ownership = ownership_of_workers(workers, pod, set_name, self._owners.alive(workers))
-            if ownership == Ownership.CLASH:
+            if ownership == Ownership.CONFLICT:
                 return workers
-        service = self._store.get("Service", metadata["namespace"], metadata["name"])
+        service = self._store.get("Service", namespace_of(pod), group_name(pod))
         if service is None or is_controlled_by(service, uid) or not _has_own_service(pod):
             return None
         intent = build_group_service(set_name, pod)
         ownership = ownership_of_service(service, uid, intent, self._owners.alive(service))
-        return service if ownership == Ownership.CLASH else None
+        return service if ownership == Ownership.CONFLICT else None
 
 
 def _has_own_service(leader: Object) -> bool:
@@ -189,38 +270,40 @@ def _has_own_service(leader: Object) -> bool:
     return policy == SubdomainPolicy.UNIQUE_PER_REPLICA and GROUP_INDEX_LABEL in labels_of(leader)
 
 
-def _may_be_obstructed(group: GroupFacts, workers: Object | None) -> bool:
-    """workers: the StatefulSet that has the name of the leader, whosever it is."""
+def _may_have_conflict(group: GroupFacts, workers: Object | None) -> bool:
+    """workers: the StatefulSet with the name of the workers, regardless of owner."""
     return group.workers is not workers or _has_own_service(group.leader)
 
 
-def own_workers(pod: Object, workers: Object | None) -> Object | None:
-    """The StatefulSet of a leader's name, where this very leader controls it."""
-    return workers if workers is not None and is_controlled_by(workers, pod["metadata"]["uid"]) else None
+def _named_revision(pod: Object) -> str:
+    """Name of the ControllerRevision or ReplicaSet that a leader pod was created from."""
+    if is_of_hash_group(pod):
+        return str((controller_of(pod) or {})["name"])
+    return labels_of(pod).get(STATEFULSET_REVISION_LABEL, "")
 
 
 def _facts_of(pod: Object, workers: Object | None, pods: Sequence[Object], made: str | None) -> GroupFacts:
-    """workers: the StatefulSet that has the name of the pod; pods: those that it controls. made: the key of
-    the template that the pod was made from, as far as its own StatefulSet shows it.
+    """workers: the StatefulSet with the name of the workers. pods: the pods that it controls. made: revision
+    key of the template that the pod was created from, by its own controller; None if unknown.
     """
     own = own_workers(pod, workers)
-    staying = [each for each in pods if not is_terminating(each)] if own is not None else []
-    waiting = [] if is_terminating(pod) else [pod, *staying]
+    live = [worker for worker in pods if not is_terminating(worker)] if own is not None else []
+    waiting = [] if is_terminating(pod) else [pod, *live]
     return GroupFacts(
-        index=parent_and_ordinal(pod["metadata"]["name"])[1],
+        index=group_number(pod),
         leader=as_made(pod, key_of_leader(pod, own, made), made),
         workers=own,
-        worker_uids=tuple(each["metadata"]["uid"] for each in staying if is_ready(each)),
-        waits=tuple(wait for each in waiting if (wait := wait_for_node(each)) is not None),
+        worker_uids=tuple(worker["metadata"]["uid"] for worker in live if is_ready(worker)),
+        waits=tuple(wait for member in waiting if (wait := wait_for_node(member)) is not None),
     )
 
 
-# --- Report whether the controllers of foreign objects still exist, as far as the store knows. An owner of
-# a kind that is not watched is assumed to exist.
+# --- Report whether the controllers of objects of other owners still exist, by the store. An owner of a kind
+# that is not watched is assumed to exist.
 
 
 class Owners:
-    """Looks for owners in the store. workload: the one that the objects would belong to."""
+    """Finds owners in the store. workload: the kind whose objects conflict with theirs."""
 
     def __init__(self, store: Store, workload: Workload) -> None:
         self._store = store
@@ -228,7 +311,7 @@ class Owners:
         self._watched = {workload.resource.kind, *workload.owners}
 
     def alive(self, *objects: Object | None) -> frozenset[str]:
-        """UIDs of the controllers that live."""
+        """UIDs of the controllers that exist."""
         return frozenset(
             owner["uid"]
             for obj in objects
@@ -238,9 +321,9 @@ class Owners:
     def _is_alive(self, obj: Object, owner: Object) -> bool:
         if owner["kind"] not in self._watched:
             return True
-        known = self._store.get(owner["kind"], obj["metadata"]["namespace"], owner["name"])
-        if known is not None:
-            return bool(known["metadata"]["uid"] == owner["uid"])
-        # The kind itself is all watched, and whatever has the label; any other owner may live unseen.
+        stored = self._store.get(owner["kind"], obj["metadata"]["namespace"], owner["name"])
+        if stored is not None:
+            return bool(stored["metadata"]["uid"] == owner["uid"])
+        # All objects of the kind itself are watched; of other kinds, only those with the label.
         workload = self._workload
         return owner["kind"] != workload.resource.kind and workload.label not in labels_of(obj)

@@ -1,7 +1,6 @@
-"""Which facts make a snapshot: everything that one pass needs, read before its first decision.
+"""Build snapshots: read everything that a pass needs before its first decision.
 
-In: a key, the store, and the API server for what the store cannot know. Out: a snapshot, or None if there is
-nothing to decide about.
+Facts come from the store, and live from the API server if the store cannot have them.
 """
 
 from __future__ import annotations
@@ -11,41 +10,78 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lws import timing
-from lws.kube.metadata import is_controlled_by, is_terminating, name_of, namespace_of, uid_of
-from lws.kube.nodes import NodeLossPolicy
+from lws.kube.metadata import (
+    annotations_of,
+    controller_of,
+    is_controlled_by,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+    uid_of,
+)
+from lws.kube.nodes import node_of
+from lws.kube.pods import has_gate
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.assessment.likeness import may_be_adopted
+from lws.leaderworkerset.assessment.prewarm import job_prefix
 from lws.leaderworkerset.children.disruption_budget import wants_disruption_budget
 from lws.leaderworkerset.children.services import leader_service_name
+from lws.leaderworkerset.group.exhaustion import Abandoned
 from lws.leaderworkerset.group.failures import incident_of
 from lws.leaderworkerset.group.gangs import GangProvider
 from lws.leaderworkerset.group.placement import is_placed
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.labels import group_name, is_leader, is_of_hash_group, own_workers
 from lws.leaderworkerset.left_alone import why_left_alone
-from lws.leaderworkerset.observe.failed_creates import NOBODY, Beside, FailedCreates, Shortage, Shortages
+from lws.leaderworkerset.observe.failed_creates import (
+    NO_TASKS,
+    BackgroundTasks,
+    FailedCreates,
+    Shortage,
+    Shortages,
+)
 from lws.leaderworkerset.observe.history import RevisionReader, carried_keys
 from lws.leaderworkerset.observe.identities import Identities
-from lws.leaderworkerset.observe.membership import Membership, Owners
-from lws.leaderworkerset.observe.recent_writes import WriteMemory
-from lws.leaderworkerset.observe.replaced_pods import GroupMemory
-from lws.leaderworkerset.observe.terminating_pods import Leaving
+from lws.leaderworkerset.observe.membership import Membership, Owners, former_pods, leaders_of, workers_of
+from lws.leaderworkerset.observe.recent_writes import SetWrites
+from lws.leaderworkerset.observe.replaced_pods import ReplacedPods
+from lws.leaderworkerset.observe.terminating_pods import TerminatingPods, is_of_set
+from lws.leaderworkerset.restart_counts import is_kept
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running
-from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
-from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.rollout.replacement import teardowns_of
+from lws.leaderworkerset.scheduling import (
+    NOBODY,
+    Scheduled,
+    Scheduler,
+    needs_workload,
+    pod_group_of_set,
+    pod_groups_of_group,
+    workload_name,
+)
+from lws.leaderworkerset.snapshot import GroupFacts, NodesOfGroup, PrewarmFacts, SetSnapshot, Teardown
+from lws.leaderworkerset.spec import SetSpec, leaders_kind
 from lws.leaderworkerset.tables import LEADER_WORKER_SET
 from lws.leaderworkerset.templates.claims import claims_of
+from lws.policies import Policies
 from lws.runtime.actions import Object
 from lws.runtime.client.connection import Cluster
 from lws.runtime.lookup import Lookup
 from lws.runtime.store import Store
-from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, SubdomainPolicy
+from lws_api.leaderworkerset.v1 import (
+    GROUP_REPLACEMENT_GATE,
+    KIND,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    SubdomainPolicy,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Children:
-    """What carries a name that a set gives, regardless of owner; and its own groups and revisions."""
+    """Objects with names that a set uses, regardless of owner, and its own groups and revisions."""
 
     leader: Object | None
     service: Object | None
@@ -72,38 +108,41 @@ async def _everywhere(namespace: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a snapshot depends on beside objects. covers: whether the pod webhook sees pods of a namespace.
-    gang: who schedules groups as a whole; None for nobody, or as long as its API is not there. beside: who
-    does what no pass waits for.
+    """Inputs of a snapshot that are not objects.
+
+    policies: settings of the manager. covers: whether the pod webhook receives pods of a namespace. gang: the
+    gang scheduler; None without one, or while its API is not served. scheduler: what serves
+    `spec.scheduling`. workloads: whether the API server serves Workloads; None if they are not watched.
     """
 
-    node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
+    policies: Policies = field(default_factory=Policies)
     covers: Callable[[str], Awaitable[bool]] = _everywhere
     gang: Callable[[], GangProvider | None] = lambda: None
-    beside: Beside = NOBODY
+    background: BackgroundTasks = NO_TASKS
+    scheduler: Scheduler = NOBODY
+    workloads: Callable[[], Scheduled] | None = None
 
 
 class Observer:
-    """Makes snapshots from the store; reads live only where a stranger or an orphan may be in the way."""
+    """Builds snapshots from the store; reads live if an object of another owner or an orphan may exist."""
 
     def __init__(
-        self, cluster: Cluster, store: Store, memory: WriteMemory, environment: Environment | None = None
+        self, cluster: Cluster, store: Store, writes: SetWrites, environment: Environment | None = None
     ) -> None:
         self._store = store
-        self._memory = memory
+        self._writes = writes
         self._environment = environment or Environment()
-        self._leaving = Leaving(cluster, store)
+        self._terminating = TerminatingPods(cluster, store)
         self._owners = Owners(store, LEADER_WORKER_SET)
         self._lookup = Lookup(cluster, store, LEADER_WORKER_SET.label)
-        self.members = Membership(store, memory.going)
-        """Which pods make up groups, as far as the store knows."""
-        self._history = RevisionReader(cluster, store, memory, self.members)
+        self.members = Membership(store, writes.deleting)
+        self._history = RevisionReader(cluster, store, writes, self.members)
         self._identities = Identities(store, self.members, self._history, self._lookup)
-        self._groups = GroupMemory(store.last_disrupted)
-        self._shortages = Shortages(FailedCreates(cluster, self._environment.beside))
+        self._groups = ReplacedPods(store.last_disrupted)
+        self._shortages = Shortages(FailedCreates(cluster, self._environment.background))
 
     def forget(self, obj: Object) -> None:
-        """There is no such object any more."""
+        """Drop what is cached of a deleted object."""
         self.members.forget(obj)
 
     async def observe_set(self, namespace: str, name: str, now: datetime) -> SetSnapshot | None:
@@ -113,24 +152,25 @@ class Observer:
             self._shortages.forget(namespace, name)
             return None
         if is_terminating(lws):
-            # The garbage collector takes it down: there is nothing to decide.
+            # The garbage collector deletes its objects.
             return SetSnapshot(lws, now)
-        if fault := self._memory.fault_of(lws):
+        if fault := self._writes.fault_of(lws):
             return SetSnapshot(lws=lws, now=now, fault=fault)
-        if why_left_alone(lws, covered := await self._environment.covers(namespace)) is not None:
-            return SetSnapshot(lws, now, is_covered=covered)
+        covered, scheduler = await self._environment.covers(namespace), self._environment.scheduler
+        if why_left_alone(lws, covered, scheduler) is not None:
+            return SetSnapshot(lws, now, is_covered=covered, scheduler=scheduler)
         return await self._observe_whole_set(lws, now)
 
     async def _observe_whole_set(self, lws: Object, now: datetime) -> SetSnapshot | None:
-        """The set with all that it is made of."""
-        children = await self._children(lws)
+        children, scheduled = await self._children(lws), await self._scheduled(lws)
         # The set may be deleted already: nothing is created or adopted for it before a live read.
-        in_doubt = has_gaps(lws, children.named, children.revisions) or bool(children.unrecorded)
-        reread = await self._lookup.reread(lws) if in_doubt else None
-        if in_doubt and (reread is None or is_terminating(reread)):
+        needs_reread = has_gaps(lws, children.named, children.revisions) or bool(children.unrecorded)
+        needs_reread |= scheduled is not None and lacks_workload(scheduled)
+        reread = await self._lookup.reread(lws) if needs_reread else None
+        if needs_reread and (reread is None or is_terminating(reread)):
             return SetSnapshot(reread, now) if reread is not None else None
         shortage = self._shortage(lws, children, now)
-        leaving = self._leaving.of_set(lws)
+        terminating = self._terminating.of_set(lws)
         return SetSnapshot(
             lws=lws,
             now=now,
@@ -145,22 +185,105 @@ class Observer:
             taken=self._history.taken(lws),
             unrecorded=children.unrecorded,
             claims=self._claims(lws),
-            owners_alive=self._owners.alive(*children.named),
+            owners_alive=self._owners.alive(*children.named, *of_scheduler(scheduled)),
             reread=reread,
-            applied=self._memory.applied.get(children.leader_uid),
-            drops_start_ordinal=self._memory.drops_start_ordinal,
-            obstructions=shortage.obstructions,
-            look_again=shortage.look_again,
+            applied=self._writes.applied.get(children.leader_uid),
+            drops_start_ordinal=self._writes.drops_start_ordinal,
+            rejections=shortage.rejections,
+            recheck_after=shortage.recheck_after,
             refused_at=shortage.refused_at,
-            leaders_refused=self._memory.refusals.of_leaders(namespace_of(lws), name_of(lws)),
-            leaving=leaving,
-            nodes=await self._leaving.nodes(leaving, now),
-            node_loss=self._environment.node_loss,
+            leaders_refused=self._writes.refusals.of_leaders(namespace_of(lws), name_of(lws)),
+            terminating=terminating,
+            nodes=await self._terminating.nodes(terminating, now),
+            policies=self._environment.policies,
+            teardowns=self._teardowns(lws, children),
+            scheduler=self._environment.scheduler,
+            occupied=self._occupied(lws) if children.leader is None else 0,
+            has_replica_sets=self._has_replica_sets(lws, children.leader_uid),
+            scheduled=scheduled,
+            prewarm=self._prewarm(lws, children, now),
         )
+
+    def _prewarm(self, lws: Object, children: _Children, now: datetime) -> PrewarmFacts | None:
+        spec = SetSpec.of(lws)
+        # Others may let the set own their Jobs.
+        owned, prefix = self._store.owned_by(uid_of(lws), "Job"), job_prefix(lws)
+        jobs = tuple(job for job in owned if name_of(job).startswith(prefix))
+        if spec.prewarm is None:
+            return PrewarmFacts(jobs) if jobs else None
+        status = lws.get("status") or {}
+        is_seen = status.get("observedGeneration") == lws["metadata"].get("generation")
+        if (
+            is_seen
+            # An undo goes back to the current one.
+            and not status.get("prewarm")
+            and status.get("updateRevision")
+            and status["updateRevision"] == status.get("currentRevision")
+        ):
+            # No rollout is under way: of a set of thousands of pods it takes a while to see where they are.
+            return PrewarmFacts(jobs)
+        nodes = {group.index: self._nodes_of(group) for group in children.groups}
+        return PrewarmFacts(jobs, nodes, self._shortages.of_jobs(namespace_of(lws), name_of(lws), jobs, now))
+
+    def _nodes_of(self, group: GroupFacts) -> NodesOfGroup:
+        workers = self._store.owned_by(uid_of(group.workers), "Pod") if group.workers is not None else ()
+        return NodesOfGroup(node_of(group.leader), frozenset(map(node_of, workers)) - {""})
+
+    def _occupied(self, lws: Object) -> int:
+        """Highest index of a live leader + 1: a StatefulSet with fewer replicas would delete those above."""
+        spec = SetSpec.of(lws)
+        if spec.start_strategy is None:
+            return 0
+        namespace, name = namespace_of(lws), name_of(lws)
+        leaders = ((i, self._store.get("Pod", namespace, f"{name}-{i}")) for i in range(spec.replicas))
+        return max((i + 1 for i, pod in leaders if pod is not None and not is_terminating(pod)), default=0)
+
+    def _has_replica_sets(self, lws: Object, deployment_uid: str) -> bool:
+        replica_sets = self._store.labelled(NAME_LABEL, namespace_of(lws), name_of(lws), "ReplicaSet")
+        owners = map(controller_of, replica_sets)
+        return any(owner is None or owner["uid"] == deployment_uid for owner in owners)
+
+    async def _scheduled(self, lws: Object, *names: str) -> Scheduled | None:
+        """The objects of `spec.scheduling`; None for a set without a Workload.
+
+        names: PodGroups of one group; without them, all of the set.
+        """
+        workloads = self._environment.workloads
+        if workloads is None or not needs_workload(lws, self._environment.scheduler):
+            return None
+        if not (scheduled := workloads()).is_served:
+            return scheduled
+        namespace, name, uid = namespace_of(lws), workload_name(lws), uid_of(lws)
+        workload = await self._lookup.named("Workload", namespace, name, uid, look_when_absent=True)
+        required = [
+            await self._lookup.named("PodGroup", namespace, pod_group, uid)
+            for pod_group in names or (pod_group_of_set(name),)
+        ]
+        others = () if names else self._store.owned_by(uid, "PodGroup")
+        by_name = {name_of(obj): obj for obj in (*others, *required) if obj is not None}
+        return replace(scheduled, workload=workload, pod_groups=tuple(by_name.values()))
+
+    def _teardowns(self, lws: Object, children: _Children) -> tuple[Teardown, ...]:
+        """Only while a leader is gated: this reads all pods of the set."""
+        leader, groups = children.leader, children.groups
+        if leader is None or leader["kind"] != "Deployment":
+            return ()
+        if not any(has_gate(group.leader, GROUP_REPLACEMENT_GATE) for group in groups):
+            return ()
+        labelled = self._store.labelled_pods(NAME_LABEL, namespace_of(lws), name_of(lws))
+        # No controller deletes workers without an owner: they are no group that terminates.
+        pods = [pod for pod in labelled if is_leader(pod) or controller_of(pod) is not None]
+        own = {name_of(group.leader) for group in groups}
+        lost = [
+            name_of(pod)
+            for pod in pods
+            if is_leader(pod) and name_of(pod) not in own and is_of_set(pod, name_of(lws))
+        ]
+        return teardowns_of(pods, key_of_template(leader) or "", lost)
 
     async def _children(self, lws: Object) -> _Children:
         namespace, name, uid = namespace_of(lws), name_of(lws), uid_of(lws)
-        leader = await self._lookup.named("StatefulSet", namespace, name, uid, look_when_absent=True)
+        leader = await self._lookup.named(leaders_kind(lws), namespace, name, uid, look_when_absent=True)
         is_ours = leader is not None and is_controlled_by(leader, uid)
         groups = await self._groups_of(leader) if leader is not None and is_ours else ()
         live_keys, unrecorded = await self._keys(lws, leader, groups)
@@ -170,7 +293,7 @@ class Observer:
             leader_service=await self._leader_service(lws),
             disruption_budget=await self._lookup.named("PodDisruptionBudget", namespace, name, uid),
             groups=groups,
-            # After those that are not: they may be recorded meanwhile.
+            # After `_keys`: unrecorded ones may be recorded meanwhile.
             revisions=self._history.recorded(lws),
             live_keys=live_keys,
             knows_live_keys=leader is None or self._history.knows_reported(leader),
@@ -182,18 +305,16 @@ class Observer:
         hidden = [
             group for group in groups if group.workers is None and self.members.hides_workers(group.leader)
         ]
-        for each in hidden:
-            place = each.leader["metadata"]
-            await self._lookup.named(
-                "StatefulSet", place["namespace"], place["name"], "", look_when_absent=True
-            )
+        for group in hidden:
+            namespace, name = namespace_of(group.leader), group_name(group.leader)
+            await self._lookup.named("StatefulSet", namespace, name, "", look_when_absent=True)
         return self.members.groups_of(leader) if hidden else groups
 
     async def _leader_service(self, lws: Object) -> Object | None:
-        """Where the set asks for none, only its own is of interest."""
+        """The Service of the leaders. If the set does not need one, only its own is of interest."""
         namespace, name = namespace_of(lws), leader_service_name(name_of(lws))
-        known = self._store.get("Service", namespace, name)
-        is_own = known is not None and is_controlled_by(known, uid_of(lws))
+        service = self._store.get("Service", namespace, name)
+        is_own = service is not None and is_controlled_by(service, uid_of(lws))
         if fields.LEADER_SERVICE.of(lws) is None and not is_own:
             return None
         return await self._lookup.named("Service", namespace, name, uid_of(lws))
@@ -201,7 +322,7 @@ class Observer:
     async def _keys(
         self, lws: Object, leader: Object | None, groups: Iterable[GroupFacts]
     ) -> tuple[frozenset[str], tuple[Running, ...]]:
-        """Keys that something of the set carries or comes back with, and what runs under unrecorded ones."""
+        """Keys of objects of the set or of recreated leaders, and templates under unrecorded keys."""
         keys = carried_keys(leader, groups)
         if leader is None:
             return keys | self._history.left_keys(lws), ()
@@ -213,50 +334,84 @@ class Observer:
     def _claims(self, lws: Object) -> tuple[Object, ...]:
         if not claims_of(lws):
             return ()
-        place = (namespace_of(lws), name_of(lws))
-        return tuple(self._store.labelled(NAME_LABEL, *place, "PersistentVolumeClaim"))
+        claims = self._store.labelled(NAME_LABEL, namespace_of(lws), name_of(lws), "PersistentVolumeClaim")
+        return tuple(claims)
 
     def _shortage(self, lws: Object, children: _Children, now: datetime) -> Shortage:
-        """What the API server refuses, to us or to the controller of the set's StatefulSets."""
+        """Writes that the API server rejects, ours and those of StatefulSet controllers."""
         namespace, name, leader = namespace_of(lws), name_of(lws), children.leader
-        is_ours = leader is not None and is_controlled_by(leader, uid_of(lws))
-        workers = (group.workers for group in children.groups if group.workers_short)
-        candidates = (leader if is_ours else None, *workers)
-        statefulsets = [candidate for candidate in candidates if candidate is not None]
-        short = self._shortages.of_set(namespace, name, statefulsets, now)
-        refused = self._memory.refusals.of_set(namespace, name)
+        creators: tuple[Object, ...] = ()
+        if leader is not None and is_controlled_by(leader, uid_of(lws)):
+            is_hash = leader["kind"] == "Deployment"
+            creators = self._store.owned_by(uid_of(leader), "ReplicaSet") if is_hash else (leader,)
+        workers = [
+            group.workers for group in children.groups if group.workers_short and group.workers is not None
+        ]
+        shortage = self._shortages.of_set(namespace, name, [*creators, *workers], now)
+        refused = self._writes.refusals.of_set(namespace, name)
         if not refused:
-            return short
-        obstructions = (*refused, *short.obstructions)
-        return replace(short, obstructions=obstructions, look_again=timing.LOOK_AGAIN_SECONDS)
+            return shortage
+        rejections = (*refused, *shortage.rejections)
+        return replace(shortage, rejections=rejections, recheck_after=timing.RECHECK_SECONDS)
 
-    async def observe_group(self, namespace: str, name: str, now: datetime) -> GroupSnapshot | None:
-        """Everything about the group of a leader pod; None without it, or a readable set that owns it."""
+    async def observe_group(
+        self, namespace: str, name: str, now: datetime
+    ) -> GroupSnapshot | Abandoned | None:
+        """Everything about the group of a leader pod.
+
+        None if the pod, or a readable set that owns it, does not exist, unless pods of the group are kept.
+        """
         leader = self._store.get("Pod", namespace, name)
         lws = self.members.set_of_leader(leader) if leader is not None else None
-        leaders = self._store.get("StatefulSet", namespace, name_of(lws)) if lws is not None else None
-        if leader is None or lws is None or leaders is None or self._memory.fault_of(lws):
+        leaders = leaders_of(self._store, lws) if lws is not None else None
+        scheduler = self._environment.scheduler
+        kept = self._kept(namespace, name, leader)
+        if leader is None or lws is None or leaders is None:
             self._groups.forget(namespace, name)
-            return None
-        if why_left_alone(lws, covered := await self._environment.covers(namespace)) is not None:
-            return GroupSnapshot(lws, leader, now, is_covered=covered)
-        leaving = self._leaving.of_group(leader)
-        nodes, loss = await self._leaving.nodes(leaving, now), self._environment.node_loss
-        # All that is decided about a group that goes is whether it can, and its going is many events.
-        going = GroupSnapshot(lws, leader, now, leaving=leaving, nodes=nodes, node_loss=loss)
-        if is_terminating(leader) or is_terminating(lws):
-            return going
+            return await self._abandoned(leader, kept)
+        if not is_terminating(lws):
+            if self._writes.fault_of(lws):
+                self._groups.forget(namespace, name)
+                return None
+            covered = await self._environment.covers(namespace)
+            if why_left_alone(lws, covered, scheduler) is not None:
+                return GroupSnapshot(lws, leader, now, is_covered=covered, scheduler=scheduler)
+        terminating = self._terminating.of_group(leader)
+        nodes, policies = await self._terminating.nodes(terminating, now), self._environment.policies
+        # A deletion causes many events. Of a terminating group only lost nodes matter.
+        base = GroupSnapshot(
+            lws,
+            leader,
+            now,
+            terminating=terminating,
+            nodes=nodes,
+            policies=policies,
+            kept=kept,
+            scheduler=scheduler,
+        )
+        base = replace(base, leaders=leaders) if is_kept(leader) else base
+        if is_terminating(leader):
+            return replace(base, worker_statefulset=workers_of(self._store, leader))
+        if is_terminating(lws):
+            return base
         uid = leader["metadata"]["uid"]
-        is_hidden = self.members.hides_workers(leader)
-        workers = await self._lookup.named("StatefulSet", namespace, name, uid, look_when_absent=is_hidden)
-        group = await self._identities.of_group(going, leaders, workers)
-        service = await self._lookup.named("Service", namespace, name, uid)
-        pod_group = await self._pod_group(group.leader)
-        named = (workers, service, pod_group)
+        is_hidden, host = self.members.hides_workers(leader), group_name(leader)
+        stored_workers = workers_of(self._store, leader)
+        workers_name = name_of(stored_workers) if stored_workers is not None else host
+        workers = await self._lookup.named(
+            "StatefulSet", namespace, workers_name, uid, look_when_absent=is_hidden
+        )
+        group = await self._identities.of_group(base, leaders, workers)
+        service = await self._lookup.named("Service", namespace, host, uid)
+        has_workload = needs_workload(lws, scheduler)
+        names = pod_groups_of_group(lws, group.leader).values() if has_workload else ()
+        scheduled = await self._scheduled(lws, *names) if names else None
+        pod_group = await self._pod_group(group.leader) if not has_workload else None
+        named = (workers, service, pod_group, *of_scheduler(scheduled))
         orphaned = any(obj is not None and may_be_adopted(obj) for obj in named)
         reread = await self._lookup.reread(leader) if orphaned else None
         if orphaned and (reread is None or is_terminating(reread)):
-            return replace(going, leader=reread) if reread is not None else None
+            return replace(base, leader=reread) if reread is not None else None
         is_placing = workers is None and is_placed(lws, group.revision, leader)
         snapshot = replace(
             group,
@@ -264,29 +419,73 @@ class Observer:
             owners_alive=self._owners.alive(*named),
             node=await self._lookup.node_of(leader) if is_placing else None,
             reread=reread,
-            gang=self._environment.gang(),
+            gang=None if has_workload else self._environment.gang(),
+            scheduled=scheduled,
             pod_group=pod_group,
-            drops_start_ordinal=self._memory.drops_start_ordinal,
+            drops_start_ordinal=self._writes.drops_start_ordinal,
         )
         return self._with_losses(self._with_former_workers(snapshot), leaders)
 
+    def _kept(self, namespace: str, name: str, leader: Object | None) -> tuple[Object, ...]:
+        """Workers that the finalizer keeps. name: of the leader pod, or the host name of a deleted Hash
+        leader.
+        """
+        owners = {name} if leader is None else {name, group_name(leader)}
+        kept = [pod for owner in sorted(owners) for pod in self._store.kept(namespace, owner) if is_kept(pod)]
+        if leader is not None:
+            return tuple(kept)
+        leader_names = [annotations_of(pod).get(LEADER_NAME_ANNOTATION, name) for pod in kept]
+        return tuple(
+            pod
+            for pod, leader_name in zip(kept, leader_names, strict=True)
+            if self._store.get("Pod", namespace, leader_name) is None
+        )
+
+    async def _abandoned(self, leader: Object | None, kept: tuple[Object, ...]) -> Abandoned | None:
+        """Pods of a group without a leader, or of a leader without a set."""
+        if leader is None:
+            return Abandoned(kept) if kept else None
+        workers = own_workers(leader, workers_of(self._store, leader)) if is_terminating(leader) else None
+        pods = (*kept, leader) if is_kept(leader) else kept
+        if pods and not await self._has_no_set(leader):
+            pods = ()
+        return Abandoned(pods, leader, workers) if pods or workers is not None else None
+
+    async def _has_no_set(self, leader: Object) -> bool:
+        """Whether the set of a leader, its StatefulSet or its ReplicaSet certainly does not exist."""
+        owner = controller_of(leader) or {}
+        if owner.get("kind") == "ReplicaSet":
+            place = namespace_of(leader), labels_of(leader).get(NAME_LABEL, "")
+            is_lost = self._store.get("ReplicaSet", place[0], owner["name"]) is None
+            return is_lost or self._store.get(KIND, *place) is None
+        if owner.get("kind") != "StatefulSet":
+            return False
+        place = namespace_of(leader), owner["name"]
+        await self._lookup.named("StatefulSet", *place, "", look_when_absent=True)
+        return self.members.set_of_leader(leader) is None
+
     def _with_former_workers(self, snapshot: GroupSnapshot) -> GroupSnapshot:
-        """Who has the names that the workers of a new group need."""
+        """Add pods that block names of the workers, or that a gated leader must not meet."""
+        if has_gate(snapshot.leader, GROUP_REPLACEMENT_GATE) and not is_of_hash_group(snapshot.leader):
+            own = own_workers(snapshot.leader, snapshot.worker_statefulset)
+            uid = uid_of(own) if own is not None else ""
+            namespace, name = namespace_of(snapshot.leader), name_of(snapshot.leader)
+            return replace(snapshot, former_workers=former_pods(self._store, namespace, name, uid))
         if snapshot.worker_statefulset is not None:
             return snapshot
-        found = self._leaving.former_workers(snapshot.leader, snapshot.size)
-        return replace(snapshot, former_workers=found) if found else snapshot
+        former_workers = self._terminating.former_workers(snapshot.leader, snapshot.size)
+        return replace(snapshot, former_workers=former_workers) if former_workers else snapshot
 
     def _with_losses(self, snapshot: GroupSnapshot, leaders: Object) -> GroupSnapshot:
-        """What is remembered of its workers; where that costs the group, how its siblings stand."""
+        """Add replaced workers and, if the group must be recreated for them, the other groups of the set."""
         size = snapshot.size
-        found = self._groups.with_losses(snapshot, size)
-        # The plan judges it anew. Always to look at the siblings would cost 1.4 ms a pass where there are
-        # 1,000 groups: seven times what the rest of it costs.
-        if incident_of(found, size) is None:
-            return found
+        with_losses = self._groups.with_losses(snapshot, size)
+        # The plan decides it again. Reading all groups in every pass would cost 1.4 ms with 1,000 groups:
+        # seven times the rest of the pass.
+        if incident_of(with_losses, size) is None:
+            return with_losses
         key = key_of_template(leaders) or ""
-        return replace(found, siblings=self.members.groups_of(leaders), wanted_key=key)
+        return replace(with_losses, siblings=self.members.groups_of(leaders), target_key=key)
 
     async def _pod_group(self, leader: Object) -> Object | None:
         metadata = leader["metadata"]
@@ -297,23 +496,29 @@ class Observer:
         return await self._lookup.named("PodGroup", metadata["namespace"], name, metadata["uid"])
 
 
-# --- Report whether objects of a set are still to be created, recorded or adopted. If so, the set is first
-# read from the API server instead of the cache.
+def of_scheduler(scheduled: Scheduled | None) -> tuple[Object | None, ...]:
+    """The Workload and PodGroups of a set or group."""
+    return (scheduled.workload, *scheduled.pod_groups) if scheduled is not None else ()
+
+
+def lacks_workload(scheduled: Scheduled) -> bool:
+    """Whether the Workload must be created or adopted."""
+    return scheduled.is_served and (scheduled.workload is None or may_be_adopted(scheduled.workload))
+
+
+# --- Report whether objects of a set must be created, recorded or adopted. If so, the set is read live first.
 
 
 Named = tuple[Object | None, Object | None, Object | None, Object | None]
 
 
 def has_gaps(lws: Object, named: Named, revisions: Collection[Recorded]) -> bool:
-    """Whether anything is still to be created, recorded or adopted.
-
-    named: leader StatefulSet, Service, budget, Service of the leaders.
-    """
+    """Whether anything must be created, recorded or adopted. named: see `_Children.named`."""
     return is_incomplete(lws, *named) or not revisions or has_orphans(named, revisions)
 
 
 def has_orphans(objects: Iterable[Object | None], revisions: Iterable[Recorded]) -> bool:
-    """Whether the set may adopt any of these."""
+    """Whether the set may adopt any of these objects."""
     if any(obj is not None and may_be_adopted(obj) for obj in objects):
         return True
     return any(recorded.is_orphan for recorded in revisions)
@@ -326,9 +531,11 @@ def is_incomplete(
     budget: Object | None,
     of_leaders: Object | None = None,
 ) -> bool:
-    """Whether an object of the set is still to be created. of_leaders: the Service of its leaders."""
+    """Whether an object of the set must be created. of_leaders: the Service of its leaders."""
     spec = SetSpec.of(lws)
-    needs_service = spec.subdomain_policy == SubdomainPolicy.SHARED
-    lacks_budget = budget is None and wants_disruption_budget(spec)
-    lacks_of_leaders = of_leaders is None and spec.leader_service is not None
-    return leader is None or (service is None and needs_service) or lacks_budget or lacks_of_leaders
+    return (
+        leader is None
+        or (service is None and spec.subdomain_policy == SubdomainPolicy.SHARED)
+        or (budget is None and wants_disruption_budget(spec))
+        or (of_leaders is None and spec.leader_service is not None)
+    )

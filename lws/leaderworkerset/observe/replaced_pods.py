@@ -1,8 +1,7 @@
-"""Remember the workers of each group between passes, and when its exempt containers first started.
+"""Detect workers that are replaced between two passes, and record first starts of exempt containers.
 
-Out: names of pods that were replaced since, and what pods no longer show. A pod that is deleted and recreated
-between two passes leaves no other trace than its new UID. The status remembers the same across processes for
-groups that were ready once; this memory is quicker, and knows which pod it was.
+A pod that is deleted and recreated between two passes leaves no trace but its new UID. `status.members`
+records the same across restarts of the manager, for groups that were ready once, without names.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ from lws_api.leaderworkerset.v1 import RestartPolicy
 
 @dataclass(slots=True)
 class _Group:
-    """leader: UID of the leader pod. pods: name → UID. replaced: names, kept while the leader is the same.
-    disrupted: those of them whose former pods went through no fault of their own. ignored: the restart
-    policy was None when we last looked. starts: UID of each pod → the first start of its exempt containers,
-    which does not show on the pod for ever.
+    """leader: UID of the leader pod. pods: UIDs by name. replaced: names of pods replaced under this leader.
+    disrupted: names of pods whose predecessors were disrupted. ignored: the restart policy was None at the
+    last pass. starts: first start of the exempt containers by UID of the pod, which shows only the last one.
     """
 
     leader: str
@@ -34,19 +32,19 @@ class _Group:
     starts: dict[str, str] = field(default_factory=dict)
 
     def started(self, pods: Iterable[Object], exempt: Collection[str]) -> str:
-        """The last of those starts."""
-        before, self.starts = self.starts, {}
+        """The latest first start of all pods."""
+        recorded, self.starts = self.starts, {}
         for pod in pods:
             uid = pod["metadata"]["uid"]
-            self.starts[uid] = max(before.get(uid, ""), first_start_of(pod, exempt))
+            self.starts[uid] = max(recorded.get(uid, ""), first_start_of(pod, exempt))
         return max(self.starts.values(), default="")
 
 
-class GroupMemory:
+class ReplacedPods:
     """One per term.
 
-    last_disrupted: the UID of an owner and a name → the UID of the last pod that the owner had by this name,
-    if it has gone through no fault of its own, else empty.
+    last_disrupted: returns, for the UID of an owner and a name, the UID of the last pod with this name that
+    the owner had, if that pod was disrupted, else an empty string.
     """
 
     def __init__(self, last_disrupted: Callable[[str, str], str]) -> None:
@@ -54,35 +52,36 @@ class GroupMemory:
         self._groups: dict[tuple[str, str], _Group] = {}
 
     def with_losses(self, group: GroupSnapshot, size: int) -> GroupSnapshot:
-        """The snapshot, with the workers that were replaced; size: see `incident_of`.
+        """The snapshot, with the workers that were replaced. size: see `incident_of`.
 
-        What the policy of the set lets pass is not held against the group later. A worker may have been
-        replaced before we looked at all: then the status alone knows that it was, and the store how it went.
+        Losses that the restart policy ignores are not counted after a change of the policy. A worker may have
+        been replaced before the first pass: then only the status shows it, and the store whether it was
+        disrupted.
         """
         workers = members(group, size)
-        known = self._look(group.leader, workers)
-        # Replaced before the policy changed, or in the same instant: no healthy group goes for an edit.
-        if known.ignored:
+        record = self._update(group.leader, workers)
+        # No healthy group is recreated for an edit of the policy.
+        if record.ignored:
             self.accept(group.leader)
-        known.ignored = group.spec.restart_policy == RestartPolicy.NONE
+        record.ignored = group.spec.restart_policy == RestartPolicy.NONE
         unseen = (pod["metadata"]["name"] for pod in workers if self._disrupted_before(pod))
-        disrupted = known.disrupted | {name for name in unseen if name not in known.replaced}
-        found = group
-        if known.replaced or disrupted:
-            found = replace(group, replaced=tuple(sorted(known.replaced)), disrupted=frozenset(disrupted))
+        disrupted = record.disrupted | {name for name in unseen if name not in record.replaced}
+        snapshot = group
+        if record.replaced or disrupted:
+            snapshot = replace(group, replaced=tuple(sorted(record.replaced)), disrupted=frozenset(disrupted))
         exempt = group.spec.exempt_containers
-        if exempt and (started := known.started((group.leader, *workers), exempt)):
-            found = replace(found, started=started)
-        # Decided as it is seen: a policy of later cannot tell which losses came before it.
-        if ignores_losses(found, size):
+        if exempt and (started := record.started((group.leader, *workers), exempt)):
+            snapshot = replace(snapshot, started=started)
+        # Decided now: after a change of the policy, nothing shows which losses came before it.
+        if ignores_losses(snapshot, size):
             self.accept(group.leader)
-        return found
+        return snapshot
 
     def replaced(self, leader: Object, workers: Iterable[Object]) -> tuple[str, ...]:
-        """Names of workers replaced under this very leader. A missing pod is not: it may come back."""
-        return tuple(sorted(self._look(leader, workers).replaced))
+        """Names of workers replaced under this leader pod. A missing pod is not replaced yet."""
+        return tuple(sorted(self._update(leader, workers).replaced))
 
-    def _look(self, leader: Object, workers: Iterable[Object]) -> _Group:
+    def _update(self, leader: Object, workers: Iterable[Object]) -> _Group:
         metadata = leader["metadata"]
         key = (metadata["namespace"], metadata["name"])
         group = self._groups.get(key)
@@ -90,10 +89,10 @@ class GroupMemory:
             group = self._groups[key] = _Group(metadata["uid"])
         for pod in workers:
             name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-            former = group.pods.setdefault(name, uid)
-            if former != uid:
+            last = group.pods.setdefault(name, uid)
+            if last != uid:
                 group.pods[name] = uid
-                if self._disrupted_before(pod) == former and name not in group.replaced:
+                if self._disrupted_before(pod) == last and name not in group.replaced:
                     group.disrupted.add(name)
                 group.replaced.add(name)
         return group
@@ -103,12 +102,12 @@ class GroupMemory:
         return self._last_disrupted(owner["uid"], pod["metadata"]["name"]) if owner is not None else ""
 
     def accept(self, leader: Object) -> None:
-        """Nothing follows from what was replaced so far."""
+        """Ignore the pods that were replaced until now."""
         group = self._groups.get((leader["metadata"]["namespace"], leader["metadata"]["name"]))
         if group is not None:
             group.replaced.clear()
             group.disrupted.clear()
 
     def forget(self, namespace: str, name: str) -> None:
-        """There is no leader pod of this name any more."""
+        """Drop the records of a deleted leader pod."""
         self._groups.pop((namespace, name), None)

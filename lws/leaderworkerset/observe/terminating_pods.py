@@ -10,82 +10,95 @@ import logging
 from collections.abc import Iterable
 from datetime import datetime
 
-from lws.kube.metadata import controller_of, labels_of
-from lws.kube.names import parent_and_ordinal
+from lws.kube.metadata import controller_of, labels_of, name_of
 from lws.kube.nodes import is_overdue, node_of
+from lws.kube.pods import has_gate
+from lws.leaderworkerset.labels import group_name
+from lws.leaderworkerset.observe.membership import workers_of
 from lws.runtime.actions import Object
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import ApiError, Forbidden, NotFound
 from lws.runtime.store import Store
-from lws_api.leaderworkerset.v1 import GROUP_KEY_LABEL, NAME_LABEL
+from lws_api.leaderworkerset.v1 import GROUP_KEY_LABEL, GROUP_REPLACEMENT_GATE, NAME_LABEL
 
 log = logging.getLogger(__name__)
 
-# What says how large a group is may have been edited, and may say any number.
+# The size of a group may have been edited to any number.
 _MOST_WORKERS = 10_000
 
 
-class Leaving:
-    """Looks for pods in the store, and for nodes at the API server."""
+class TerminatingPods:
+    """Finds pods in the store, and reads nodes from the API server."""
 
     def __init__(self, cluster: Cluster, store: Store) -> None:
         self._cluster = cluster
         self._store = store
-        self._hidden: set[str] = set()
+        # Nodes that the manager may not read: reported once.
+        self._forbidden: set[str] = set()
 
     def of_set(self, lws: Object) -> tuple[Object, ...]:
-        """Pods of the set, and former ones that still have a name which it needs."""
+        """Terminating pods with names of the set."""
         name = lws["metadata"]["name"]
-        found = self._store.leaving(NAME_LABEL, lws["metadata"]["namespace"], name)
-        return tuple(pod for pod in found if name in (_owner(pod), parent_and_ordinal(_owner(pod))[0]))
+        pods = self._store.terminating_pods(NAME_LABEL, lws["metadata"]["namespace"], name)
+        return tuple(pod for pod in pods if is_of_set(pod, name))
 
     def of_group(self, leader: Object) -> tuple[Object, ...]:
-        """The leader and its workers; former workers too: while one has the name, nobody else can."""
-        namespace, name = leader["metadata"]["namespace"], leader["metadata"]["name"]
-        found = self._store.leaving(NAME_LABEL, namespace, labels_of(leader).get(NAME_LABEL, ""))
-        # There is one StatefulSet of a name at a time: where this one is not the owner, the owner is gone.
-        knows_owner = bool(found) and self._store.get("StatefulSet", namespace, name) is not None
+        """The leader and its workers, if terminating, and workers of a previous leader that block their
+        names.
+        """
+        namespace, set_name = leader["metadata"]["namespace"], labels_of(leader).get(NAME_LABEL, "")
+        pods = self._store.terminating_pods(NAME_LABEL, namespace, set_name)
+        # By name: if this StatefulSet is not the owner of such a pod, the owner does not exist any more.
+        workers = workers_of(self._store, leader) if pods else None
+        name = name_of(workers) if workers is not None else ""
+        if workers is None and has_gate(leader, GROUP_REPLACEMENT_GATE):
+            # It waits for those of a group whose StatefulSet is gone.
+            name = group_name(leader)
         key = labels_of(leader).get(GROUP_KEY_LABEL)
         return tuple(
             pod
-            for pod in found
+            for pod in pods
             if pod["metadata"]["uid"] == leader["metadata"]["uid"]
-            or (knows_owner and _owner(pod) == name and labels_of(pod).get(GROUP_KEY_LABEL) == key)
+            or (name and _owner(pod) == name and labels_of(pod).get(GROUP_KEY_LABEL) == key)
         )
 
     def former_workers(self, leader: Object, size: int) -> tuple[Object, ...]:
-        """Where there is no StatefulSet of the leader's name: pods of a former one, whose names the workers
-        of a group of this size need. An orphan is none of them: the next StatefulSet adopts it.
+        """Pods of a deleted worker StatefulSet that block names of a new one of this size.
+
+        Orphans are left out: the new StatefulSet adopts them.
         """
-        namespace, name = leader["metadata"]["namespace"], leader["metadata"]["name"]
+        namespace, name = leader["metadata"]["namespace"], group_name(leader)
         indices = range(1, min(size, _MOST_WORKERS))
-        found = (self._store.get("Pod", namespace, f"{name}-{index}") for index in indices)
-        return tuple(pod for pod in found if pod is not None and _owner(pod) == name)
+        pods = (self._store.get("Pod", namespace, f"{name}-{index}") for index in indices)
+        return tuple(pod for pod in pods if pod is not None and _owner(pod) == name)
 
     async def nodes(self, pods: Iterable[Object], now: datetime) -> dict[str, Object | None]:
         """Nodes of the pods that are overdue, by name; None for one that does not exist."""
         names = sorted({node_of(pod) for pod in pods if is_overdue(pod, now)})
-        # One after the other: a dozen at most, and there is no hurry.
-        read = {name: await self._node(name) for name in names}
-        return {name: node for name, (is_known, node) in read.items() if is_known}
-
-    async def _node(self, name: str) -> tuple[bool, Object | None]:
-        try:
-            node = await self._cluster.get("Node", "", name)
-            self._hidden.discard(name)
-            return True, node
-        except NotFound:
-            return True, None
-        except Forbidden as error:
-            if name not in self._hidden:
-                log.warning("cannot tell whether node %s is lost: %s", name, error.message)
-            self._hidden.add(name)
-        except ApiError as error:
-            log.info("cannot tell whether node %s is lost: %s", name, error.message)
-        return False, None
+        nodes: dict[str, Object | None] = {}
+        for name in names:
+            try:
+                nodes[name] = await self._cluster.get("Node", "", name)
+                self._forbidden.discard(name)
+            except NotFound:
+                nodes[name] = None
+            except Forbidden as error:
+                if name not in self._forbidden:
+                    log.warning("cannot check whether node %s is lost: %s", name, error.message)
+                self._forbidden.add(name)
+            except ApiError as error:
+                log.info("cannot check whether node %s is lost: %s", name, error.message)
+        return nodes
 
 
 def _owner(pod: Object) -> str:
-    """The name of the StatefulSet that made a pod, empty for any other pod."""
+    """The name of the StatefulSet or ReplicaSet that controls a pod; empty for any other pod."""
     owner = controller_of(pod)
-    return str(owner["name"]) if owner is not None and owner["kind"] == "StatefulSet" else ""
+    kinds = ("StatefulSet", "ReplicaSet")
+    return str(owner["name"]) if owner is not None and owner["kind"] in kinds else ""
+
+
+def is_of_set(pod: Object, name: str) -> bool:
+    """Whether the controller of a pod with the name label of the set has a name that the set uses."""
+    owner = _owner(pod)
+    return name in (owner, owner.rpartition("-")[0])

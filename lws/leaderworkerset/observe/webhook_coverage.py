@@ -1,7 +1,7 @@
-"""Report in which namespaces the pod webhook sees pods; elsewhere they would lack their identity.
+"""Report whether the pod webhook receives the pods of a namespace; if not, they would lack their identity.
 
 The webhook configuration and its namespaceSelector are read once a minute, and the API server matches the
-namespaces. A configuration without a selector, or none at all, costs no further read.
+namespaces. Without a configuration or a selector, nothing else is read.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from lws.runtime.errors import ClusterError, Forbidden, NotFound
 log = logging.getLogger(__name__)
 
 POD_WEBHOOK = "mpod.kb.io"
-"""The entry of the mutating configuration that prepares pods."""
+"""The webhook that mutates pods."""
 
 
 class WebhookCoverage:
-    """One per process. wake: called when other namespaces are covered than before."""
+    """One per process. wake: called when the covered namespaces have changed."""
 
     def __init__(self, cluster: Cluster, wake: Callable[[], None]) -> None:
         self._cluster = cluster
         self._wake = wake
-        # The selector as a query; empty while it selects everything.
+        # The selector as a query; empty if it selects all namespaces.
         self._selector = ""
         self._covered: frozenset[str] = frozenset()
-        # What was asked for since these were listed.
+        # Results for namespaces that were not listed.
         self._answers: dict[str, bool] = {}
         self.known = asyncio.Event()
-        """Set once the configuration was read: until then nothing is certain."""
+        """Set when the configuration has been read."""
 
     async def covers(self, namespace: str) -> bool:
         """Whether pods of this namespace are sent to the webhook.
 
-        One that was not listed is asked for, once a minute: it may be new. Raises ClusterError where that
+        A namespace that was not listed may be new: it is read once a minute. Raises ClusterError if that
         fails.
         """
         if not self._selector or namespace in self._covered:
             return True
-        # Kept here: an answer that comes late belongs to the selector that was asked about.
+        # A late answer belongs to the selector of the request.
         answers = self._answers
         if namespace not in answers:
             query = {"labelSelector": self._selector, "fieldSelector": f"metadata.name={namespace}"}
@@ -54,26 +54,22 @@ class WebhookCoverage:
         return answers[namespace]
 
     async def run(self) -> None:
-        """Keep up with the configuration and with namespaces, for ever."""
+        """Follow the configuration and the namespaces, indefinitely."""
         while True:
             pause = timing.COVERAGE_SECONDS
             try:
                 await self._refresh()
                 self.known.set()
             except Forbidden as error:
-                self._refused(error)
+                # Roles of an earlier release, which acted in all namespaces. Later, the last result remains:
+                # an API server that is starting denies everything for a moment.
+                if not self.known.is_set():
+                    log.warning("webhook namespaceSelector: %s; it is ignored", error.message)
+                self.known.set()
             except (ClusterError, ValueError) as error:
                 log.warning("webhook namespaceSelector: %s", error)
                 pause = timing.COVERAGE_SECONDS if self.known.is_set() else timing.COVERAGE_RETRY_SECONDS
             await asyncio.sleep(pause)
-
-    def _refused(self, error: Forbidden) -> None:
-        """Roles of an earlier release: the manager acts everywhere, as it did then. What was known before
-        stays: an API server that starts refuses everybody for a moment.
-        """
-        if not self.known.is_set():
-            log.warning("webhook namespaceSelector: %s; it is not taken into account", error.message)
-        self.known.set()
 
     async def _refresh(self) -> None:
         self._answers = {}
@@ -82,12 +78,12 @@ class WebhookCoverage:
         if (selector, covered) == (self._selector, self._covered):
             return
         if selector != self._selector:
-            log.info("the pod webhook sees pods of namespaces with %s", selector or "any labels")
+            log.info("the pod webhook receives pods of namespaces with %s", selector or "any labels")
         self._selector, self._covered, self._answers = selector, covered, {}
         self._wake()
 
     async def _read_selector(self) -> str:
-        """Empty too where there is no such configuration: webhooks may be registered under another name."""
+        """The selector as a query; empty too without a configuration, which may have another name."""
         try:
             configuration = await self._cluster.get(CONFIGURATIONS[0][0], "", CONFIGURATIONS[0][1])
         except NotFound:

@@ -1,7 +1,7 @@
-"""Encode the part of a set that a rollout depends on, and decide when two encodings mean the same.
+"""Encode the part of a spec that a rollout depends on.
 
-In: the spec of a LeaderWorkerSet in any spelling. Out: upstream's canonical text, byte for byte; the key, its
-hash; and the form in which equal specs are equal texts.
+There are three encodings: upstream's canonical text, byte for byte; the key, its hash; and a form in which
+equivalent specs are equal texts.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import count, islice
 from typing import Any
 
 from lws.kube.defaults import DEFAULTS
+from lws.kube.names import safe_encoded
 from lws.kube.typed import POD_TYPES, Fields, Finish, Normaliser, Table
 from lws.leaderworkerset import fields
 from lws.runtime.actions import Object
@@ -32,17 +33,16 @@ TYPES: Table = {
     "NetworkConfig": {"subdomainPolicy": "*s"},
     "SubGroupPolicy": {"subGroupPolicyType": "*s", "subGroupSize": "*i"},
 }
-"""The types of what revisions record, the fields of each in the order in which the original declares them."""
+"""The types that revisions record, with their fields in upstream's order."""
 
 NOT_IN_PODS = ("restartPolicy", "persistentVolumeClaimRetentionPolicy")
-"""Recorded, but no running pod depends on them: an edit takes effect at once and rolls nothing."""
+"""Fields that are recorded, but that no pod depends on: an edit takes effect at once, without a rollout."""
 
-
-NOT_RECORDED = ("maxGroupRestarts",)
-"""Neither recorded nor compared, as in the original: it takes effect at once, on every revision."""
+NOT_RECORDED = ("maxGroupRestarts", "restartBackoff")
+"""Fields that are neither recorded nor compared, as in upstream: an edit takes effect on every revision."""
 
 LIVE = (*NOT_IN_PODS, *NOT_RECORDED)
-"""What of a template takes effect at once, recorded or not."""
+"""Fields of a template that take effect at once."""
 
 
 def _default(field: fields.Field) -> Finish:
@@ -74,14 +74,13 @@ _ESCAPES = (
     ("\u2029", "\\u2029"),
 )
 
-_SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _FNV_OFFSET, _FNV_PRIME, _FNV_MASK = 2166136261, 16777619, 0xFFFFFFFF
 
 
 def canonical_text(spec: Object) -> str:
     """`data` of the ControllerRevision for this spec: a strategic merge patch that restores two sub-trees.
 
-    The original controller writes these very bytes (as UTF-8); fields that it does not know are kept besides.
+    Upstream writes the same bytes (as UTF-8), without fields that it does not know.
     """
     template, network = _parts(spec, _AS_WRITTEN)
     template[PATCH_MARKER] = network[PATCH_MARKER] = "replace"
@@ -89,7 +88,7 @@ def canonical_text(spec: Object) -> str:
 
 
 def equality_tree(spec: Object) -> Fields:
-    """The two sub-trees with the defaults of the API server, without what no running pod depends on."""
+    """The two sub-trees with the defaults of the API server, without fields that no pod depends on."""
     template, network = _parts(spec, _AS_STORED)
     return {"leaderWorkerTemplate": template, "networkConfig": network}
 
@@ -100,8 +99,8 @@ def equality_form(spec: Object) -> str:
 
 
 def serialised(value: Any, sort_keys: bool = True) -> str:
-    """JSON as Go's encoding/json writes it: without spaces, safe inside HTML; sorted like a map, or in the
-    order that it has, like a struct.
+    """JSON as Go's encoding/json writes it: without spaces, safe inside HTML, with sorted keys like a map or
+    in the given order like a struct.
     """
     text = json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False)
     for character, escape in _ESCAPES:
@@ -110,19 +109,18 @@ def serialised(value: Any, sort_keys: bool = True) -> str:
 
 
 def key_of(text: str, probe: int = 0) -> str:
-    """The hash of canonical text: FNV-1 with 32 bits, in an alphabet that makes no words.
+    """The hash of canonical text: FNV-1 with 32 bits, in an alphabet without vowels.
 
-    probe: 0 for the key that the original computes; any other number gives another key for the same text.
+    probe: 0 for upstream's key; any other number gives another key for the same text.
     """
     return next(islice(keys_of(text), probe, None))
 
 
 def keys_of(text: str) -> Iterator[str]:
-    """The key of the text for every probe, one after the other; the text is read once."""
+    """The key of the text for every probe; the text is hashed once."""
     value = _hashed(text, _FNV_OFFSET)
     for probe in count():
-        found = str(_hashed(str(probe or ""), value))
-        yield "".join(_SAFE_ALPHABET[ord(digit) % len(_SAFE_ALPHABET)] for digit in found)
+        yield safe_encoded(str(_hashed(str(probe or ""), value)))
 
 
 def _hashed(text: str, value: int) -> int:
@@ -135,8 +133,8 @@ def _parts(spec: Object, normaliser: Normaliser) -> tuple[Fields, Fields]:
     network = spec.get("networkConfig")
     if network is None:
         network = {fields.SUBDOMAIN_POLICY.name: fields.SUBDOMAIN_POLICY.stored_default}
-    asked = without_marker(spec.get("leaderWorkerTemplate") or {})
-    template = {key: value for key, value in asked.items() if key not in NOT_RECORDED}
+    template = without_marker(spec.get("leaderWorkerTemplate") or {})
+    template = {key: value for key, value in template.items() if key not in NOT_RECORDED}
     return (
         normaliser.write("LeaderWorkerTemplate", template),
         normaliser.write("NetworkConfig", without_marker(network)),
@@ -144,5 +142,5 @@ def _parts(spec: Object, normaliser: Normaliser) -> tuple[Fields, Fields]:
 
 
 def without_marker(part: Mapping[str, Any]) -> Fields:
-    """A recorded sub-tree as it stood in the spec."""
+    """A recorded sub-tree as in the spec."""
     return {key: value for key, value in part.items() if key != PATCH_MARKER}

@@ -1,7 +1,7 @@
-"""Parse, build, compare and restore the ControllerRevisions of a set, and prove how they were recorded.
+"""Parse, build, compare and restore the ControllerRevisions of a set, and detect edits of them.
 
-The data of a ControllerRevision never changes once it is recorded: the hash in its name proves it. The API
-server accepts edits of its metadata: a checksum annotation, the seal, proves key and placement.
+The API server rejects changes of the data of a ControllerRevision, and the name contains its hash. It accepts
+edits of the metadata: an annotation with a checksum, the seal, shows edits of key and placement.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from lws.history import revision as history
-from lws.history.revision import Format, Revision, age, build, checksum, draft, read
+from lws.history.revision import Format, Revision, age, checksum, read
 from lws.kube.comparison import explain
 from lws.kube.metadata import annotations_of, controller_of, is_mapping, labels_of, name_of
 from lws.leaderworkerset.revisions.encoding import (
@@ -36,6 +36,7 @@ from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     NAME_LABEL,
+    PREFIX,
     REVISION_LABEL,
 )
 
@@ -44,11 +45,11 @@ _PARTS = ("leaderWorkerTemplate", "networkConfig")
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """What a set asks for now, in the terms of its history.
+    """The content of a revision.
 
     spec: `leaderWorkerTemplate` and `networkConfig`, as the user spelled them.
-    topology: annotations that say where groups run; they change pods as the spec does. None if an earlier
-    release recorded none.
+    topology: placement annotations, which change pods as the spec does. None if recorded by an earlier
+    release without them.
     """
 
     spec: Object
@@ -56,17 +57,17 @@ class Record:
 
     @cached_property
     def text(self) -> str:
-        """The `data` that would be recorded, to the byte."""
+        """The `data` to record, byte for byte."""
         return canonical_text(self.spec)
 
     @cached_property
     def form(self) -> str:
-        """Equal to the form of whatever means the same."""
+        """The same text for equivalent specs."""
         return equality_form(self.spec)
 
     @cached_property
     def key(self) -> str:
-        """The key that pods carry, unless another template has it already ."""
+        """The revision key, unless another template has it already."""
         return self.key_at(0)
 
     def key_at(self, probe: int) -> str:
@@ -78,13 +79,13 @@ Recorded: TypeAlias = Revision[Record]
 
 
 def record(lws: Object) -> Record:
-    """The record of the set as it is now; nothing is computed before it is asked for."""
+    """The record of the current spec. Text, form and key are computed when they are first used."""
     spec = lws["spec"]
     return Record({part: spec.get(part) for part in _PARTS}, placement_annotations(lws))
 
 
 def parse(revision: Object) -> Recorded:
-    """The decoded revision. One that cannot be used says why in `broken`; stored objects never raise."""
+    """The decoded revision. If it cannot be used, `broken` says why; stored objects never raise."""
     broken, annotations, seal = _fault(revision), annotations_of(revision), seal_of(revision)
     spec = {} if broken else _recorded_parts(revision)
     if seal is None:
@@ -99,28 +100,18 @@ def parse(revision: Object) -> Recorded:
 def is_ours(revision: Object, lws: Object) -> bool:
     """True if the set controls the revision or may adopt it (ControllerRef rules).
 
-    StatefulSets label their own revisions as they label our pods: data whose hash is not in the name is
-    broken. An orphan without key belongs to no pods.
+    Revisions of StatefulSets have the same labels, but are broken as revisions of a set: their name does not
+    contain the hash of the data. An orphan without key belongs to no pods.
     """
     has_key = controller_of(revision) is not None or bool(labels_of(revision).get(REVISION_LABEL))
     return has_key and history.is_ours(FORMAT, revision, lws)
 
 
-def build_revision(lws: Object, record: Record, number: int, *, probe: int = 0, key: str = "") -> Object:
-    """The complete ControllerRevision.
-
-    probe: the number of collisions. key: the label of pods that run without history; without it the hash.
-    """
-    fingerprint = record.key_at(probe)
-    generation = lws["metadata"].get("generation", 0) if key else None
-    return build(FORMAT, lws, draft(lws, fingerprint, number, record, key, generation))
-
-
 def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool:
-    """Whether a revision means the same as the record.
+    """Whether a revision is equivalent to the record.
 
-    running: the leader template in use. Revisions of earlier releases take their topology annotations from
-    it; without it they match any.
+    running: the leader template in use. It shows the topology annotations of revisions of earlier releases;
+    without it these match any.
     """
     topology = revision.record.topology
     if revision.record.form != record.form:
@@ -132,7 +123,7 @@ def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool
     is_running = labels_of(running).get(REVISION_LABEL) == revision.key
     if revision.is_sealed or (topology is not None and not is_running):
         return False
-    # Only what runs proves the placement of a revision without seal.
+    # Only the running template shows the placement of a revision without seal.
     template = SetSpec.of({"spec": record.spec}).leader_template
     return placement_given(running, template, record.topology or {}) == record.topology
 
@@ -140,7 +131,7 @@ def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool
 def restore(lws: Object, recorded: Recorded) -> Object:
     """The live set with the recorded template, network configuration and topology annotations.
 
-    Raises ValueError for a broken revision: what it lacks must not come from the live set.
+    Raises ValueError for a broken revision: missing parts must not be taken from the live set.
     """
     if recorded.broken:
         raise ValueError(recorded.broken)
@@ -162,7 +153,7 @@ _WORDS = {
 
 
 def describe(old: Record, new: Record) -> list[str]:
-    """What changed from one to the other, a line each: `worker template container main image: a:1 → a:2`."""
+    """The changes, one a line: `worker template container main image: a:1 → a:2`."""
     before, after = (
         {**equality_tree(state.spec), "metadata": {"annotations": state.topology or {}}}
         for state in (old, new)
@@ -184,50 +175,52 @@ def _fault(revision: Object) -> str:
     if fault := recorded_fault(revision.get("data")):
         return f"{name}: {fault}: no group can be rebuilt from it"
     if not is_of_data(name_of(revision), revision["data"]):
-        return f"{name} holds other data than its name says: it was replaced, and no group is rebuilt from it"
+        return (
+            f"{name} contains other data than its name says: it was replaced, and no group is rebuilt from it"
+        )
     return ""
 
 
 # Seals.
 
-SEAL_ANNOTATION = "leaderworkerset.sigs.k8s.io/revision-record"
-"""Key and placement of a revision, with a sum over both and its name. Releases before had none."""
+SEAL_ANNOTATION = f"{PREFIX}/revision-record"
+"""Key and placement of a revision, with a checksum of both and its name. Early releases did not write it."""
 
 _PROBES_TRIED = 1024
-"""Keys that one text may have had to give up: to collisions, and to itself with another placement."""
+"""Maximum number of keys tried for one text, after collisions and for other placements of the same text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """As recorded. key: the label of pods. topology: annotations that say where groups run."""
+    """The recorded key and placement annotations."""
 
     key: str
     topology: Mapping[str, str]
 
 
 def is_of_data(name: str, data: Any) -> bool:
-    """Whether the name of a revision holds the hash of these data."""
-    # The data may be of any size: they are read once, however many keys are tried.
+    """Whether the name of a revision contains the hash of these data."""
+    # The data may be large: `keys_of` hashes them only once.
     return FORMAT.fingerprint_in(name) in islice(keys_of(serialised(data)), _PROBES_TRIED)
 
 
 def sealing(name: str, key: str, topology: Mapping[str, str]) -> dict[str, str]:
-    """The annotation that a new revision gets."""
-    noted = {"key": key, "sum": _sum(name, key, topology), "topology": dict(topology)}
-    return {SEAL_ANNOTATION: serialised(noted)}
+    """The seal of a new revision."""
+    content = {"key": key, "sum": _sum(name, key, topology), "topology": dict(topology)}
+    return {SEAL_ANNOTATION: serialised(content)}
 
 
 def seal_of(revision: Object) -> Seal | None:
-    """The seal of a revision; None if it has none that holds."""
-    noted = checksum(revision, SEAL_ANNOTATION)
-    key, topology = noted.get("key"), noted.get("topology")
+    """The seal of a revision; None if it has none, or its checksum is wrong."""
+    content = checksum(revision, SEAL_ANNOTATION)
+    key, topology = content.get("key"), content.get("topology")
     if not isinstance(key, str) or not key or not is_mapping(topology):
         return None
-    return Seal(key, topology) if noted.get("sum") == _sum(name_of(revision), key, topology) else None
+    return Seal(key, topology) if content.get("sum") == _sum(name_of(revision), key, topology) else None
 
 
 def placement_patch(stored: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str | None]:
-    """The patch of annotations that leads from what is stored to what was recorded."""
+    """The patch that restores recorded placement annotations."""
     desired = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **recorded}
     edited = (key for key in PLACEMENT_ANNOTATIONS if (stored.get(key) or "") != desired.get(key, ""))
     return {key: desired.get(key) for key in edited}
@@ -238,7 +231,7 @@ def _sum(name: str, key: str, topology: Mapping[str, str]) -> str:
 
 
 def _annotations(draft: Recorded) -> dict[str, str]:
-    # Written even when empty: that tells a set without them from a release that did not record them.
+    # Written even if empty, to distinguish a set without topology from a release that did not record it.
     topology = draft.record.topology or {}
     return {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **topology, **sealing(draft.name, draft.key, topology)}
 
@@ -246,15 +239,14 @@ def _annotations(draft: Recorded) -> dict[str, str]:
 FORMAT = Format(NAME_LABEL, REVISION_LABEL, "[a-z0-9]+", _annotations, _fault)
 
 
-# Keys of revisions whose label is not the hash in their name. Two kinds have another label: revisions that
-# record what ran before there was a history, whose pods carry an older key, and revisions whose label was
-# edited. A seal tells which, or else what runs.
+# Keys of revisions whose label is not the hash in their name. Either the revision was recorded for pods that
+# ran before, and have an older key, or the label was edited. The seal shows which, or else the running pods.
 
 
 def identified(revisions: Iterable[Recorded], carried: Callable[[], Collection[str]]) -> tuple[Recorded, ...]:
     """Determine the key of each revision.
 
-    carried: returns the keys that anything of the set carries or is recreated with; only called if a key is
+    carried: returns the keys of the objects of the set and of recreated leaders; only called if a key is
     uncertain.
     """
     parsed = tuple(revisions)
@@ -273,28 +265,26 @@ def _is_certain(revision: Recorded) -> bool:
 def _identified(revision: Recorded, parsed: Collection[Recorded], carried: Collection[str]) -> Recorded:
     others = [other for other in parsed if other is not revision and not other.broken]
     certain = [other for other in others if _is_certain(other)]
-    # The data hash to the key that runs, and no other revision certainly has that key.
+    # The hash of the data is a running key, and no other revision certainly has that key.
     is_running = _hash_of(revision) in carried and all(other.key != _hash_of(revision) for other in certain)
     has_it = any(_has_that_key(other, revision) for other in others) or _gives_way(revision, others, carried)
     if is_running or has_it:
         return replace(revision, key=_hash_of(revision))
     if revision.key:
         return revision
-    why = f"has no label {REVISION_LABEL}: nothing says which pods were made from it"
+    why = f"has no label {REVISION_LABEL}: nothing shows which pods were created from it"
     return replace(revision, broken=f"ControllerRevision {revision.name} {why}")
 
 
 def _has_that_key(other: Recorded, revision: Recorded) -> bool:
-    """The key by the label of `revision` is that of another template: by its hash, where its own label says
-    something else.
-    """
+    """Whether the label of `revision` is the key of another template (by its hash, if its label differs)."""
     key = other.key if _is_certain(other) else _hash_of(other)
     return key == revision.key and _is_unlike(other, revision)
 
 
 def _gives_way(revision: Recorded, others: Iterable[Recorded], carried: Collection[str]) -> bool:
-    """Another template has the same label, which at most one was recorded with: the newest that nothing runs
-    by its hash, if anything runs by the label.
+    """Whether another template has the same label, and rather was recorded with it: the newest one whose hash
+    is no running key, if the label is one.
     """
     rivals = [
         other

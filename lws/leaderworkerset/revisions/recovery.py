@@ -1,7 +1,4 @@
-"""Reconstruct a lost revision from the StatefulSets that were created from it.
-
-Out: a record of what runs, and whether that is what the set asks for anyway; None if nothing shows it.
-"""
+"""Reconstruct a lost revision from the StatefulSets that were created from it."""
 
 from __future__ import annotations
 
@@ -32,12 +29,15 @@ from lws_api.leaderworkerset.v1 import (
     LEADER_NAME_ANNOTATION,
     LEADER_REQUESTS_TPUS_ANNOTATION,
     NAME_LABEL,
+    POD_TERMINATION_POLICY_ANNOTATION,
     REVISION_LABEL,
+    SCHEDULING_LEVEL_ANNOTATION,
     SIZE_ANNOTATION,
     SUBDOMAIN_POLICY_ANNOTATION,
     SUBGROUP_POLICY_TYPE_ANNOTATION,
     SUBGROUP_SIZE_ANNOTATION,
     WORKER_INDEX_LABEL,
+    WORKLOAD_NAME_ANNOTATION,
     SubdomainPolicy,
 )
 
@@ -48,9 +48,12 @@ _OUR_ANNOTATIONS = frozenset(
         LEADER_ADDRESS_ANNOTATION,
         LEADER_NAME_ANNOTATION,
         LEADER_REQUESTS_TPUS_ANNOTATION,
+        POD_TERMINATION_POLICY_ANNOTATION,
         SUBDOMAIN_POLICY_ANNOTATION,
         SUBGROUP_POLICY_TYPE_ANNOTATION,
         SUBGROUP_SIZE_ANNOTATION,
+        SCHEDULING_LEVEL_ANNOTATION,
+        WORKLOAD_NAME_ANNOTATION,
         *PLACEMENT_ANNOTATIONS,
     }
 )
@@ -58,11 +61,11 @@ _OUR_ANNOTATIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What StatefulSets have under a key of which no revision is left.
+    """Templates of StatefulSets under a key without a revision.
 
-    leader: the pod template that leaders of this key come back with; None where the leader StatefulSet holds
-    none any more. claims: its claim templates. workers: a worker StatefulSet of this key, whole; None where
-    there is none.
+    leader: the pod template that leaders of this key are recreated from; None if the leader StatefulSet does
+    not have it any more. claims: its claim templates. workers: a worker StatefulSet of this key, untrimmed;
+    None without one.
     """
 
     key: str
@@ -72,20 +75,20 @@ class Running:
 
 
 def reconstruct(lws: Object, running: Running) -> Reconstruction[Record] | None:
-    """The record of what runs. What nothing shows is taken from the set as it is."""
+    """The record of the running templates; None if there are none. Missing parts are taken from the set."""
     if running.leader is None and running.workers is None:
         return None
     desired = record(lws)
     topology = _topology(lws, running)
-    # The key is a hash of what was recorded: then the templates need not be asked.
+    # If the key is the hash of the desired record, the templates need not be compared.
     is_hash = desired.key == running.key
     shown, live = _shown(lws, running), _live(lws, running)
     is_equal = is_hash or equality_form(_comparable(shown)) == equality_form(_comparable(live))
     rebuilt = Record(desired.spec if is_equal else _recordable(lws, shown, live), topology)
-    is_wanted = is_equal and topology == desired.topology
+    is_desired = is_equal and topology == desired.topology
     size = int(shown["leaderWorkerTemplate"]["size"])
     guessed = "" if is_hash or size == 1 or running.workers is not None else "the template of its workers"
-    return Reconstruction(running.key, desired if is_wanted else rebuilt, is_wanted, guessed)
+    return Reconstruction(running.key, desired if is_desired else rebuilt, is_desired, guessed)
 
 
 def claim_templates_of(statefulset: Object) -> tuple[Object, ...]:
@@ -94,13 +97,13 @@ def claim_templates_of(statefulset: Object) -> tuple[Object, ...]:
 
 
 def as_recorded(lws: Object, rebuilt: Reconstruction[Record]) -> Recorded:
-    """The reconstruction in the form in which revisions are restored; it refers to no stored object."""
+    """The reconstruction as a revision to restore; it refers to no stored object."""
     reference = Reference("apps/v1", "ControllerRevision", namespace_of(lws), "")
     return Revision(reference=reference, number=0, key=rebuilt.key, record=rebuilt.record)
 
 
 def _shown(lws: Object, running: Running) -> dict[str, Any]:
-    """What StatefulSets show, in the shape of `_live`."""
+    """The running templates, in the shape of `_live`."""
     workers = running.workers
     worker_template = workers["spec"]["template"] if workers is not None else None
     leader_template = running.leader if running.leader is not None else SetSpec.of(lws).leader_template
@@ -130,7 +133,7 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
 
 
 def _live(lws: Object, running: Running) -> dict[str, Any]:
-    """What the set asks for, as far as StatefulSets would show it."""
+    """The spec of the set, as its StatefulSets would show it."""
     spec, claims = SetSpec.of(lws), claims_of(lws)
     return _shape(
         (spec.leader_template, spec.worker_template),
@@ -145,28 +148,28 @@ def _live(lws: Object, running: Running) -> dict[str, Any]:
 
 
 def _shape(
-    made_from: tuple[Object, Object],
+    templates: tuple[Object, Object],
     topology: Mapping[str, str],
-    rest: Mapping[str, Any],
+    others: Mapping[str, Any],
     policy: SubdomainPolicy,
 ) -> dict[str, Any]:
-    """made_from: the templates of leaders and of workers."""
-    leader, workers = made_from
-    templates = {
-        "leaderTemplate": _stripped(leader, topology, ""),
-        "workerTemplate": _stripped(workers, topology, group_topology(topology)),
-    }
+    """templates: of leaders and of workers."""
+    leader, workers = templates
     return {
-        "leaderWorkerTemplate": {**templates, **rest},
+        "leaderWorkerTemplate": {
+            "leaderTemplate": _stripped(leader, topology, ""),
+            "workerTemplate": _stripped(workers, topology, group_topology(topology)),
+            **others,
+        },
         "networkConfig": {"subdomainPolicy": policy.value},
     }
 
 
 def _recordable(lws: Object, shown: Object, live: Object) -> dict[str, Any]:
-    """What StatefulSets show, in the shape of a spec that a user would have written."""
+    """The running templates, in the shape of a spec that a user would write."""
     desired, template = lws["spec"]["leaderWorkerTemplate"], dict(shown["leaderWorkerTemplate"])
     if _claims_form(shown) == _claims_form(live):
-        # StatefulSets of earlier releases show a part of them only.
+        # StatefulSets of earlier releases have only a part of them.
         template["volumeClaimTemplates"] = desired.get("volumeClaimTemplates")
     template = {key: value for key, value in template.items() if value}
     if desired.get("leaderTemplate") is None:
@@ -189,8 +192,8 @@ def _claims_form(shape: Object) -> str:
 
 
 def _stripped(template: Object, placement: Mapping[str, str], domain: str) -> dict[str, Any]:
-    """A pod template without what controllers add to it. placement: where its groups run. domain: the node
-    label that all pods of a group share, whose value workers are given as node selector.
+    """A pod template without what controllers add. placement: placement annotations. domain: the node label
+    whose value all pods of a group share, and workers have in their node selector.
     """
     metadata, pod = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
     metadata["labels"] = _without(labels_of(template), _OUR_LABELS)
@@ -205,9 +208,9 @@ def _stripped(template: Object, placement: Mapping[str, str], domain: str) -> di
 
 
 def _is_of_leader(scheduling_group: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether workers were given the PodGroup of their leader, which has its name from these labels."""
-    own = "-".join(labels.get(key, "") for key in (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL))
-    return NAME_LABEL in labels and str(scheduling_group.get("podGroupName") or "").startswith(f"{own}-")
+    """Whether workers have the PodGroup of their leader, whose name begins with these labels."""
+    prefix = "-".join(labels.get(key, "") for key in (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL))
+    return NAME_LABEL in labels and str(scheduling_group.get("podGroupName") or "").startswith(f"{prefix}-")
 
 
 def _claim(claim: Object) -> dict[str, Any]:
@@ -219,7 +222,7 @@ def _claim(claim: Object) -> dict[str, Any]:
 
 
 def _comparable(shape: Object) -> dict[str, Any]:
-    """What every release shows of it: of claims, a part."""
+    """The parts that StatefulSets of every release have: of claims only some fields."""
     template = dict(shape["leaderWorkerTemplate"])
     common = (common_claim(claim, "") for claim in template["volumeClaimTemplates"])
     template["volumeClaimTemplates"] = [
@@ -233,7 +236,7 @@ def _topology(lws: Object, running: Running) -> dict[str, str]:
 
 
 def _template_in_use(lws: Object, running: Running) -> tuple[Object, Object]:
-    """A template that shows what the set was, the leaders' where there is one, and what the user wrote."""
+    """A running template, the leaders' if there is one, and the same template in the current spec."""
     if running.leader is not None:
         return running.leader, SetSpec.of(lws).leader_template
     workers = running.workers["spec"]["template"] if running.workers is not None else {}
@@ -241,7 +244,7 @@ def _template_in_use(lws: Object, running: Running) -> tuple[Object, Object]:
 
 
 def _given(lws: Object, running: Running) -> dict[str, str]:
-    """Annotations that controllers gave to pods, without those that the user wrote."""
+    """Annotations that controllers added to pods, without those of the user."""
     used, template = _template_in_use(lws, running)
     spec, by_user = SetSpec.of(lws), annotations_of(template)
     desired = spec.subgroup_annotations

@@ -1,7 +1,7 @@
 """Validate the stored spec, revisions and status of a set.
 
-An older definition, another controller or a person may have written anything. Out: what is wrong, in words;
-of a status the readable part. No decision fails on data that passes here.
+With an older CRD, another controller or a user may have stored anything. No decision fails on data that
+passes here.
 """
 
 from __future__ import annotations
@@ -12,85 +12,42 @@ from typing import Any
 from lws.kube import quantities
 from lws.kube.metadata import is_mapping
 from lws.kube.shapes import Numbers, Shapes, json_fault
-from lws.kube.typed import Table
+from lws.kube.typed import POD_TYPES, Table, types_of
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.revisions.encoding import TYPES
 from lws.runtime.actions import Object
+from lws_api.leaderworkerset.v1 import LeaderWorkerSetSpec, LeaderWorkerSetStatus
 
-_TYPES: Table = {
-    **TYPES,
-    "LeaderWorkerTemplate": {**TYPES["LeaderWorkerTemplate"], "maxGroupRestarts": "*i"},
-    "Spec": {
-        "leaderService": "*LeaderService",
-        "leaderWorkerTemplate": "LeaderWorkerTemplate",
-        "maxGroupRestarts": "*i",
-        "networkConfig": "*NetworkConfig",
-        "podDisruptionBudget": "*GroupDisruptionBudget",
-        "progressDeadlineSeconds": "*i",
-        "replicas": "*i",
-        "revisionHistoryLimit": "*i",
-        "rolloutStrategy": "*RolloutStrategy",
-        "startupPolicy": "s",
-    },
-    "GroupDisruptionBudget": {"maxUnavailableGroups": "*x"},
-    "LeaderService": {"ports": "[LeaderServicePort]", "type": "s"},
-    "LeaderServicePort": {"name": "s", "port": "i", "protocol": "s", "targetPort": "*x"},
-    "RollingUpdate": {"maxSurge": "*x", "maxUnavailable": "*x", "partition": "*i"},
-    "RolloutStrategy": {"paused": "b", "rollingUpdateConfiguration": "*RollingUpdate", "type": "s"},
-}
+TYPES: Table = {**POD_TYPES, **types_of(LeaderWorkerSetSpec)}
+"""The types of a spec."""
 _REQUIRED = {
     "LeaderServicePort": ("port",),
     "LeaderWorkerTemplate": ("workerTemplate",),
-    "Spec": ("leaderWorkerTemplate",),
+    "LeaderWorkerSetSpec": ("leaderWorkerTemplate",),
 }
-_SHAPES = Shapes(_TYPES, _REQUIRED)
-_NUMBERS = Numbers(_TYPES)
+_SHAPES = Shapes(TYPES, _REQUIRED)
+_NUMBERS = Numbers(TYPES)
 
-_STATUS: Mapping[str, str] = {
-    "collisionCount": "i",
-    "conditions": "[Condition]",
-    "currentRevision": "s",
-    "groups": "Groups",
-    "hpaPodSelector": "s",
-    "lastProgressTime": "s",
-    "members": "{s}",
-    "observedGeneration": "i",
-    "readyReplicas": "i",
-    "replicas": "i",
-    "restarts": "{s}",
-    "rollout": "Rollout",
-    "updateRevision": "s",
-    "updatedReplicas": "i",
-}
-_STATUS_SHAPES = Shapes(
-    {
-        "Condition": {
-            "lastTransitionTime": "s",
-            "message": "s",
-            "observedGeneration": "i",
-            "reason": "s",
-            "status": "s",
-            "type": "s",
-        },
-        "Groups": {"counts": "{i}", "unsettled": "[Unsettled]"},
-        "Rollout": {"partition": "i", "revision": "s"},
-        "Unsettled": {"name": "s", "reason": "s", "state": "s"},
-    },
-    {"Condition": ("type", "status")},
-)
+_STATUS_TYPES = types_of(LeaderWorkerSetStatus)
+_STATUS = _STATUS_TYPES["LeaderWorkerSetStatus"]
+_STATUS_SHAPES = Shapes(_STATUS_TYPES, {"Condition": ("type", "status")})
 
 _AMOUNTS = (fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
 _RANGES: Mapping[fields.Field, tuple[int, int]] = {
     fields.SIZE: (1, quantities.INT32),
     fields.SUBGROUP_SIZE: (1, quantities.INT32),
     fields.PROGRESS_DEADLINE: (0, quantities.INT32),
+    fields.SEED_GROUPS: (1, quantities.INT32),
+    fields.GROWTH_FACTOR: (2, quantities.INT32),
+    fields.PREWARM_DEADLINE: (1, quantities.INT32),
+    fields.PREWARM_PARALLELISM: (1, quantities.INT32),
     fields.REPLICAS: (0, fields.MOST_REPLICAS),
 }
+# Fields whose default, in `fields`, is a member of their enum.
 _CHOICES = (fields.RESTART_POLICY, fields.SUBDOMAIN_POLICY, fields.STARTUP_POLICY)
 
 
 def spec_fault(lws: Object, prefix: str = "") -> str:
-    """Why the spec of a set cannot be read; empty if it can: then what is recorded of it can be read too.
+    """Why the spec of a set cannot be read; empty if it can. Then a revision of it can be read, too.
 
     prefix: of all paths.
     """
@@ -98,45 +55,43 @@ def spec_fault(lws: Object, prefix: str = "") -> str:
 
 
 def shape_fault(lws: Object, prefix: str = "") -> str:
-    """The same of a spec that is known to be JSON which can be sent on."""
+    """The same for a spec that is known to be valid JSON."""
     spec, path = lws.get("spec") or {}, f"{prefix}spec"
-    return _SHAPES.fault("Spec", spec, path) or _value_fault(lws, prefix)
+    return _SHAPES.fault("LeaderWorkerSetSpec", spec, path) or _value_fault(lws, prefix)
 
 
 def number_faults(spec: Any, path: str = "spec") -> Iterator[tuple[str, Any, str]]:
-    """Numbers and quantities of a spec that typed clients cannot read: path, value, and what is wrong. What
-    an earlier release stored with one is read all the same.
+    """Numbers and quantities that typed clients cannot read: path, value, and what is wrong. Specs that
+    contain them, from earlier releases, are read nevertheless.
     """
-    return _NUMBERS.faults("Spec", spec, path)
+    return _NUMBERS.faults("LeaderWorkerSetSpec", spec, path)
 
 
 def recorded_fault(data: Any) -> str:
-    """Why the data of a ControllerRevision is nothing that groups could be made from; empty if it is.
+    """Why groups cannot be created from the data of a ControllerRevision; empty if they can.
 
-    A revision may lack a networkConfig: then that of the set applies.
+    For a revision without networkConfig, the one of the set applies.
     """
     spec = data.get("spec") if is_mapping(data) else None
     if not is_mapping(spec) or spec.get("leaderWorkerTemplate") is None:
-        return "data holds no leaderWorkerTemplate"
+        return "data contains no leaderWorkerTemplate"
     parts = {part: spec.get(part) for part in ("leaderWorkerTemplate", "networkConfig")}
     return (
         json_fault(data, "data")
-        or _SHAPES.fault("Spec", parts, "data.spec")
+        or _SHAPES.fault("LeaderWorkerSetSpec", parts, "data.spec")
         or _value_fault({"spec": parts}, "data.")
     )
 
 
 def is_pod_template(value: Any) -> bool:
-    """Whether a pod could be made from it, as far as shapes tell."""
+    """Whether a value has the shape of a pod template."""
     return value is not None and not (
         json_fault(value, "template") or _SHAPES.fault("PodTemplateSpec", value, "template")
     )
 
 
 def readable_status(status: Any) -> dict[str, Any]:
-    """The status, with null in the place of every field of ours that cannot be read: so the next write of
-    the status takes it away.
-    """
+    """The status, with null for every field of ours that cannot be read: the next write removes it."""
     if not is_mapping(status):
         return {}
     return {
@@ -146,7 +101,9 @@ def readable_status(status: Any) -> dict[str, Any]:
 
 
 def _value_fault(raw: Object, prefix: str = "") -> str:
-    """Of the right shape, but no value that means anything. prefix: of all paths."""
+    """Why a value of the right type cannot be used: out of range, or no member of its enum. prefix: of all
+    paths.
+    """
     return next(_value_faults(raw, prefix), "")
 
 

@@ -10,9 +10,10 @@ from operator import attrgetter
 
 from lws import timing
 from lws.kube import statefulsets
-from lws.kube.metadata import annotations_of, is_terminating, labels_of
+from lws.kube.metadata import annotations_of, labels_of, name_of
 from lws.kube.pods import gate_of
-from lws.kube.quantities import INT32, whole_number
+from lws.kube.quantities import whole_number
+from lws.leaderworkerset.labels import is_of_hash_group
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, key_of_template
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.runtime.actions import Object
@@ -21,8 +22,8 @@ from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, SIZE_ANNOTATION
 FIELD_MANAGER = "lws"
 
 _INDEX = attrgetter("index")
-# Two kinds of passes cache states with different keys: those of the set and those of a failing group.
-_ASKERS = 2
+# Passes over the set and passes over a failing group cache states with different keys.
+_CACHED_STATES = 2
 
 
 # No slots: derived values are cached.
@@ -36,7 +37,11 @@ class GroupState:
     terminating: the leader is being deleted; it may serve for a while, but never counts as ready.
     leader_ready: the leader is Running, Ready and not terminating; a StatefulSet controller sees no more.
     replaceable: the leader is not on the update revision of the leader StatefulSet: a new one would differ.
-    gate: the scheduling gate of the leader; empty if it has none.
+    gate: the scheduling gate of the leader; empty if it has none. pod: name of the leader pod of a Hash
+    group; empty in a set whose groups have indices.
+    kept: the group has used up its restarts. Its leader stays terminating until a user requests a new group
+    or the rollout replaces it.
+    unscheduled: the scheduler has found no node for a pod of it.
     """
 
     index: int
@@ -47,6 +52,9 @@ class GroupState:
     leader_ready: bool = False
     replaceable: bool = False
     gate: str = ""
+    kept: bool = False
+    pod: str = ""
+    unscheduled: bool = False
 
     @cached_property
     def updated(self) -> bool:
@@ -65,7 +73,7 @@ class GroupState:
         Time plays no role: an outdated group that is still starting counts as broken too, and replacing it
         costs nothing either. Groups on the target revision are never broken: they get time to start.
         """
-        return self.outdated and not self.ready and not self.terminating
+        return self.outdated and not self.ready and (self.kept or not self.terminating)
 
     @property
     def serves_outdated(self) -> bool:
@@ -107,21 +115,21 @@ class DesiredGroups:
     update_revision: str = ""
 
 
-def group_states(facts: Iterable[GroupFacts], wanted: DesiredGroups) -> tuple[GroupState, ...]:
+def group_states(facts: Iterable[GroupFacts], desired: DesiredGroups) -> tuple[GroupState, ...]:
     """The state of every group that has a leader pod, by index. Its size is the one of its own revision."""
-    marks: dict[str | None, Hashable] = {}
+    cache_keys: dict[str | None, Hashable] = {}
     states = []
     for group in sorted(facts, key=_INDEX):
         key = group.leader_key
-        if key not in marks:
-            marks[key] = (wanted.key, wanted.update_revision, wanted.size_of.get(key or ""))
+        if key not in cache_keys:
+            cache_keys[key] = (desired.key, desired.update_revision, desired.size_of.get(key or ""))
         # Of a thousand groups, few have changed since the last pass: reuse the cached state of the others.
-        state = group.judged.get(marks[key])
+        state = group.states.get(cache_keys[key])
         if state is None:
-            state = _group_state(group, wanted)
-            if len(group.judged) == _ASKERS:
-                group.judged.clear()
-            group.judged[marks[key]] = state
+            state = _group_state(group, desired)
+            if len(group.states) == _CACHED_STATES:
+                group.states.clear()
+            group.states[cache_keys[key]] = state
         states.append(state)
     return tuple(states)
 
@@ -130,7 +138,7 @@ def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderSt
     """Read the position from our leader StatefulSet; `key` is the target revision key."""
     observed = statefulsets.is_observed(statefulset)
     return LeaderStatefulSet(
-        replicas=statefulsets.wanted_replicas(statefulset),
+        replicas=statefulsets.desired_replicas(statefulset),
         partition=statefulsets.partition_of(statefulset),
         last_replicas=whole_number(annotations_of(statefulset).get(REPLICAS_ANNOTATION)),
         is_current=key_of_template(statefulset) == key,
@@ -140,26 +148,57 @@ def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderSt
     )
 
 
-def _group_state(group: GroupFacts, wanted: DesiredGroups) -> GroupState:
-    terminating = group.leader_terminating or group.going
+def _group_state(group: GroupFacts, desired: DesiredGroups) -> GroupState:
+    terminating = group.leader_terminating or group.deleting
     leader_ready = group.leader_up and not terminating
-    needs_workers = _size(group, wanted.size_of) != 1
+    needs_workers = _size(group, desired.size_of) != 1
     counts_workers = needs_workers and group.workers is not None
     return GroupState(
         index=group.index,
         ready=leader_ready and (group.workers_settled or not needs_workers),
         formed=counts_workers or not needs_workers,
-        outdated=group.leader_key != wanted.key or (counts_workers and group.worker_key != wanted.key),
+        outdated=group.leader_key != desired.key or (counts_workers and group.worker_key != desired.key),
         terminating=terminating,
         leader_ready=leader_ready,
         # Without the label, nothing shows that the pod would be recreated unchanged.
-        replaceable=labels_of(group.leader).get(STATEFULSET_REVISION_LABEL) != wanted.update_revision,
+        replaceable=labels_of(group.leader).get(STATEFULSET_REVISION_LABEL) != desired.update_revision,
         gate=gate_of(group.leader),
+        kept=group.is_exhausted,
+        pod=name_of(group.leader) if is_of_hash_group(group.leader) else "",
+        unscheduled=any(wait.until is None and not wait.gate for wait in group.waits),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderDeployment:
+    """The status of the Deployment of Hash leaders.
+
+    replicas, ready, updated: leader pods, as it counts them. is_current: its controller has observed the
+    template, and no leader has another revision.
+    """
+
+    replicas: int = 0
+    ready: int = 0
+    updated: int = 0
+    is_current: bool = True
+
+
+def leader_deployment(deployment: Object, groups: Iterable[GroupState]) -> LeaderDeployment:
+    """Read our Deployment. groups: those whose leaders it controls."""
+    status = deployment.get("status") or {}
+    live = [group for group in groups if not group.terminating]
+    is_complete = len(live) >= statefulsets.desired_replicas(deployment)
+    is_updated = statefulsets.has_seen_template(deployment) and not any(group.outdated for group in live)
+    return LeaderDeployment(
+        replicas=int(status.get("replicas") or 0),
+        ready=int(status.get("readyReplicas") or 0),
+        updated=int(status.get("updatedReplicas") or 0),
+        is_current=not live or (is_updated and is_complete),
     )
 
 
 def _size(group: GroupFacts, size_of: Mapping[str, int]) -> int | None:
-    """Size in the leader's revision, or if that is lost in its annotations; None if unknown."""
+    """Size by the leader's revision, or if that is lost, by the leader's annotation; None if unknown."""
     size = size_of.get(group.leader_key or "")
     return size if size is not None else whole_number(annotations_of(group.leader).get(SIZE_ANNOTATION))
 
@@ -168,49 +207,3 @@ def _is_report_due(statefulset: Object, now: datetime) -> bool:
     applied = statefulsets.last_applied(statefulset, FIELD_MANAGER)
     has_reported = statefulsets.observed_generation_of(statefulset) > 0
     return has_reported and applied is not None and now - applied < timing.REPORT_WITHIN
-
-
-# --- Find unready or cheaper groups that a scale-down keeps. StatefulSets remove the highest index first,
-# ready or not. `ordinals.start` could only remove the lowest indices, and would change the names of later
-# groups.
-
-
-DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
-"""Pods with the lowest cost should be deleted first (KEP-2255); 0 by default."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """A group that is kept while a better one is deleted. why: a few words."""
-
-    index: int
-    why: str
-
-
-def leftovers(groups: Iterable[GroupState], leaders: Mapping[int, Object], replicas: int) -> list[Leftover]:
-    """Groups below `replicas` that are not ready, or have a lower deletion cost than a deleted ready one.
-
-    leaders: their pods, by index. Empty if no ready group is deleted.
-    """
-    states = tuple(groups)
-    deleted_costs = [
-        _cost(leaders.get(group.index)) for group in states if group.index >= replicas and group.ready
-    ]
-    if not deleted_costs:
-        return []
-    kept = []
-    for group in sorted(states, key=lambda state: state.index):
-        leader = leaders.get(group.index)
-        if group.index >= replicas or leader is None or is_terminating(leader):
-            continue
-        cost = _cost(leader)
-        if not group.ready:
-            kept.append(Leftover(group.index, "not ready"))
-        elif cost < max(deleted_costs):
-            kept.append(Leftover(group.index, f"pod-deletion-cost {cost}"))
-    return kept
-
-
-def _cost(leader: Object | None) -> int:
-    cost = annotations_of(leader).get(DELETION_COST_ANNOTATION) if leader is not None else None
-    return whole_number(cost, least=-INT32) or 0

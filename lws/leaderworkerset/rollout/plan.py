@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Container
 
 from lws.leaderworkerset.rollout.state import (
-    Moment,
     Rollout,
+    RolloutFacts,
     RolloutState,
     counted,
     waiting_for,
@@ -35,32 +35,42 @@ __all__ = ["Rollout", "RolloutState", "is_small_step", "plan_rollout"]
 def plan_rollout(state: RolloutState) -> Rollout:
     """Return the next step of a rollout, a scaling, or both. Repeated, it converges from any state."""
     if state.statefulset is None:
-        return Rollout(state.floor, state.replicas, why=f"{counted(state.replicas)} to be created")
-    moment = Moment(state, state.statefulset)
-    if state.paused:
-        partition, replicas = paused_position(moment)
+        strategy = state.start_strategy
+        first = (
+            state.replicas if strategy is None else min(state.replicas, max(state.occupied, strategy.most(0)))
+        )
+        return Rollout(state.floor, first, why=f"{counted(first)} to be created")
+    facts = RolloutFacts(state, state.statefulset)
+    if state.paused or state.prewarming:
+        partition, replicas = paused_position(facts)
+        if not state.paused and facts.stored.is_current:
+            # What is on its way to the new revision need not turn back.
+            partition = max(facts.stored.partition, state.floor)
+        stopped = "the rollout is paused" if state.paused else "nodes get what the new revision needs"
+        awaited = "the rollout to be resumed" if state.paused else state.prewarming
         return Rollout(
             partition=partition,
             replicas=replicas,
-            why="; ".join(filter(None, ("the rollout is paused", why_replicas(moment, replicas)))),
-            waiting_for="the rollout to be resumed" if any(group.outdated for group in state.groups) else "",
+            why="; ".join(filter(None, (stopped, why_replicas(facts, replicas)))),
+            waiting_for=awaited if any(group.outdated for group in state.groups) else "",
         )
-    partition = _partition(moment)
-    replicas = _replicas(moment, partition)
+    starts = _starts_left(facts)
+    partition = _partition(facts, starts)
+    replicas = _replicas(facts, partition)
     if state.stays:
-        partition, replicas = max(partition, moment.stored.partition), max(replicas, moment.stored.replicas)
-    replace = leaders_to_replace(moment, partition, replicas)
+        partition, replicas = max(partition, facts.stored.partition), max(replicas, facts.stored.replicas)
+    replace = leaders_to_replace(facts, partition, replicas, starts)
     why = (
-        why_partition(moment, partition),
-        why_replicas(moment, replicas),
-        why_replace(moment, replace),
+        why_partition(facts, partition),
+        why_replicas(facts, replicas),
+        why_replace(facts, replace),
     )
     return Rollout(
         partition=partition,
         replicas=replicas,
         replace=replace,
         why="; ".join(filter(None, why)),
-        waiting_for=waiting_for(moment, replicas),
+        waiting_for=waiting_for(facts, replicas),
     )
 
 
@@ -74,159 +84,168 @@ def is_small_step(state: RolloutState, rollout: Rollout) -> bool:
         return False
     moving = stored.partition - rollout.partition
     budget = state.budget.unavailable + state.budget.surge
-    return 0 < 3 * moving < 2 * budget and rollout.partition > state.floor
+    is_small = 0 < 3 * moving < 2 * budget and rollout.partition > state.floor
+    return is_small and state.start_strategy is None
 
 
-def _partition(moment: Moment) -> int:
-    stored, wanted = moment.stored, moment.wanted
-    safe, needed = moment.reach(moment.allowance)
+def _starts_left(facts: RolloutFacts) -> int:
+    """How many groups may be replaced now, by the start strategy: those that are added come first."""
+    if facts.state.start_strategy is None:
+        return facts.starts
+    added = facts.grown(max(facts.desired, _surged(facts))) - facts.stored.replicas
+    return max(0, facts.starts - max(0, added))
+
+
+def _partition(facts: RolloutFacts, starts: int) -> int:
+    stored, desired = facts.stored, facts.desired
+    safe, needed = facts.reach(facts.allowance, starts)
     covered = stored.partition
     if not stored.is_current:
         # The new template only applies to new groups; existing ones are not touched before the next step.
-        proposal = min(stored.replicas, wanted)
+        proposal = min(stored.replicas, desired)
         covered = stored.replicas
-        if moment.state.reached is not None and stored.observed:
+        if facts.state.reached is not None and stored.observed:
             # The StatefulSet was lost during this rollout.
-            proposal = min(proposal, moment.state.reached)
-        elif moment.is_sole_group_due:
+            proposal = min(proposal, facts.state.reached)
+        elif facts.is_sole_group_due:
             proposal = 0
-    elif moment.is_at_rest or stored.replicas < wanted:
+    elif facts.is_at_target or stored.replicas < desired:
         proposal = stored.partition
-    elif stored.last_replicas not in (None, wanted):
-        proposal = min(stored.partition, moment.ceiling)
+    elif stored.last_replicas not in (None, desired):
+        proposal = min(stored.partition, facts.ceiling)
     else:
-        proposal = min(stored.partition, _window(moment), needed)
+        proposal = min(stored.partition, _window(facts), needed)
     # A StatefulSet controller that has not reported yet would otherwise see two changes of the partition at
     # once, and could take leaders of the second that this controller has not deleted yet.
     lowest = covered if stored.awaited else min(covered, safe)
-    return max(proposal, lowest, moment.state.floor)
+    return max(proposal, lowest, facts.state.floor)
 
 
-def _window(moment: Moment) -> int:
+def _window(facts: RolloutFacts) -> int:
     """The lower end of upstream's window.
 
     The window has as many groups below the finished tail as the budget allows, less groups further down that
     are not ready. It extends over adjacent groups that are not ready or already updated, at no cost.
     """
-    replicas = moment.stored.replicas
-    step = moment.state.budget.unavailable + replicas - moment.wanted
+    replicas = facts.stored.replicas
+    step = facts.state.budget.unavailable + replicas - facts.desired
     tail = replicas
-    while tail > 0 and moment.is_settled(tail - 1):
+    while tail > 0 and facts.is_settled(tail - 1):
         tail -= 1
     lowest = max(0, tail - step)
-    candidate = lowest + moment.unready_below(lowest)
+    candidate = lowest + facts.unready_below(lowest)
     for index in reversed(range(lowest, min(candidate + 1, replicas))):
-        if moment.is_serving_outdated(index):
+        if facts.is_serving_outdated(index):
             break
         candidate = index
     return candidate
 
 
-def _replicas(moment: Moment, partition: int) -> int:
-    stored, wanted = moment.stored.replicas, moment.wanted
-    if stored < wanted or moment.is_at_rest:
-        return wanted
-    return moment.shrunk(_surged(moment), partition)
+def _replicas(facts: RolloutFacts, partition: int) -> int:
+    stored, desired = facts.stored.replicas, facts.desired
+    if stored < desired or facts.is_at_target:
+        return facts.grown(desired)
+    return facts.grown(facts.shrunk(_surged(facts), partition))
 
 
-def _surged(moment: Moment) -> int:
+def _surged(facts: RolloutFacts) -> int:
     """Desired groups plus the surge that outdated and unready groups among them still require."""
-    unsettled = moment.wanted
-    if moment.stored.is_current:
-        if not moment.is_any_outdated(moment.wanted):
-            return moment.wanted
-        unsettled = moment.unsettled_among(range(moment.wanted))
-    if unsettled > moment.state.budget.surge:
-        return moment.ceiling
-    return moment.wanted + max(0, unsettled - moment.state.budget.unavailable)
+    unsettled = facts.desired
+    if facts.stored.is_current:
+        if not facts.is_any_outdated(facts.desired):
+            return facts.desired
+        unsettled = facts.unsettled_among(range(facts.desired))
+    if unsettled > facts.state.budget.surge:
+        return facts.ceiling
+    return facts.desired + max(0, unsettled - facts.state.budget.unavailable)
 
 
-def paused_position(moment: Moment) -> tuple[int, int]:
+def paused_position(facts: RolloutFacts) -> tuple[int, int]:
     """Partition and replicas of a paused rollout: no group changes its revision, scaling still works.
 
     The partition rises to the lowest group on the target revision, so that lost groups below it are recreated
     on their revision. No outdated group is at or above it. The surge keeps its size, because the groups that
     it replaces may not be ready.
     """
-    partition = max(_paused_partition(moment), moment.state.floor)
-    return partition, _paused_replicas(moment, partition)
+    partition = max(_paused_partition(facts), facts.state.floor)
+    return partition, _paused_replicas(facts, partition)
 
 
-def _paused_partition(moment: Moment) -> int:
-    stored = moment.stored
-    updated = [index for index, group in moment.groups.items() if not group.outdated]
-    outdated = [index for index, group in moment.groups.items() if group.outdated]
+def _paused_partition(facts: RolloutFacts) -> int:
+    stored = facts.stored
+    updated = [index for index, group in facts.groups.items() if not group.outdated]
+    outdated = [index for index, group in facts.groups.items() if group.outdated]
     if stored.is_current and not outdated:
         return stored.partition
     lowest = min((index for index in updated if index < stored.replicas), default=stored.replicas)
     # After a rollback it is the low groups that match: the groups above must not be replaced. Nor must groups
-    # that were scaled away a moment ago, still exist, and are desired again.
-    staying = max(stored.replicas, moment.wanted)
+    # that were scaled away just now, still exist, and are desired again.
+    staying = max(stored.replicas, facts.desired)
     return max([lowest, *(index + 1 for index in outdated if index < staying)])
 
 
-def _paused_replicas(moment: Moment, partition: int) -> int:
-    stored, wanted = moment.stored, moment.wanted
-    if stored.replicas < wanted:
-        return wanted
-    surge = stored.replicas - (wanted if stored.last_replicas is None else stored.last_replicas)
-    return moment.shrunk(min(wanted + max(0, surge), moment.ceiling), partition)
+def _paused_replicas(facts: RolloutFacts, partition: int) -> int:
+    stored, desired = facts.stored, facts.desired
+    if stored.replicas < desired:
+        return facts.grown(desired)
+    surge = stored.replicas - (desired if stored.last_replicas is None else stored.last_replicas)
+    return facts.shrunk(min(desired + max(0, surge), facts.ceiling), partition)
 
 
-def leaders_to_replace(moment: Moment, partition: int, replicas: int) -> tuple[int, ...]:
-    """Leaders to delete in the foreground before `partition` and `replicas` are applied.
+def leaders_to_replace(facts: RolloutFacts, partition: int, replicas: int, starts: int) -> tuple[int, ...]:
+    """Leaders to delete, with their workers, in the step that applies `partition` and `replicas`.
 
-    As soon as a StatefulSet controller sees a lower partition, it deletes the highest outdated leader in the
-    background, so that old workers and a new leader share host names for a while. Therefore
-    - leaders that it would delete at once must be terminating before it sees the partition: it skips
-      terminating pods;
+    As soon as a StatefulSet controller sees a lower partition, it deletes outdated leaders itself, and leaves
+    their workers. Therefore
+    - groups whose leaders it would delete at once are deleted in the same step;
     - all others of the window follow once it has observed template and partition: before that it could
       recreate them on the old template. It would delete them one by one, or none behind a stuck one.
-    Healthy leaders are deleted as far as the budget allows, broken ones always. While the controller lags
-    behind, nothing is deleted. A leader that was recreated on the old template is deleted again.
+    Healthy leaders are deleted as far as the budget allows, broken ones always, at most `starts` in all.
+    While the controller lags behind, nothing is deleted. A leader that was recreated on the old template is
+    deleted again.
     """
-    stored = moment.stored
+    stored = facts.stored
     if not stored.observed:
         return ()
     replace: list[int] = []
     if stored.is_current:
-        allowance = moment.allowance
-        for index in _replaceable(moment, max(partition, stored.partition), replicas):
-            costs = moment.is_ready(index)
+        allowance = facts.allowance
+        for index in _replaceable(facts, max(partition, stored.partition), replicas)[:starts]:
+            costs = facts.is_ready(index)
             if allowance >= costs:
                 replace.append(index)
                 allowance -= costs
     if not stored.is_current or partition < stored.partition:
-        replace += _taken_at_once(moment, partition, replicas, frozenset(replace))
+        replace += _taken_at_once(facts, partition, replicas, frozenset(replace))
     return tuple(replace)
 
 
-def _replaceable(moment: Moment, start: int, end: int) -> list[int]:
+def _replaceable(facts: RolloutFacts, start: int, end: int) -> list[int]:
     """Outdated leaders of a range that would be recreated updated, highest first, except terminating ones."""
-    outdated = (moment.groups[index] for index in reversed(range(start, end)) if moment.is_outdated(index))
+    outdated = (facts.groups[index] for index in reversed(range(start, end)) if facts.is_outdated(index))
     # Until the new template is stored, the update revision of the StatefulSet is the old one.
     return [
         group.index
         for group in outdated
-        if not group.terminating and (group.replaceable or not moment.stored.is_current)
+        if not group.terminating and (group.replaceable or not facts.stored.is_current)
     ]
 
 
-def _taken_at_once(moment: Moment, partition: int, replicas: int, deleted: Container[int]) -> list[int]:
+def _taken_at_once(facts: RolloutFacts, partition: int, replicas: int, deleted: Container[int]) -> list[int]:
     """Leaders that the StatefulSet controller deletes as soon as it sees `partition` and `replicas`.
 
     deleted: leaders that are deleted before. (Kubernetes 1.37, podManagementPolicy Parallel. Earlier releases
     with `maxUnavailable` delete the same or fewer.)
     """
-    candidates = [index for index in _replaceable(moment, partition, replicas) if index not in deleted]
+    candidates = [index for index in _replaceable(facts, partition, replicas) if index not in deleted]
     down = [
         index
         for index in range(replicas)
-        if index in deleted or index not in moment.groups or not moment.groups[index].leader_ready
+        if index in deleted or index not in facts.groups or not facts.groups[index].leader_ready
     ]
-    if moment.stored.max_unavailable is not None:
+    if facts.stored.max_unavailable is not None:
         available = [index for index in candidates if index not in down]
-        spared = available[max(0, moment.stored.max_unavailable - len(down)) :]
+        spared = available[max(0, facts.stored.max_unavailable - len(down)) :]
         return [index for index in candidates if index not in spared]
     # One at a time from the top, up to the first leader that is missing or starting.
     return [index for index in candidates[:1] if all(other <= index for other in down)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.state import Begun, Rollout, RolloutState
+from lws.leaderworkerset.rollout.state import InitialRollout, Rollout, RolloutState
 
 # Each group takes a handful of steps; a set that needs more than this never settles.
 _STEPS_PER_GROUP = 10
@@ -43,7 +43,7 @@ class Simulation:
     waiting_for: str
 
 
-def simulate(state: RolloutState, begun: Begun | None = None) -> Simulation:
+def simulate(state: RolloutState, begun: InitialRollout | None = None) -> Simulation:
     """Run the rollout until nothing changes. begun: None to start like a new set."""
     model = _Model(state)
     steps: list[SimulatedStep] = []
@@ -53,17 +53,11 @@ def simulate(state: RolloutState, begun: Begun | None = None) -> Simulation:
     is_former = begun is not None and is_created and begun.is_former
     while len(steps) < limit:
         if model.is_changed_by(rollout):
-            before = model.state
-            stored = before.statefulset
-            steps.append(
-                SimulatedStep(
-                    stored.partition if stored is not None else None,
-                    stored.replicas if stored is not None else None,
-                    before.groups,
-                    rollout,
-                )
-            )
-            model.tell(rollout, is_former)
+            stored = model.state.statefulset
+            partition = stored.partition if stored is not None else None
+            replicas = stored.replicas if stored is not None else None
+            steps.append(SimulatedStep(partition, replicas, model.state.groups, rollout))
+            model.apply(rollout, is_former)
             is_former = False
             model.sync()
         elif not model.sync() and not model.move():
@@ -114,19 +108,15 @@ class _Model:
             return True
         return (rollout.partition, rollout.replicas) != (stored.partition, stored.replicas)
 
-    def tell(self, rollout: Rollout, is_former: bool = False) -> None:
-        """Apply a step: delete leaders, then update the StatefulSet.
+    def apply(self, rollout: Rollout, is_former: bool = False) -> None:
+        """Delete leaders, then update the StatefulSet.
 
         is_former: the StatefulSet is created with the previous revision.
         """
         self._is_rolling |= is_former
-        for index in rollout.replace:
-            self._groups[index].is_terminating = True
-        stored = self._stored
-        if stored is None:
-            stored = LeaderStatefulSet(replicas=0, partition=0)
+        self._terminate(list(rollout.replace))
         updated = replace(
-            stored,
+            self._stored or LeaderStatefulSet(replicas=0, partition=0),
             partition=rollout.partition,
             replicas=rollout.replicas,
             last_replicas=self._given.replicas,
@@ -141,17 +131,20 @@ class _Model:
         stored = self._stored
         if stored is None:
             return False
-        has_news, self._is_observed = not self._is_observed, True
+        has_reported, self._is_observed = not self._is_observed, True
         acted = self._create_missing(stored) | self._scale_down(stored) | self._update(stored)
         groups = self._groups.values()
         if len(groups) == stored.replicas and all(group.is_new and group.is_available for group in groups):
             self._is_rolling = False
-        return acted or has_news
+        return acted or has_reported
 
     def move(self) -> bool:
         """Advance every pod by one stage; True if any could."""
-        movable = [group for group in self._groups.values() if group.is_terminating or not group.is_stuck]
-        movable = [group for group in movable if group.is_terminating or group.stage < _READY]
+        movable = [
+            group
+            for group in self._groups.values()
+            if group.is_terminating or (not group.is_stuck and group.stage < _READY)
+        ]
         for group in movable:
             group.stage = _GONE if group.is_terminating else group.stage + 1
         self._groups = {index: group for index, group in self._groups.items() if group.stage != _GONE}
@@ -165,14 +158,15 @@ class _Model:
         return bool(missing)
 
     def _scale_down(self, stored: LeaderStatefulSet) -> bool:
-        surplus = [
-            group
-            for index, group in self._groups.items()
-            if index >= stored.replicas and not group.is_terminating
-        ]
-        for group in surplus:
-            group.is_terminating = True
-        return bool(surplus)
+        groups = self._groups.items()
+        return self._terminate(
+            [i for i, group in groups if i >= stored.replicas and not group.is_terminating]
+        )
+
+    def _terminate(self, indices: list[int]) -> bool:
+        for index in indices:
+            self._groups[index].is_terminating = True
+        return bool(indices)
 
     def _update(self, stored: LeaderStatefulSet) -> bool:
         if not stored.is_current:
@@ -182,11 +176,9 @@ class _Model:
             down = sum(not self._groups[index].is_available for index in range(stored.replicas))
             outdated = self._outdated(stored)
             available = [index for index in outdated if self._groups[index].is_available]
-            kept = available[max(0, stored.max_unavailable - down) :]
-            deleted = [index for index in outdated if index not in kept]
-        for index in deleted:
-            self._groups[index].is_terminating = True
-        return bool(deleted)
+            spared = available[max(0, stored.max_unavailable - down) :]
+            deleted = [index for index in outdated if index not in spared]
+        return self._terminate(deleted)
 
     def _one_at_a_time(self, stored: LeaderStatefulSet) -> list[int]:
         outdated = self._outdated(stored)

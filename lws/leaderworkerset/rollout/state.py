@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
-from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.rollout.groups import GroupState, LeaderDeployment, LeaderStatefulSet
+from lws.leaderworkerset.spec import SetSpec, StartWaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,10 @@ class RolloutState:
     leader pod, in any order. statefulset: None if it does not exist yet. paused: no group may change its
     revision. reached: the recorded partition of the rollout to the target revision, in case the StatefulSet
     was lost; None if it had not begun. is_refused: the API server has recently rejected an update of the
-    StatefulSet. stays: take no further step and remove no surge now.
+    StatefulSet. stays: take no further step and remove no surge now. deployment: of Hash groups, whose
+    rollouts it paces; None for Ordinal groups. start_strategy: None if groups may start all at once.
+    occupied: indices that leaders of a lost StatefulSet occupy, whatever the start strategy. prewarming: what
+    the first step waits for on nodes; empty for nothing.
     """
 
     replicas: int
@@ -39,6 +42,17 @@ class RolloutState:
     reached: int | None = None
     is_refused: bool = False
     stays: bool = False
+    deployment: LeaderDeployment | None = None
+    start_strategy: StartWaves | None = None
+    occupied: int = 0
+    prewarming: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """Every desired group is ready and on the target revision, and no partition holds one back."""
+        if self.deployment is not None:
+            return self.deployment.is_current and len(self.settled) >= self.replicas
+        return self.floor == 0 and self.settled.issuperset(range(self.replicas))
 
     @cached_property
     def ready(self) -> frozenset[int]:
@@ -53,23 +67,24 @@ class RolloutState:
     @cached_property
     def outdated(self) -> tuple[int, ...]:
         """Groups that the rollout replaces sooner or later."""
-        wanted = range(self.floor, self.replicas)
-        return tuple([group.index for group in self.groups if group.outdated and group.index in wanted])
+        outdated = [group.index for group in self.groups if group.outdated]
+        if self.deployment is not None:
+            return tuple(outdated)
+        return tuple([index for index in outdated if self.floor <= index < self.replicas])
 
     @property
     def pinned(self) -> tuple[int, ...]:
         """Outdated groups that keep their revision: the partition of the set is above them."""
-        wanted = range(min(self.floor, self.replicas))
-        return tuple(group.index for group in self.groups if group.outdated and group.index in wanted)
+        end = min(self.floor, self.replicas)
+        return tuple(group.index for group in self.groups if group.outdated and group.index < end)
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Desired position of the leader StatefulSet, and leaders to delete before it is applied.
+    """Desired position of the leader StatefulSet, and groups to delete with that step.
 
-    replace: indices of leaders to delete, highest first, in the foreground, so that old workers never see a
-    new leader. why: what changes and why, empty for no change. waiting_for: what must happen before the next
-    step, empty for nothing.
+    replace: indices of groups to delete, highest first. why: what changes and why, empty for no change.
+    waiting_for: what must happen before the next step, empty for nothing.
     """
 
     partition: int
@@ -79,7 +94,7 @@ class Rollout:
     waiting_for: str = ""
 
     def within(self, stored: LeaderStatefulSet) -> Rollout:
-        """The same, with only those leaders that are recreated updated as the StatefulSet is now."""
+        """The same, with only the leaders that the stored StatefulSet recreates on the target revision."""
         covered = (index for index in self.replace if stored.is_current and index >= stored.partition)
         return replace(self, replace=tuple(covered))
 
@@ -93,14 +108,14 @@ def budget(replicas: int, max_unavailable: int, max_surge: int) -> Budget:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """A state with a StatefulSet, and counts of its groups."""
+class RolloutFacts:
+    """The state of a rollout whose StatefulSet exists, and the counts that its next step is decided by."""
 
     state: RolloutState
     stored: LeaderStatefulSet
 
     @property
-    def wanted(self) -> int:
+    def desired(self) -> int:
         """Number of desired groups."""
         return self.state.replicas
 
@@ -120,10 +135,10 @@ class Moment:
         return {group.index: group for group in self.state.groups}
 
     @property
-    def is_at_rest(self) -> bool:
+    def is_at_target(self) -> bool:
         """The StatefulSet has the target template, partition 0, and the desired number of groups."""
         stored = self.stored
-        return stored.is_current and stored.partition == 0 and stored.replicas == self.wanted
+        return stored.is_current and stored.partition == 0 and stored.replicas == self.desired
 
     @property
     def is_sole_group_due(self) -> bool:
@@ -131,14 +146,14 @@ class Moment:
         state, stored = self.state, self.stored
         if (state.replicas, stored.replicas, state.budget.surge) != (1, 1, 0) or 0 not in self.groups:
             return False
-        can_go = stored.observed and not state.is_refused and not self.groups[0].terminating
-        return can_go and self.is_outdated(0)
+        is_replaceable = stored.observed and not state.is_refused and not self.groups[0].terminating
+        return is_replaceable and self.is_outdated(0)
 
     @cached_property
     def is_plain_scale_down(self) -> bool:
-        """Surplus groups were requested by the user, are no surge, and no rollout needs them."""
+        """The surplus groups were desired before, are no surge, and no rollout needs them."""
         stored = self.stored
-        is_users_own = stored.is_current and stored.last_replicas == stored.replicas > self.wanted
+        is_users_own = stored.is_current and stored.last_replicas == stored.replicas > self.desired
         return is_users_own and not self.state.outdated
 
     @cached_property
@@ -153,8 +168,39 @@ class Moment:
         This is the rest of the budget. It is still 1 if broken outdated groups alone have used up the budget
         and none of them can be replaced before a healthy group.
         """
-        spare = self.ready - self.must_stay
-        return 1 if spare <= 0 and self._only_broken_groups_hold_up() else max(0, spare)
+        remaining = self.ready - self.must_stay
+        return 1 if remaining <= 0 and self._only_broken_groups_use_budget() else max(0, remaining)
+
+    @cached_property
+    def starts(self) -> int:
+        """How many more groups may start on the target revision, by the start strategy.
+
+        Missing groups below the partition do not count if they may be recreated on the previous revision. Nor
+        do surge groups without a node, which may need that of a group they would hold up.
+        """
+        stored, strategy = self.stored, self.state.start_strategy
+        if strategy is None:
+            return self.ceiling + stored.replicas
+        settled = self.state.settled
+        starting = [i for i in range(stored.replicas) if i not in settled and self._is_starting(i)]
+        return max(0, strategy.most(len(settled)) - len(settled) - len(starting))
+
+    def _is_starting(self, index: int) -> bool:
+        """The group is starting on the target revision, or will be without another step."""
+        group, is_above_partition = self.groups.get(index), index >= self.stored.partition
+        if group is None:
+            return is_above_partition or not self._has_outdated
+        if group.unscheduled and index >= self.state.replicas:
+            return False
+        return not group.outdated or (group.terminating and is_above_partition and self.stored.is_current)
+
+    @cached_property
+    def _has_outdated(self) -> bool:
+        return not self.stored.is_current or any(group.outdated for group in self.state.groups)
+
+    def grown(self, replicas: int) -> int:
+        """`replicas`, or fewer if the start strategy does not allow so many yet."""
+        return min(replicas, self.stored.replicas + self.starts)
 
     def is_ready(self, index: int) -> bool:
         """The group exists and is ready."""
@@ -167,10 +213,6 @@ class Moment:
     def is_outdated(self, index: int) -> bool:
         """The group exists and is not on the target revision."""
         return index in self.groups and self.groups[index].outdated
-
-    def is_broken(self, index: int) -> bool:
-        """The group exists, is outdated and not ready: replacing it costs no availability."""
-        return index in self.groups and self.groups[index].broken
 
     def is_serving_outdated(self, index: int) -> bool:
         """Replacing the group costs availability."""
@@ -196,25 +238,30 @@ class Moment:
         broken groups may only have lost a node. Until it is ready, no more groups than the budget are risked.
         Surge groups do not count: they may be waiting for resources that broken groups hold.
         """
-        tried = range(self.stored.partition, min(self.wanted, self.stored.replicas))
-        unproven = self.unsettled_among(tried)
-        if unproven == 0:
+        moved = range(self.stored.partition, min(self.desired, self.stored.replicas))
+        unsettled = self.unsettled_among(moved)
+        if unsettled == 0:
             return self.stored.replicas
-        return max(0, self.state.budget.unavailable - unproven)
+        return max(0, self.state.budget.unavailable - unsettled)
 
-    def reach(self, allowance: int) -> tuple[int, int]:
-        """How far the partition may be lowered if `allowance` healthy outdated groups may be replaced.
+    def reach(self, allowance: int, starts: int) -> tuple[int, int]:
+        """How far the partition may be lowered if `allowance` healthy outdated groups may be replaced, and
+        `starts` groups may start.
 
-        Returns the lowest safe partition, and the lowest one that still covers a group worth the risk.
+        Return the lowest safe partition, and the lowest one that `risk_budget` allows.
         """
         needed, risk_budget = self.stored.partition, self.risk_budget
         for group in self._outdated_from_the_top:
             index = group.index
+            if not group.terminating or not self._is_starting(index):
+                if starts == 0:
+                    return index + 1, needed
+                starts -= 1
             if group.ready:
                 if allowance == 0:
                     return index + 1, needed
                 allowance -= 1
-            elif group.terminating:
+            elif group.terminating and not group.kept:
                 continue
             elif index < self.stored.partition:
                 risk_budget -= 1
@@ -244,16 +291,16 @@ class Moment:
                 staying += not (replicas >= partition and self.is_outdated(replicas))
         return self.stored.replicas
 
-    def _only_broken_groups_hold_up(self) -> bool:
+    def _only_broken_groups_use_budget(self) -> bool:
         stored = self.stored
         broken = [group.index for group in self._outdated_from_the_top if group.broken]
         if not broken or stored.replicas <= self.must_stay or self.ready + len(broken) < stored.replicas:
             return False
-        covered, _ = self.reach(0)
+        covered, _ = self.reach(0, self.starts)
         return max(broken) < (min(covered, stored.partition) if stored.is_current else covered)
 
 
-def budget_of(spec: SetSpec) -> Budget:
+def rollout_budget(spec: SetSpec) -> Budget:
     return budget(spec.replicas, spec.unavailable_groups or 0, spec.surge_groups or 0)
 
 
@@ -263,8 +310,8 @@ def statefulset_max_unavailable(spec: SetSpec) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """How a missing leader StatefulSet is created. is_former: with the previous, not the target revision."""
+class InitialRollout:
+    """How a missing leader StatefulSet is created. is_former: with the previous revision, not the target."""
 
     rollout: Rollout
     is_former: bool = False
@@ -273,49 +320,51 @@ class Begun:
 # --- Describe why a rollout step is taken and what the next one waits for, in one line for logs and plans.
 
 
-def why_partition(moment: Moment, partition: int) -> str:
+def why_partition(facts: RolloutFacts, partition: int) -> str:
     """Why the partition changes; empty if it does not."""
-    stored = moment.stored
+    stored = facts.stored
     if not stored.is_current:
         return "there is a new revision: groups move to it from the highest index down"
     if partition > stored.partition:
         return f"groups below {partition} keep their revision: the partition of the set was raised"
     if partition == stored.partition:
         return ""
-    moving = [index for index in range(partition, stored.partition) if moment.is_outdated(index)]
+    moving = [index for index in range(partition, stored.partition) if facts.is_outdated(index)]
     if not moving:
-        return f"groups from {partition} on are on the new revision, or come back on it"
-    stay = max(0, moment.must_stay)
-    return f"{named(moving)} may move to the new revision: {moment.ready} groups are ready, {stay} must stay"
+        return f"groups from {partition} on are on the new revision, or are recreated on it"
+    stay = max(0, facts.must_stay)
+    return f"{named(moving)} may move to the new revision: {facts.ready} groups are ready, {stay} must stay"
 
 
-def why_replicas(moment: Moment, replicas: int) -> str:
+def why_replicas(facts: RolloutFacts, replicas: int) -> str:
     """Why the number of groups changes; empty if it does not."""
-    stored, wanted = moment.stored, moment.wanted
+    stored, desired = facts.stored, facts.desired
     if replicas == stored.replicas:
         return ""
-    if replicas > max(stored.replicas, wanted):
-        return f"{counted(replicas - wanted)} on top of {wanted} while outdated ones are replaced"
-    if replicas > stored.replicas or stored.last_replicas not in (None, wanted):
+    if replicas > max(stored.replicas, desired):
+        return f"{counted(replicas - desired)} on top of {desired} while outdated ones are replaced"
+    if replicas > stored.replicas or stored.last_replicas not in (None, desired):
         return f"scaled from {counted(stored.replicas)} to {replicas}"
-    return f"{named(range(replicas, stored.replicas))} on top of {wanted} no longer needed"
+    return f"{named(range(replicas, stored.replicas))} on top of {desired} no longer needed"
 
 
-def why_replace(moment: Moment, replace: tuple[int, ...]) -> str:
+def why_replace(facts: RolloutFacts, replace: tuple[int, ...]) -> str:
     """Which leaders this controller deletes, and which of them were not ready; empty for none."""
-    healthy = [index for index in replace if moment.is_ready(index)]
-    broken = [index for index in replace if not moment.is_ready(index)]
-    parts = [f"replacing {named(healthy)}"] if healthy else []
-    return "; ".join(parts + ([f"replacing {named(broken)}, not ready anyway"] if broken else []))
+    healthy = named(index for index in replace if facts.is_ready(index))
+    broken = named(index for index in replace if not facts.is_ready(index))
+    parts = healthy and f"replacing {healthy}", broken and f"replacing {broken}, not ready anyway"
+    return "; ".join(filter(None, parts))
 
 
-def waiting_for(moment: Moment, replicas: int) -> str:
+def waiting_for(facts: RolloutFacts, replicas: int) -> str:
     """What must happen before the next step; empty for nothing."""
-    if moment.state.outdated and not moment.stored.observed:
+    if facts.state.outdated and not facts.stored.observed:
         return "the StatefulSet controller to report on the last change"
-    ready = moment.state.ready
+    ready = facts.state.ready
     unready = [index for index in range(replicas) if index not in ready]
-    return f"{named(unready)} to be ready" if unready else ""
+    later = facts.desired - replicas
+    then = f", before {later} more start" if later > 0 else ""
+    return f"{named(unready)} to be ready{then}" if unready else ""
 
 
 def named(indices: Iterable[int]) -> str:
@@ -345,11 +394,14 @@ def counted(groups: int) -> str:
 # --- Describe which groups a change of a set restarts, in the same words for commands and webhook.
 
 
-def restarts(groups: Sequence[int], budget: Budget, paused: bool) -> str:
-    """Describe which groups restart and how: "groups 0 to 3 restart, by a rollout, one at a time"."""
+def restarts(groups: Sequence[int], budget: Budget, paused: bool, has_indices: bool = True) -> str:
+    """Describe which groups restart and how: "groups 0 to 3 restart, by a rollout, one at a time". Without
+    indices: "4 groups restart, …".
+    """
     if not groups:
         return ""
-    subject = f"{named(groups)} {'restarts' if len(groups) == 1 else 'restart'}"
+    subject = named(groups) if has_indices else counted(len(groups))
+    subject += " restarts" if len(groups) == 1 else " restart"
     if paused:
         return f"{subject} once the rollout is resumed"
     return f"{subject}, by a rollout{_pace(len(groups), budget)}"

@@ -1,7 +1,4 @@
-"""Collect what keeps a set from getting its groups, worst first.
-
-The result goes into the condition ReplicaFailure and into Events.
-"""
+"""Collect the problems of a set, worst first, for the condition ReplicaFailure and for Events."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from typing import Any
 from lws.kube.conditions import Condition, moment_of, timestamp
 from lws.kube.metadata import name_of
 from lws.kube.names import byte_length, tightest_derived_name
-from lws.kube.nodes import OUT_OF_SERVICE_TAINT, NodeLossPolicy, StuckPod, look_again_after, stuck_pods
-from lws.kube.ownership import clash_note
+from lws.kube.nodes import OUT_OF_SERVICE_TAINT, NodeLossPolicy, StuckPod, recheck_after, stuck_pods
+from lws.kube.ownership import conflict_note
 from lws.kube.pods import NodeWait
-from lws.leaderworkerset.rollout.state import budget_of
+from lws.leaderworkerset.rollout.state import rollout_budget
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.runtime.actions import Problem
+from lws.runtime.actions import Announce, Delete, Object, Problem, Reference
 
 _DROPS_START_ORDINAL = Problem(
     "StartOrdinalUnsupported",
@@ -28,31 +25,32 @@ _DROPS_START_ORDINAL = Problem(
 
 
 def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:
-    """encountered: what the pass itself ran into."""
-    found = list(encountered)
-    drops_start = snapshot.drops_start_ordinal or any(group.lacks_start_ordinal for group in snapshot.groups)
-    if drops_start and snapshot.spec.size > 1:
-        found.append(_DROPS_START_ORDINAL)
-    owner = name_of(snapshot.lws)
-    obstacles = [group.obstacle for group in snapshot.groups if group.obstacle is not None]
-    found += [Problem("NameClash", clash_note(each, "LeaderWorkerSet", owner)) for each in obstacles]
-    too_long = _name_too_long(snapshot)
-    if too_long is not None:
-        found.append(too_long)
-    # Refusals come last: whatever else is wrong may be the reason for them.
-    refused = (
-        Problem(obstruction.reason, obstruction.message, obstruction.is_reported, obstruction.action)
-        for obstruction in snapshot.obstructions
+    """encountered: problems that the plan of this pass has found."""
+    problems = list(encountered)
+    drops_start = snapshot.drops_start_ordinal or any(
+        [group.lacks_start_ordinal for group in snapshot.groups]
     )
-    return (*found, *refused)
+    if drops_start and snapshot.spec.size > 1:
+        problems.append(_DROPS_START_ORDINAL)
+    owner = name_of(snapshot.lws)
+    conflicts = [group.conflict for group in snapshot.groups if group.conflict is not None]
+    problems += [Problem("NameClash", conflict_note(obj, "LeaderWorkerSet", owner)) for obj in conflicts]
+    if (too_long := _name_too_long(snapshot)) is not None:
+        problems.append(too_long)
+    # Rejections come last: another problem may have caused them.
+    rejected = (
+        Problem(rejection.reason, rejection.message, rejection.is_reported, rejection.action)
+        for rejection in snapshot.rejections
+    )
+    return (*problems, *rejected)
 
 
 def _name_too_long(snapshot: SetSnapshot) -> Problem | None:
-    """Admission refuses such names; the scale subresource passes it by."""
+    """Admission rejects such names, but the scale subresource bypasses it."""
     spec, replicas = snapshot.spec, snapshot.spec.replicas
     if replicas == 0:
         return None
-    highest = replicas + budget_of(spec).surge - 1
+    highest = replicas + rollout_budget(spec).surge - 1
     derived = tightest_derived_name(highest, spec.size)
     length = byte_length(name_of(snapshot.lws))
     if length <= derived.room:
@@ -68,26 +66,59 @@ _MOST_NAMED = 10
 
 
 def lost_nodes(snapshot: SetSnapshot) -> tuple[Problem, ...]:
-    """One for each lost node that holds pods of the set."""
+    """One problem for each lost node on which pods of the set are stuck."""
     by_node: dict[str, list[StuckPod]] = {}
-    for pod in stuck_pods(snapshot.leaving, snapshot.nodes, snapshot.now, snapshot.node_loss):
+    for pod in stuck_on_lost_nodes(snapshot):
         by_node.setdefault(pod.loss.node, []).append(pod)
-    return tuple(_node_lost(stuck, snapshot.node_loss) for _node, stuck in sorted(by_node.items()))
+    return tuple(_node_lost(stuck, snapshot.policies.node_loss) for _node, stuck in sorted(by_node.items()))
 
 
-def look_again(snapshot: SetSnapshot) -> float | None:
-    """Seconds until there may be another problem; None where no pod is on its way out."""
-    return look_again_after(snapshot.leaving, snapshot.nodes, snapshot.now, snapshot.node_loss)
+def stuck_on_lost_nodes(snapshot: SetSnapshot) -> tuple[StuckPod, ...]:
+    """Pods of the set that cannot terminate because their node is lost."""
+    return stuck_pods(snapshot.terminating, snapshot.nodes, snapshot.now, snapshot.policies.node_loss)
+
+
+def is_forced(stuck: StuckPod, policy: NodeLossPolicy) -> bool:
+    """Whether to force-delete the pod. Pods that Kubernetes deletes itself are left to it."""
+    return policy.force_delete and not stuck.loss.is_collected
+
+
+def forced(lws: Object, stuck: StuckPod, leader_uid: str = "") -> Delete:
+    """Force-delete the pod. leader_uid: UID of the leader of its group, empty if that does not exist."""
+    name, loss = stuck.pod["metadata"]["name"], stuck.loss
+    why = f"it has been terminating since {timestamp(stuck.since)} on node {loss.node}, which {loss.why}"
+    event = Announce(
+        regarding=Reference.to(lws),
+        related=Reference.to(stuck.pod),
+        reason="NodeLost",
+        action="Delete",
+        note=f"Force-deleted pod {name}: {why}",
+        type="Warning",
+    )
+    return Delete(
+        target=Reference.to(stuck.pod),
+        # The workers of a leader are always deleted before it, on any node.
+        propagation="Foreground" if stuck.pod["metadata"]["uid"] == leader_uid else "Background",
+        why=why,
+        announce=(event,),
+        grace_seconds=0,
+    )
+
+
+def recheck_lost_nodes(snapshot: SetSnapshot) -> float | None:
+    """Seconds until another pod may be stuck; None if no pod is terminating."""
+    return recheck_after(snapshot.terminating, snapshot.nodes, snapshot.now, snapshot.policies.node_loss)
 
 
 def _node_lost(stuck: list[StuckPod], policy: NodeLossPolicy) -> Problem:
     loss = stuck[0].loss
-    names = [str(stuck_pod.pod["metadata"]["name"]) for stuck_pod in stuck]
+    names = [name_of(stuck_pod.pod) for stuck_pod in stuck]
     more = len(names) - _MOST_NAMED
-    shown = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    pods = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    advice = _advice(stuck[0], policy)
     return Problem(
         "NodeLost",
-        f"node {loss.node} {loss.why} and cannot end {shown}: their groups wait; {_advice(stuck[0], policy)}",
+        f"node {loss.node} {loss.why} and cannot terminate {pods}: their groups are blocked; {advice}",
     )
 
 
@@ -95,34 +126,34 @@ def _advice(stuck: StuckPod, policy: NodeLossPolicy) -> str:
     if stuck.loss.is_collected:
         return "Kubernetes deletes such pods itself (pod garbage collector)"
     if policy.force_delete:
-        return "such pods are deleted by force"
+        return "such pods are force-deleted"
     return (
-        f"repair the node, delete it, or, once it is shut down, taint it with {OUT_OF_SERVICE_TAINT}; the "
-        f"manager does it by itself with nodeLoss.forceDelete"
+        f"repair the node, delete it, or, once it is shut down, taint it with {OUT_OF_SERVICE_TAINT}; with "
+        f"nodeLoss.forceDelete the manager force-deletes such pods"
     )
 
 
-# --- Remember when a set last made progress, and decide whether it is stalled. Losing that memory delays
-# the verdict, nothing else; nothing follows from the verdict.
+# --- Record when a set last made progress, and decide whether it is stalled. The condition is only reported:
+# nothing else depends on it. If the record is lost, the condition becomes true later.
 
 
 STALLED = "Stalled"
 
 LAST_PROGRESS = "lastProgressTime"
-"""The field of the status that remembers."""
+"""The field of the status."""
 
-# Longer than this part of the deadline.
+# A wait for a node is long if it exceeds this fraction of the deadline.
 _LONG_WAIT = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What a set is measured by.
+    """The progress of a set.
 
-    deadline: how long it may go without progress, None for as long as it takes. is_progressing: groups are
-    being created or replaced. was_progressing: so it was at the last write of the status. is_paused: the user
-    has stopped the rollout. has_moved: something new is asked for, or the rollout goes a step further.
-    settled: groups that are ready on the target revision. waits: for a node, of pods that it waits for.
+    deadline: maximum time without progress, None for no limit. is_progressing: groups are being created or
+    replaced. was_progressing: the same at the last write of the status. is_paused: the user has paused the
+    rollout. has_moved: the spec has changed, or the rollout takes a step. settled: number of groups that are
+    ready on the target revision. waits: waits for a node, of pods of groups that are not ready.
     """
 
     deadline: timedelta | None
@@ -135,55 +166,54 @@ class Pace:
     waits: tuple[NodeWait, ...] = ()
 
     def last_progress(self, stored: Mapping[str, Any]) -> str | None:
-        """The moment to remember (RFC 3339); None where nothing has happened yet.
+        """The moment to record (RFC 3339); None if nothing has happened yet.
 
-        More settled groups than last time are progress, and so is whatever starts the clock anew: a step, a
-        new wish, the first trouble after a time of rest.
+        Progress is more settled groups than before. A step, a changed spec, and the first group that is not
+        ready after all were settled also restart the clock.
         """
-        known: str | None = stored.get(LAST_PROGRESS)
-        # Other controllers do not count them; where nothing was written yet, there were none.
+        recorded: str | None = stored.get(LAST_PROGRESS)
+        # Upstream does not count them. In an empty status there are none.
         groups = stored.get("groups") if stored else {}
-        has_begun = self.is_progressing and (not self.was_progressing or self.has_moved or not known)
-        is_better = groups is not None and self.settled > int((groups.get("counts") or {}).get("Ready") or 0)
-        return timestamp(self.now) if has_begun or is_better else known
+        has_begun = self.is_progressing and (not self.was_progressing or self.has_moved or not recorded)
+        has_more = groups is not None and self.settled > int((groups.get("counts") or {}).get("Ready") or 0)
+        return timestamp(self.now) if has_begun or has_more else recorded
 
     @property
     def lacks_nodes(self) -> bool:
-        """A pod that the set waits for has had no node for long: the clock stands still."""
+        """A pod of a group that is not ready has long been without a node: the clock is stopped."""
         return any(wait.until is None for wait in self._long_waits())
 
     def due_in(self, last: str | None) -> float | None:
-        """Seconds until the set counts as stalled, 0 if it does; None where it is at rest, paused, or never
-        does.
+        """Seconds until the set is stalled, 0 if it is; None if it is settled or paused, or has no deadline.
 
-        The clock starts anew when the last of the pods that had to wait for a node gets it. What they waited
-        is read off the pods: nothing has to be remembered, and nothing to be written.
+        The clock restarts when the last pod that waited for a node is scheduled. The pods show how long they
+        waited: nothing has to be recorded.
         """
         moment = moment_of(last)
         if self.deadline is None or not self.is_progressing or self.is_paused or moment is None:
             return None
         if self.lacks_nodes:
             return self.deadline.total_seconds()
-        placed = (wait.until for wait in self._long_waits() if wait.until is not None)
-        return max(0.0, (max((moment, *placed)) + self.deadline - self.now).total_seconds())
+        scheduled = (wait.until for wait in self._long_waits() if wait.until is not None)
+        return max(0.0, (max((moment, *scheduled)) + self.deadline - self.now).total_seconds())
 
     def _long_waits(self) -> Iterator[NodeWait]:
-        """A group that is recreated again and again waits a moment each time: that is not what it lacks."""
+        """Waits that explain missing progress. A group that is recreated repeatedly has short ones too."""
         for wait in self.waits:
             if self.deadline and (wait.until or self.now) - wait.since > self.deadline / _LONG_WAIT:
                 yield wait
 
 
 def stalled(pace: Pace, deadline: timedelta, due_in: float | None, why: str) -> Condition:
-    """The condition; why: which groups it waits for, and what they lack."""
+    """The condition Stalled. why: the groups that are not ready, each with its reason."""
     if due_in == 0:
-        said = f"No progress for {deadline.total_seconds():.0f} s; {why}"
-        return Condition(STALLED, True, "ProgressDeadlineExceeded", said)
+        message = f"No progress for {deadline.total_seconds():.0f} s; {why}"
+        return Condition(STALLED, True, "ProgressDeadlineExceeded", message)
     if not pace.is_progressing:
         return Condition(STALLED, False, "AtRest", "No group is being created or replaced")
     if pace.is_paused:
         return Condition(STALLED, False, "RolloutPaused", "The rollout is paused")
     if pace.lacks_nodes:
-        said = "Pods wait for their nodes; the deadline counts from when they have them"
-        return Condition(STALLED, False, "PodsUnscheduled", said)
-    return Condition(STALLED, False, "Progressing", "Groups are being created or replaced, and it goes on")
+        message = "Pods are not scheduled; the deadline restarts when they are"
+        return Condition(STALLED, False, "PodsUnscheduled", message)
+    return Condition(STALLED, False, "Progressing", "Groups are being created or replaced")

@@ -1,14 +1,13 @@
 """Build the status of a set: counters, conditions, and Events for conditions that become true.
 
-Out: the whole intended status, the smallest patch that leads to it, and announcements.
-
-Types and reasons of conditions, messages of true ones and the notes of announcements are upstream's.
-Available excludes Progressing and UpdateInProgress, and nothing else ends these two; a condition that was
-never true is absent. One that turns False keeps its reason: its message says why.
+Types and reasons of conditions, messages of true ones and the notes of Events are upstream's. Available
+excludes Progressing and UpdateInProgress, and nothing else ends these two. A condition that was never true is
+absent, except Degraded. A condition that becomes False keeps its reason: its message says why.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,12 +18,13 @@ from lws.kube.metadata import name_of
 from lws.kube.patches import merge_patch
 from lws.kube.pods import NodeWait
 from lws.kube.quantities import is_integer, whole_number
+from lws.leaderworkerset.labels import MOST_GROUP_NUMBER
 from lws.leaderworkerset.memory import failed
-from lws.leaderworkerset.rollout.groups import GroupState
+from lws.leaderworkerset.rollout.groups import GroupState, LeaderDeployment
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, stalled
-from lws.leaderworkerset.status.summary import READY, Summary, summarise, what_holds_up
+from lws.leaderworkerset.status.summary import READY, Summary, blocking_problem, summarise
 from lws.runtime.actions import ROLLING, Announce, Figures, Object, Problem, Reference, Tally
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, WORKER_INDEX_LABEL
 
@@ -32,6 +32,8 @@ AVAILABLE = "Available"
 PROGRESSING = "Progressing"
 UPDATE_IN_PROGRESS = "UpdateInProgress"
 REPLICA_FAILURE = "ReplicaFailure"
+DEGRADED = "Degraded"
+RECONCILING = "Reconciling"
 
 _TRUE = {
     AVAILABLE: Condition(AVAILABLE, True, "AllGroupsReady", "All replicas are ready"),
@@ -40,15 +42,27 @@ _TRUE = {
         UPDATE_IN_PROGRESS, True, "GroupsUpdating", "Rolling Upgrade is in progress"
     ),
 }
-# metav1.Condition allows no longer messages.
+_STOPPED = "Automatic recovery is stopped for one or more replicas"
+_REPORTED_BY_FAILED = "The condition Failed names the groups that have used up spec.maxGroupRestarts"
+_NOT_EXHAUSTED = "No replica has exhausted its restart budget"
+_DEGRADED = Condition(DEGRADED, True, "ReplicaRestartBudgetExceeded", _STOPPED)
+_STUCK = Condition(
+    STALLED, True, "GroupRestartsExhausted", "Groups that are not ready have used up their restarts"
+)
+_STOPPED_CONDITIONS = (
+    Condition(AVAILABLE, False, _DEGRADED.reason, "Not all replicas are ready"),
+    Condition(PROGRESSING, False, _DEGRADED.reason, _STOPPED),
+    Condition(UPDATE_IN_PROGRESS, False, _DEGRADED.reason, "No rolling update is in progress"),
+)
+# The limit of metav1.Condition.
 _LONGEST_MESSAGE = 32768
-# The note of an Event holds 1 KiB.
-_LONGEST_TROUBLE = 900
+# The note of an Event is limited to 1 KiB.
+_LONGEST_NOTE = 900
 
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """Names of ControllerRevisions and the collision count; what is None stays as the status has it."""
+    """Names of ControllerRevisions and the collision count; None keeps the stored value."""
 
     current: str | None = None
     update: str | None = None
@@ -56,16 +70,16 @@ class Revisions:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """What a status is made from.
+class StatusInput:
+    """Input of a status.
 
-    replicas: groups that the user wants. floor: groups below this index are out of the update's scope.
-    existing: `status.replicas` of the leader StatefulSet, 0 without one.
-    problems: what stands in the way, worst first.
-    members: what is to be remembered of each group, by index. rollout: its position, None where the status
-    says it already or has nothing to say. has_moved: this pass moves it.
-    given_up: indices of groups that may not be restarted any more. waits: for a node, of pods of groups that
-    are not ready.
+    replicas: desired groups. floor: groups below this index keep their revision. existing: `status.replicas`
+    of the leader StatefulSet, 0 without one. problems: worst first. members: the members to record of each
+    group, by index. rollout: position to record, None to keep the stored one. has_moved: this pass moves the
+    rollout. given_up: indices of groups that have used up `spec.maxGroupRestarts`. exhausted: the same by
+    upstream's rules. waits: waits for a node, of pods of groups that are not ready. deployment: of Hash
+    groups; None for Ordinal groups. scheduling: condition of `spec.scheduling`; None without one. prewarm:
+    progress of the nodes, empty without one. is_prewarming: the rollout waits for them.
     """
 
     replicas: int
@@ -79,14 +93,19 @@ class Observed:
     rollout: Mapping[str, Any] | None = None
     has_moved: bool = False
     given_up: tuple[int, ...] = ()
+    exhausted: tuple[int, ...] = ()
     waits: tuple[NodeWait, ...] = ()
+    deployment: LeaderDeployment | None = None
+    scheduling: Condition | None = None
+    prewarm: Mapping[str, Any] = field(default_factory=dict)
+    is_prewarming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SetStatus:
-    """intended: the whole status. patch: JSON merge patch from the stored one, None where that is as good.
+    """intended: the whole status. patch: JSON merge patch from the stored one, None if that is up to date.
 
-    due_in: seconds until the set counts as stalled if nothing happens; None where it does, or cannot.
+    due_in: seconds until the set is stalled if nothing happens; None if it is already, or cannot be.
     """
 
     intended: Mapping[str, Any]
@@ -97,68 +116,84 @@ class SetStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What is counted among the groups wanted. is_updating: one from `floor` on is outdated."""
+    """Counts of the desired groups. is_updating: a group from `floor` on is outdated. is_stopped: all groups
+    that are not ready have used up their restarts by upstream's rules. is_stuck: the same, also by
+    `spec.maxGroupRestarts`. has_surplus: there are more Hash groups than desired.
+    """
 
     replicas: int
     ready: int
     updated: int
     is_updating: bool
+    is_stopped: bool = False
+    is_stuck: bool = False
+    has_surplus: bool = False
 
     @property
     def holding(self) -> tuple[str, ...]:
-        """The conditions that hold for certain, the one to be announced first."""
+        """The conditions that are True by these counts. The first is the one to announce."""
+        if self.is_stopped:
+            return ()
         if self.is_updating:
             return (UPDATE_IN_PROGRESS, PROGRESSING)
-        return (AVAILABLE,) if self.ready == self.replicas else (PROGRESSING,)
+        is_available = self.ready == self.replicas and not self.has_surplus
+        return (AVAILABLE,) if is_available else (PROGRESSING,)
 
 
-def is_update_done(groups: Sequence[GroupState], replicas: int, floor: int) -> bool:
-    """True once every wanted group is ready and on the target revision, and no partition holds one back."""
-    settled = {group.index for group in groups if group.settled}
-    return floor == 0 and settled.issuperset(range(replicas))
-
-
-def set_status(spec: SetSpec, observed: Observed) -> SetStatus:
-    """The status of a set, complete after one pass: conditions that depend on each other change together."""
+def set_status(spec: SetSpec, observed: StatusInput) -> SetStatus:
+    """Build the whole status: conditions that depend on each other change together."""
     lws = spec.lws
     stored: Mapping[str, Any] = lws.get("status") or {}
     generation = lws["metadata"].get("generation", 0)
     scope = _scope(observed)
-    held_up = what_holds_up(name_of(lws), "; ".join(problem.message for problem in observed.problems))
-    summary = summarise(observed.groups, observed.replicas, observed.floor, spec.paused, held_up)
+    blocked_by = blocking_problem(name_of(lws), "; ".join(problem.message for problem in observed.problems))
+    summary = summarise(
+        observed.groups,
+        observed.replicas,
+        observed.floor,
+        spec.paused,
+        blocked_by,
+        observed.deployment is None,
+        observed.is_prewarming,
+    )
     pace = _pace(spec, observed, scope, summary)
     last_progress = pace.last_progress(stored)
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
     conditions = list(before)
-    wanted = (*_conditions(before, scope), *_failure(observed.problems), *failed(before, observed.given_up))
-    for condition in (*wanted, *_stall(before, pace, due_in, _trouble(summary, observed))):
+    desired = (*_conditions(before, scope), _degraded(observed), *_failure(observed.problems))
+    desired = (*desired, *failed(before, observed.given_up), *filter(None, (observed.scheduling,)))
+    stall = (_STUCK,) if scope.is_stuck else _stall(before, pace, due_in, _why_unsettled(summary, observed))
+    for condition in (*desired, *stall):
         conditions = with_condition(conditions, condition, generation, observed.now)
     if not observed.problems:
         conditions = without_condition(conditions, REPLICA_FAILURE)
-    if pace.deadline is None:
+    if pace.deadline is None and not scope.is_stuck:
         conditions = without_condition(conditions, STALLED)
-    made = {
+    conditions = with_reconciling(conditions, generation, observed.now)
+    fields = {
         **_counters(lws, observed),
-        **_memory(stored, observed),
+        **_recorded(stored, observed),
+        "prewarm": dict(observed.prewarm),
         "groups": summary.stored(lws["metadata"]["name"]),
         LAST_PROGRESS: last_progress,
         "observedGeneration": generation,
         "conditions": conditions,
     }
-    # Zero and absent are the same for readers; the API has always stored absence.
-    empty = {name for name, value in made.items() if not value}
-    whole = {**stored, **made}
-    # Null stands for what could not be read.
-    intended = {name: value for name, value in whole.items() if name not in empty and value is not None}
+    # Readers treat zero as absent, and upstream stores it so. Null marks a stored field that is unreadable.
+    intended = {
+        name: value
+        for name, value in {**stored, **fields}.items()
+        if value is not None and (value or name not in fields)
+    }
     patch = merge_patch(stored, intended)
-    if patch is not None and _only_forgets(patch):
+    if patch is not None and _only_removes_members(patch):
         patch = None
     announce = tuple(_announcements(lws, scope, before, conditions, intended))
     return SetStatus(intended, patch, announce, due_in or None)
 
 
-def _pace(spec: SetSpec, observed: Observed, scope: _Scope, summary: Summary) -> Pace:
+def _pace(spec: SetSpec, observed: StatusInput, scope: _Scope, summary: Summary) -> Pace:
     lws, deadline = spec.lws, spec.progress_deadline
     stored = lws.get("status") or {}
     return Pace(
@@ -168,79 +203,111 @@ def _pace(spec: SetSpec, observed: Observed, scope: _Scope, summary: Summary) ->
         was_progressing=is_true(stored.get("conditions"), PROGRESSING),
         is_paused=spec.paused,
         has_moved=observed.has_moved
+        or observed.prewarm != (stored.get("prewarm") or {})
         or stored.get("observedGeneration") != lws["metadata"].get("generation", 0),
         settled=summary.counts.get(READY, 0),
         waits=observed.waits,
     )
 
 
-def _memory(stored: Mapping[str, Any], observed: Observed) -> dict[str, Any]:
-    """What cannot be found out again. Restarts are counted by passes over groups; those of groups that are no
-    longer wanted have nobody else to forget them.
+def _recorded(stored: Mapping[str, Any], observed: StatusInput) -> dict[str, Any]:
+    """Facts that cannot be observed again: members, restarts, position of the rollout.
+
+    Passes over groups count restarts. Those of groups that are no longer desired are removed here.
     """
-    counted = stored.get("restarts") or {}
-    here = {group.index for group in observed.groups} if counted else set()
-    indices = {each: index for each in counted if (index := whole_number(each)) is not None}
-    wanted = (each for each, index in indices.items() if index in here or index < observed.replicas)
-    kept = {each: counted[each] for each in wanted}
-    members = {str(index): str(each) for index, each in sorted(observed.members.items())}
+    restarts = stored.get("restarts") or {}
+    existing = {group.index for group in observed.groups} if restarts else set()
+    indices = {
+        name: index for name in restarts if (index := whole_number(name, most=MOST_GROUP_NUMBER)) is not None
+    }
+    end: float = observed.replicas
+    if observed.deployment is not None:
+        # A Hash group that is recreated gets another number, and takes over the restarts of its predecessor.
+        live = [group for group in observed.groups if not group.terminating]
+        is_complete = len(live) >= observed.replicas and not any(group.gate for group in live)
+        end = 0 if is_complete else math.inf
+    restarts = {name: restarts[name] for name, index in indices.items() if index in existing or index < end}
+    members = {str(index): str(uids) for index, uids in sorted(observed.members.items())}
     position = {"rollout": dict(observed.rollout)} if observed.rollout is not None else {}
-    return {"members": members, "restarts": kept, **position}
+    return {"members": members, "restarts": restarts, **position}
 
 
-def _only_forgets(patch: Mapping[str, Any]) -> bool:
-    """Nothing but memory of groups that are gone would be taken away: that can wait for the next write."""
-    forgotten = patch.get("members", {})
-    return patch.keys() <= {"members"} and (
-        forgotten is None or all(value is None for value in forgotten.values())
-    )
+def _only_removes_members(patch: Mapping[str, Any]) -> bool:
+    """Whether the patch only removes members of deleted groups, which can wait for the next write."""
+    members = patch.get("members", {})
+    return patch.keys() <= {"members"} and (members is None or not any(members.values()))
 
 
-def _counters(lws: Object, observed: Observed) -> dict[str, Any]:
-    """Counters include the surge; names and the collision count are passed on."""
-    revisions = observed.revisions
-    remembered = {
-        "currentRevision": revisions.current,
-        "updateRevision": revisions.update,
-        "collisionCount": revisions.collisions,
+def _counters(lws: Object, observed: StatusInput) -> dict[str, Any]:
+    """Counters, which include the surge, and the names of the revisions."""
+    revisions = {
+        "currentRevision": observed.revisions.current,
+        "updateRevision": observed.revisions.update,
+        "collisionCount": observed.revisions.collisions,
     }
     selector = f"{NAME_LABEL}={lws['metadata']['name']},{WORKER_INDEX_LABEL}=0"
     return {
         "replicas": observed.existing,
-        "readyReplicas": sum([group.ready for group in observed.groups]),
+        "readyReplicas": _ready(observed),
         "updatedReplicas": _updated(observed),
         "hpaPodSelector": selector,
-        **{field: value for field, value in remembered.items() if value is not None},
+        **{field: value for field, value in revisions.items() if value is not None},
     }
 
 
-def _updated(observed: Observed) -> int:
-    """Groups on the target revision. Beside a surge they stay fewer than are asked for until those are all
-    settled: Kueue, which takes the rollout for done otherwise, would delete the pods of the surge while it
-    stands in for others.
+def _ready(observed: StatusInput) -> int:
+    if observed.deployment is not None:
+        return observed.deployment.ready
+    return sum([group.ready for group in observed.groups])
+
+
+def _updated(observed: StatusInput) -> int:
+    """Groups on the target revision. During a surge, fewer than desired until all desired groups are settled:
+    otherwise Kueue considers the rollout complete and deletes the surge pods that still replace others.
     """
-    updated, wanted = sum([group.updated for group in observed.groups]), observed.replicas
-    settled = sum([group.settled for group in observed.groups if group.index < wanted])
-    is_needed = observed.existing > wanted and settled < wanted
-    return min(updated, wanted - 1) if is_needed else updated
+    if observed.deployment is not None:
+        return observed.deployment.updated
+    updated, desired = sum([group.updated for group in observed.groups]), observed.replicas
+    settled = sum([group.settled for group in observed.groups if group.index < desired])
+    is_surge_needed = observed.existing > desired and settled < desired
+    return min(updated, desired - 1) if is_surge_needed else updated
 
 
-def _scope(observed: Observed) -> _Scope:
-    wanted = [group for group in observed.groups if group.index < observed.replicas]
+def _scope(observed: StatusInput) -> _Scope:
+    if (deployment := observed.deployment) is not None:
+        return _Scope(
+            replicas=observed.replicas,
+            ready=min(deployment.ready, deployment.updated),
+            updated=deployment.updated,
+            is_updating=not deployment.is_current or deployment.updated < deployment.replicas,
+            has_surplus=deployment.replicas > observed.replicas,
+        )
+    desired = [group for group in observed.groups if group.index < observed.replicas]
+    ready = sum([group.ready for group in desired])
+    is_updating = any([group.outdated and group.index >= observed.floor for group in desired])
+    stopped = sum([index < observed.replicas for index in observed.exhausted])
+    ended = {*observed.exhausted, *observed.given_up}
+    stuck = sum([not group.ready and group.index in ended for group in desired])
+    unready = observed.replicas - ready
     return _Scope(
         replicas=observed.replicas,
-        ready=sum([group.ready for group in wanted]),
-        updated=sum([group.updated for group in wanted]),
-        is_updating=any(group.outdated and group.index >= observed.floor for group in wanted),
+        ready=ready,
+        updated=sum([group.updated for group in desired]),
+        is_updating=is_updating,
+        is_stopped=0 < stopped == unready and not is_updating,
+        is_stuck=0 < stuck == unready and not is_updating,
     )
 
 
 def _conditions(stored: Sequence[Mapping[str, Any]], scope: _Scope) -> Iterator[Condition]:
-    """The three conditions, those that hold first; one that was never True stays absent instead of False."""
-    # An update is over only when all groups are ready again, those below `floor` too.
+    """The three conditions, True ones first; one that was never True is absent instead of False."""
+    if scope.is_stopped:
+        yield from _STOPPED_CONDITIONS
+        return
+    # An update ends only when all groups are ready again, including those below `floor`.
     is_ending = is_true(stored, UPDATE_IN_PROGRESS) and AVAILABLE not in scope.holding
     if not stored and scope.replicas and PROGRESSING not in scope.holding:
-        # Groups that are ready by the first status were created before it, as Events have said.
+        # Groups that are ready at the first status were created before it, as Events reported.
         yield _false(PROGRESSING, scope)
     for type_ in scope.holding:
         yield _TRUE[type_]
@@ -265,24 +332,46 @@ def _why_false(type_: str, scope: _Scope) -> str:
     return f"All groups are ready, {scope.updated} of {scope.replicas} groups are on the target revision"
 
 
+def _degraded(observed: StatusInput) -> Condition:
+    """True if a group has used up upstream's limit of restarts. Failed is for `spec.maxGroupRestarts`."""
+    if observed.exhausted:
+        return _DEGRADED
+    message = _REPORTED_BY_FAILED if observed.given_up else _NOT_EXHAUSTED
+    return Condition(DEGRADED, False, "AsExpected", message)
+
+
 def _failure(problems: Sequence[Problem]) -> Iterator[Condition]:
     if problems:
         message = "; ".join(problem.message for problem in problems)[:_LONGEST_MESSAGE]
         yield Condition(REPLICA_FAILURE, True, problems[0].reason, message)
 
 
+def with_reconciling(
+    conditions: Sequence[Mapping[str, Any]], generation: int, now: datetime
+) -> list[dict[str, Any]]:
+    """All conditions, with Reconciling while groups are created or replaced and the set is not stalled.
+
+    kstatus does not know Progressing: without this condition it considers a set in a rollout finished.
+    """
+    progressing = find(conditions, PROGRESSING)
+    if progressing is None or progressing.get("status") != "True" or is_true(conditions, STALLED):
+        return without_condition(conditions, RECONCILING)
+    reason, message = (str(progressing.get(field, "")) for field in ("reason", "message"))
+    return with_condition(conditions, Condition(RECONCILING, True, reason, message), generation, now)
+
+
 def _stall(
     stored: Sequence[Mapping[str, Any]], pace: Pace, due_in: float | None, why: str
 ) -> Iterator[Condition]:
-    """Absent until it was true once, like the others; without a deadline there is none."""
+    """The condition Stalled. It is absent until it is true once, and without a deadline."""
     if pace.deadline is not None and (due_in == 0 or find(stored, STALLED) is not None):
         yield stalled(pace, pace.deadline, due_in, why)
 
 
-def _trouble(summary: Summary, observed: Observed) -> str:
-    """Which groups a set waits for, and what for."""
-    found = [*(problem.message for problem in observed.problems), *map(str, summary.unsettled)]
-    return "; ".join(found)[:_LONGEST_TROUBLE]
+def _why_unsettled(summary: Summary, observed: StatusInput) -> str:
+    """The problems of the set, and the groups that are not settled, each with its reason."""
+    reasons = [*(problem.message for problem in observed.problems), *map(str, summary.unsettled)]
+    return "; ".join(reasons)[:_LONGEST_NOTE]
 
 
 def _announcements(
@@ -292,55 +381,68 @@ def _announcements(
     after: Sequence[Mapping[str, Any]],
     intended: Mapping[str, Any],
 ) -> Iterator[Announce]:
-    if any(not is_true(before, type_) for type_ in scope.holding):
-        yield _announcement(lws, scope, intended.get("readyReplicas", 0))
+    # One Event for all conditions that have become true.
+    new = _DEGRADED if is_true(after, DEGRADED) and not is_true(before, DEGRADED) else None
+    if new is None and any(not is_true(before, type_) for type_ in scope.holding):
+        new = _TRUE[scope.holding[0]]
+    if new is not None:
+        ready = intended.get("readyReplicas", 0)
+        note = f"{new.message}, with {ready} groups ready of total {scope.replicas} groups"
+        yield Announce(regarding=Reference.to(lws), reason=new.reason, action="Update", note=note)
     stall = find(after, STALLED)
-    if stall is not None and is_true(after, STALLED) and not is_true(before, STALLED):
+    # Events of the groups have reported that they are stuck.
+    if stall is not None and not scope.is_stuck and is_true(after, STALLED) and not is_true(before, STALLED):
         yield Announce(Reference.to(lws), STALLED, "Update", stall["message"], "Warning")
 
 
-def _announcement(lws: Object, scope: _Scope, ready: int) -> Announce:
-    """One event for all conditions that have become true, in the name of the first that holds."""
-    said = _TRUE[scope.holding[0]]
-    note = f"{said.message}, with {ready} groups ready of total {scope.replicas} groups"
-    return Announce(regarding=Reference.to(lws), reason=said.reason, action="Update", note=note)
+# --- Decide whether a change of the status can be batched with later ones. `lws.runtime.throttle` decides how
+# long. Conditions, generations, names of revisions and groups above `spec.replicas` are never delayed.
 
 
-# --- Decide whether a change of the status can be batched with later ones. How long it waits is decided
-# elsewhere. Conditions, generations, names of revisions and groups above `spec.replicas` are never delayed.
-
-
-# Changes with every group that gets ready, moves or goes. The last of these changes comes with a condition,
-# or `has_shrunk` says so.
+# Fields that change with every group that becomes ready, moves or is deleted. The last such change comes with
+# a condition, or satisfies `has_shrunk`.
 _PROGRESS = frozenset(
-    {"replicas", "readyReplicas", "updatedReplicas", "members", "groups", LAST_PROGRESS, "conditions"}
+    {
+        "replicas",
+        "readyReplicas",
+        "updatedReplicas",
+        "members",
+        "groups",
+        LAST_PROGRESS,
+        "conditions",
+        "prewarm",
+    }
 )
 
 
 def can_wait(
     stored: Mapping[str, Any], patch: Mapping[str, Any], progress: Collection[str] = _PROGRESS
 ) -> bool:
-    """It says only how far the set has come. progress: the fields that say that."""
+    """Whether the patch only reports progress. progress: the fields that do."""
     if not patch.keys() <= set(progress):
+        return False
+    if not (patch.get("prewarm") or {}).keys() <= {"nodes", "ended"}:
         return False
     return "conditions" not in patch or _significant(patch["conditions"]) == _significant(
         stored.get("conditions")
     )
 
 
-def has_shrunk(stored: Mapping[str, Any], patch: Mapping[str, Any], wanted: int) -> bool:
-    """The last group too many is gone, which no condition says: a set that is scaled down stays available.
+def has_shrunk(stored: Mapping[str, Any], patch: Mapping[str, Any], desired: int) -> bool:
+    """Whether the last surplus group is gone, which no condition shows: the set stays Available.
 
-    Of fifty sets that were scaled down at once the last said so after 13 s, which autoscalers read. wanted:
-    groups that are to be there, a surge included.
+    Autoscalers read the number of groups: batched, the last of fifty sets that were scaled down at once
+    reported it after 13 s. desired: number of groups, the surge included.
     """
-    before, after = stored.get("replicas"), patch.get("replicas", wanted + 1) or 0
-    return is_integer(before) and before > wanted == after
+    before, after = stored.get("replicas"), patch.get("replicas", desired + 1) or 0
+    return is_integer(before) and before > desired == after
 
 
 def has_surged(stored: Mapping[str, Any], patch: Mapping[str, Any], replicas: int) -> bool:
-    """More groups are on top of `replicas` than the status has said. Kueue makes room for these by what the
-    status says, as long as fewer than `replicas` are updated: until then their pods are gated.
+    """Whether there are more groups above `replicas` than the stored status shows.
+
+    Kueue admits pods of the surge by the status, while fewer than `replicas` groups are updated. Until then
+    they are gated.
     """
     after = {**stored, **patch}
     existing, updated = _count(after, "replicas"), _count(after, "updatedReplicas")
@@ -348,11 +450,11 @@ def has_surged(stored: Mapping[str, Any], patch: Mapping[str, Any], replicas: in
     return existing > replicas and (existing > _count(stored, "replicas") or is_needed_again)
 
 
-def is_first_word(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
-    """Nothing was ever said, and all there is to say is that groups are being created."""
-    return not stored and [type_ for type_, status, _ in _significant(patch.get("conditions"))] == [
-        PROGRESSING
-    ]
+def is_first(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
+    """Whether this is the first status, and only reports that groups are being created."""
+    conditions = _significant(patch.get("conditions"))
+    true = {type_ for type_, status, _ in conditions if status == "True"}
+    return not stored and true - {RECONCILING} == {PROGRESSING}
 
 
 def _count(status: Mapping[str, Any], field: str) -> int:
@@ -361,25 +463,22 @@ def _count(status: Mapping[str, Any], field: str) -> int:
 
 
 def _significant(conditions: Any) -> list[tuple[str, ...]]:
-    """What holds and why, and what does not: without the numbers in messages, and why not."""
-    found = [
-        (condition["type"], condition["status"], condition.get("reason", ""))
-        for condition in conditions or ()
+    """Type and status of conditions, and the reasons of those that are True."""
+    return [
+        (each["type"], each["status"], each.get("reason", "") if each["status"] == "True" else "")
+        for each in conditions or ()
     ]
-    return [(type_, status, reason if status == "True" else "") for type_, status, reason in found]
 
 
-# --- Numbers of a set for metrics, and the names that passes and series use for them.
+# --- Numbers of a set for metrics, and their names.
 
 
 DESIRED, READY_GROUPS, UPDATED, BY_STATE = "desired", "ready", "updated", "by state"
 FAILED, STUCK = "failed", "stalled"
 DELAYED = "delayed"
-"""A group whose recreation waits for the end of its back-off."""
+"""A group whose recreation waits for the end of its backoff."""
 RECREATED, SPURIOUS = "recreated", "spurious"
-"""Groups that this process has deleted to have them made anew; those of them that were replaced for a
-revision that means the same as theirs.
-"""
+"""Groups that this process has deleted to recreate them; those replaced for a revision equal to their own."""
 
 CONTAINER_RESTARTED, DISRUPTION, MISSING_REVISION = "ContainerRestarted", "Disruption", "MissingRevision"
 POD_DELETED, POD_FAILED, POD_REPLACED, ROLLOUT = "PodDeleted", "PodFailed", "PodReplaced", "Rollout"
@@ -396,8 +495,8 @@ RECREATION_REASONS = (
 
 
 def figures_of(lws: Object, status: Mapping[str, Any], replicas: int, failed: int) -> Figures:
-    """How a set stands. status: the one that is intended. replicas: groups that the user wants. failed:
-    groups that have used up their restarts.
+    """The numbers of a set. status: the intended one. replicas: desired groups. failed: number of groups that
+    have used up their restarts.
     """
     conditions = status.get("conditions")
     rolling = is_true(conditions, UPDATE_IN_PROGRESS)
@@ -406,31 +505,36 @@ def figures_of(lws: Object, status: Mapping[str, Any], replicas: int, failed: in
         (READY_GROUPS, ""): status.get("readyReplicas", 0),
         (UPDATED, ""): status.get("updatedReplicas", 0),
         (FAILED, ""): failed,
-        (STUCK, ""): is_true(conditions, STALLED),
+        (STUCK, ""): lacks_progress(conditions),
         (ROLLING, ""): rolling,
     }
     counts = (status.get("groups") or {}).get("counts") or {}
     numbers |= {(BY_STATE, state): count for state, count in counts.items()}
-    began = (find(conditions, UPDATE_IN_PROGRESS) or {}).get("lastTransitionTime") if rolling else None
+    started = (find(conditions, UPDATE_IN_PROGRESS) or {}).get("lastTransitionTime") if rolling else None
     revision = status.get("updateRevision") or ""
-    return Figures(KIND, lws["metadata"]["name"], numbers, revision, began or "")
+    return Figures(KIND, lws["metadata"]["name"], numbers, revision, started or "")
+
+
+def lacks_progress(conditions: Sequence[Mapping[str, Any]] | None) -> bool:
+    """Whether the set is stalled by its deadline. Stuck groups have a metric and an alert of their own."""
+    return is_true(conditions, STALLED) and (find(conditions, STALLED) or {}).get("reason") != _STUCK.reason
 
 
 def starts_of(groups: Iterable[GroupFacts], ready: Collection[int]) -> dict[str, str]:
-    """By UID of each leader, when it was created if its group is ready, else nothing. ready: indices."""
+    """Creation time of the leaders of ready groups, "" for the others, by UID. ready: indices."""
     return {group.uid: group.created if group.index in ready else "" for group in groups}
 
 
 def recreated(lws: Object, reason: str) -> Tally:
-    """One more group that is made anew; reason: one of `RECREATION_REASONS`."""
+    """Count a group that is recreated; reason: one of `RECREATION_REASONS`."""
     return Tally(KIND, lws["metadata"]["name"], RECREATED, reason)
 
 
 def replaced_for_nothing(lws: Object) -> Tally:
-    """One more group that was replaced for a revision that means the same."""
+    """Count a group that was replaced for a revision equal to its own."""
     return Tally(KIND, lws["metadata"]["name"], SPURIOUS)
 
 
 def delayed(lws: Object) -> Figures:
-    """A group whose recreation waits."""
+    """Report a group whose recreation is delayed."""
     return Figures(KIND, lws["metadata"]["name"], {(DELAYED, ""): 1})

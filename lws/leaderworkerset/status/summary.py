@@ -1,137 +1,162 @@
 """Describe the state of each group, and why it is not ready on the target revision.
 
-Status and commands give the same reasons. `status.groups` has counts, and a few of the groups that are not
-where they should be; only coarse states, so that no pod costs a write of its own.
+Status and commands give the same reasons. `status.groups` contains counts and the worst groups. Its states
+are coarse, so that a change of a single pod does not cause a write.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Any
 
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.rollout.state import RolloutState
+from lws_api.leaderworkerset.v1 import RECOVER_ANNOTATION
 
 MOST_NAMED = 10
-"""Groups that are named; of a set of thousands, nobody reads more."""
+"""Maximum number of groups in `status.groups.unsettled`."""
 
 READY, OUTDATED = "Ready", "Outdated"
 _BROKEN, _NOT_READY, _MISSING, _TERMINATING = "Broken", "NotReady", "Missing", "Terminating"
+_PAUSED, _PREWARMING = "the rollout is paused", "waiting for nodes to get the new images: status.prewarm"
 _WORST_FIRST = (_BROKEN, _NOT_READY, _MISSING, _TERMINATING, OUTDATED)
 STATES = (READY, *_WORST_FIRST)
-"""How a group may stand."""
+"""All states of a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStanding:
-    """How one group stands.
+    """The state of one group: one of `STATES`.
 
-    state: one of the words that counts are kept by. reason: why it is not ready on the target revision, empty
-    if it is.
+    reason: why it is not ready on the target revision, empty if it is. pod: name of the leader pod of a Hash
+    group, empty for a group that has an index.
     """
 
     index: int
     state: str
     reason: str
+    pod: str = ""
 
     @property
     def lacks_pods(self) -> bool:
-        """Pods that it has, or should have, keep it from being ready."""
+        """Whether the group is not ready because of its pods."""
         return self.state in (_BROKEN, _NOT_READY)
 
     def __str__(self) -> str:
-        return f"group {self.index}: {self.reason}"
+        return f"group {self.pod or self.index}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """counts: groups in each state that any is in. unsettled: the worst first, at most MOST_NAMED."""
+    """counts: number of groups by state, without zeros. unsettled: worst first, at most MOST_NAMED."""
 
     counts: dict[str, int]
     unsettled: tuple[GroupStanding, ...]
 
     def stored(self, name: str) -> dict[str, Any]:
-        """As `status.groups` has it; name: of the set."""
-        named = [
-            {"name": f"{name}-{each.index}", "state": each.state, "reason": each.reason}
-            for each in self.unsettled
+        """The value of `status.groups`. name: of the set."""
+        unsettled = [
+            {"name": group.pod or f"{name}-{group.index}", "state": group.state, "reason": group.reason}
+            for group in self.unsettled
         ]
-        made: dict[str, Any] = {"counts": self.counts, "unsettled": named}
-        return {field: value for field, value in made.items() if value}
+        fields: dict[str, Any] = {"counts": self.counts, "unsettled": unsettled}
+        return {field: value for field, value in fields.items() if value}
 
 
-def what_holds_up(name: str, problems: str) -> str:
-    """What of the problems of a set keeps its rollout from going on: its beginning, without the words of the
-    API server; empty for nothing. name: of the set.
+def blocking_problem(name: str, problems: str) -> str:
+    """The rejected write that blocks the rollout, without the API server's message; empty for none.
+
+    name: of the set. problems: messages of all its problems.
     """
     objects = rf"Pod {re.escape(name)}-\d+|StatefulSet {re.escape(name)}|ControllerRevision \S+"
-    found = re.search(rf"cannot (create|update|delete) ({objects})(?=: )", problems)
-    return found.group() if found is not None else ""
+    match = re.search(rf"cannot (create|update|delete) ({objects})(?=: )", problems)
+    return match.group() if match is not None else ""
 
 
 def summarise(
-    groups: Iterable[GroupState], replicas: int, floor: int, paused: bool, held_up: str = ""
+    groups: Iterable[GroupState],
+    replicas: int,
+    floor: int,
+    paused: bool,
+    blocked_by: str = "",
+    has_indices: bool = True,
+    prewarming: bool = False,
 ) -> Summary:
-    """What the status says. replicas: groups that the user wants. floor: groups below this index keep their
-    revision, and are where they should be. held_up: see `what_holds_up`.
+    """Summarise groups for the status.
+
+    replicas: desired groups. floor: groups below this index keep their revision. blocked_by: see
+    `blocking_problem`. has_indices: False for Hash groups, which have no name while they are missing.
+    prewarming: the rollout waits for images on nodes.
     """
-    standing = tuple(_stands(groups, replicas, floor, paused, held_up))
-    states = Counter([state for _, state, _ in standing])
+    stopped = _PAUSED if paused else _PREWARMING if prewarming else ""
+    standings = _standings(groups, replicas, floor, stopped, blocked_by, has_indices)
+    counts = Counter([state for _, state, _, _ in standings])
     unsettled = [
-        (_WORST_FIRST.index(state), index, state, reason)
-        for index, state, reason in standing
-        if state != READY and not (state == OUTDATED and index < floor)
+        (_WORST_FIRST.index(state), index, state, reason, pod)
+        for index, state, reason, pod in standings
+        if state != READY and not (state == OUTDATED and index < floor) and index >= 0
     ]
-    named = (each[1:] for each in nsmallest(MOST_NAMED, unsettled))
-    return Summary(dict(sorted(states.items())), tuple(GroupStanding(*each) for each in named))
+    worst = (standing[1:] for standing in nsmallest(MOST_NAMED, unsettled))
+    return Summary(dict(sorted(counts.items())), tuple(GroupStanding(*standing) for standing in worst))
 
 
-def group_standings(rollout: RolloutState, held_up: str = "") -> tuple[GroupStanding, ...]:
-    """Every group that is wanted or there, by index. held_up: see `what_holds_up`."""
-    found = _stands(rollout.groups, rollout.replicas, rollout.floor, rollout.paused, held_up)
-    return tuple(GroupStanding(*each) for each in found)
+def group_standings(rollout: RolloutState, blocked_by: str = "") -> tuple[GroupStanding, ...]:
+    """Every group that is desired or exists, by index. blocked_by: see `blocking_problem`."""
+    standings = _standings(
+        rollout.groups,
+        rollout.replicas,
+        rollout.floor,
+        _PAUSED if rollout.paused else _PREWARMING if rollout.prewarming else "",
+        blocked_by,
+        has_indices=rollout.deployment is None,
+    )
+    return tuple(GroupStanding(*standing) for standing in standings)
 
 
-def _stands(
-    groups: Iterable[GroupState], replicas: int, floor: int, paused: bool, held_up: str
-) -> Iterator[tuple[int, str, str]]:
-    known = {group.index: group for group in groups}
-    for index in sorted({*range(replicas), *known}):
-        group = known.get(index)
+# Tuples: of a thousand groups, few become objects.
+def _standings(
+    groups: Iterable[GroupState], replicas: int, floor: int, stopped: str, blocked_by: str, has_indices: bool
+) -> list[tuple[int, str, str, str]]:
+    standings = []
+    by_index = {group.index: group for group in groups}
+    missing = range(replicas) if has_indices else range(len(by_index) - replicas, 0)
+    for index in sorted({*missing, *by_index}):
+        group = by_index.get(index)
         if group is not None and group.settled:
-            yield index, READY, ""
+            standings.append((index, READY, "", group.pod))
             continue
-        state, reason = _stand(group)
+        state, reason = _standing(group)
         if state == OUTDATED and index < min(floor, replicas):
-            reason = f"it keeps its revision: the partition is {floor}"
-        elif state == OUTDATED and paused:
-            reason = "the rollout is paused"
-        elif state == OUTDATED and index >= replicas:
-            reason = "it goes when the rollout is done"
-        elif state == OUTDATED and held_up:
-            reason = f"the rollout is held up, the API server refuses what is next: {held_up}"
-        yield index, state, reason
+            reason = f"keeps its revision: below partition {floor}"
+        elif state == OUTDATED and stopped:
+            reason = stopped
+        elif state == OUTDATED and index >= replicas and has_indices:
+            reason = "surge group: deleted when the rollout completes"
+        elif state == OUTDATED and blocked_by:
+            reason = f"the rollout is blocked, the API server rejects the next step: {blocked_by}"
+        standings.append((index, state, reason, group.pod if group is not None else ""))
+    return standings
 
 
-def _stand(group: GroupState | None) -> tuple[str, str]:
+def _standing(group: GroupState | None) -> tuple[str, str]:
     if group is None:
-        return _MISSING, "it has no leader pod"
+        return _MISSING, "no leader pod"
+    if group.kept:
+        return _TERMINATING, f"restarts are used up: annotate the leader pod with {RECOVER_ANNOTATION}=true"
     if group.terminating:
-        return _TERMINATING, "its leader pod is being deleted"
+        return _TERMINATING, "leader pod is terminating"
     if group.serves_outdated:
-        return OUTDATED, "it waits for its turn in the rollout"
-    return _BROKEN if group.broken else _NOT_READY, next(_lacking(group))
+        return OUTDATED, "waiting for its turn in the rollout"
+    return _BROKEN if group.broken else _NOT_READY, _why_unready(group)
 
 
-def _lacking(group: GroupState) -> Iterator[str]:
+def _why_unready(group: GroupState) -> str:
     if group.gate:
-        yield f"waiting for scheduling gate {group.gate}"
+        return f"waiting for scheduling gate {group.gate}"
     if not group.leader_ready:
-        yield "its leader pod is not ready"
-    if not group.formed:
-        yield "it has no worker StatefulSet"
-    yield "its workers are not ready"
+        return "leader pod is not ready"
+    return "workers are not ready" if group.formed else "no worker StatefulSet"

@@ -104,7 +104,7 @@ def plan_owners(lws: Object, groups: Iterable[int], claims: Collection[Object]) 
     groups: indices of existing groups; PVCs of others may belong to an earlier set of this name. claims: all
     PVCs with the name label of the set. PVCs that a StatefulSet controls are left to it.
     """
-    is_wanted = (retention_of(lws) or {}).get("whenDeleted") == DELETE
+    is_desired = (retention_of(lws) or {}).get("whenDeleted") == DELETE
     if not claims:
         return ()
     existing = {str(index) for index in groups}
@@ -115,10 +115,10 @@ def plan_owners(lws: Object, groups: Iterable[int], claims: Collection[Object]) 
         is_owned = any(owner["uid"] == reference["uid"] for owner in owners)
         if is_terminating(claim) or controller_of(claim) is not None or not _is_of_workers(claim):
             continue
-        if is_wanted and not is_owned and labels_of(claim).get(GROUP_INDEX_LABEL) in existing:
+        if is_desired and not is_owned and labels_of(claim).get(GROUP_INDEX_LABEL) in existing:
             why = "the set asks that it goes when the set goes"
             changes.append(SetOwner(Reference.to(claim), reference, why))
-        elif is_owned and not is_wanted:
+        elif is_owned and not is_desired:
             why = "the set does not ask any more that it goes with the set"
             changes.append(SetOwner(Reference.to(claim), reference, why, is_owner=False))
     return tuple(changes)

@@ -1,4 +1,4 @@
-"""Build the leader StatefulSet and the headless Service of a set.
+"""Build the leader StatefulSet of a set, and the leader Deployment of one with Hash groups.
 
 Objects are complete; the stored StatefulSet is only read for fields that cannot be changed.
 """
@@ -9,14 +9,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lws.kube.metadata import copied, inherited, labels_of, name_of, namespace_of, owner_reference
+from lws.kube.metadata import (
+    annotations_of,
+    copied,
+    inherited,
+    labels_of,
+    name_of,
+    namespace_of,
+    owner_reference,
+)
+from lws.leaderworkerset.fields import value_at
+from lws.leaderworkerset.scheduling import template_annotations
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.claims import build_leader_storage
 from lws.leaderworkerset.templates.node_selection import selects_by_group
 from lws.runtime.actions import Object
+from lws_api.leaderworkerset.identity import GroupIdentity
 from lws_api.leaderworkerset.placement import PLACEMENT_GATE
 from lws_api.leaderworkerset.v1 import (
+    GROUP_IDENTITY_ANNOTATION,
+    GROUP_READY_CONDITION,
+    LEADER,
     NAME_LABEL,
+    POD_TERMINATION_POLICY_ANNOTATION,
     PODS_RETRIED_AT_ANNOTATION,
     REPLICAS_ANNOTATION,
     REVISION_LABEL,
@@ -51,8 +66,8 @@ def build_leader_statefulset(
         "metadata": {
             "name": name,
             "namespace": namespace_of(lws),
-            "labels": {**labels_of_set(lws), **_role_in(stored), NAME_LABEL: name, REVISION_LABEL: key},
-            "annotations": {**annotations_of_set(lws), REPLICAS_ANNOTATION: str(spec.replicas)},
+            "labels": {**inherited_labels(lws), **_role(stored, key), NAME_LABEL: name, REVISION_LABEL: key},
+            "annotations": {**inherited_annotations(lws), REPLICAS_ANNOTATION: str(spec.replicas)},
             "ownerReferences": [owner_reference(lws)],
         },
         "spec": {
@@ -64,24 +79,70 @@ def build_leader_statefulset(
                 "type": spec.strategy_type,
                 "rollingUpdate": {"partition": update.partition, "maxUnavailable": update.max_unavailable},
             },
-            "template": _leader_pod_template(spec, key),
+            "template": _leader_pod_template(spec, key, stored),
         },
     }
     statefulset["spec"].update(build_leader_storage(lws, stored))
     return statefulset
 
 
-def _role_in(stored: Object | None) -> dict[str, str]:
-    """The label that later upstream releases write: it is kept, so that a takeover writes nothing."""
-    role = labels_of(stored).get(ROLE_LABEL) if stored is not None else None
-    return {} if role is None else {ROLE_LABEL: role}
+def _role(stored: Object | None, key: str) -> dict[str, str]:
+    """Of the object alone. It comes with a new template, so that an upgrade or a takeover writes nothing."""
+    labels = labels_of(stored) if stored is not None else {}
+    # Its own label may have been edited.
+    inside = labels_of(value_at(stored or {}, ("spec", "template")) or {})
+    if inside.get(REVISION_LABEL, labels.get(REVISION_LABEL)) != key:
+        return {ROLE_LABEL: LEADER}
+    return {ROLE_LABEL: labels[ROLE_LABEL]} if ROLE_LABEL in labels else {}
 
 
-def _leader_pod_template(spec: SetSpec, key: str) -> dict[str, Any]:
+def build_leader_deployment(
+    spec: SetSpec, key: str, is_paused: bool, stored: Object | None = None
+) -> dict[str, Any]:
+    """The Deployment of leaders of Hash groups, as the complete intent of a server-side apply. Its controller
+    paces rollouts; is_paused: it starts none. stored: as in `build_leader_statefulset`.
+    """
+    lws, name = spec.lws, name_of(spec.lws)
+    labels = {**inherited_labels(lws), NAME_LABEL: name, REVISION_LABEL: key, ROLE_LABEL: LEADER}
+    template = _leader_pod_template(spec, key, stored)
+    template["metadata"]["annotations"][GROUP_IDENTITY_ANNOTATION] = GroupIdentity.HASH.value
+    pod = template["spec"] = {**(template.get("spec") or {}), "subdomain": name}
+    if spec.size > 1:
+        gates = pod.get("readinessGates") or ()
+        pod["readinessGates"] = [*gates, {"conditionType": GROUP_READY_CONDITION}]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": name,
+            "namespace": namespace_of(lws),
+            "labels": labels,
+            "annotations": {**inherited_annotations(lws), REPLICAS_ANNOTATION: str(spec.replicas)},
+            "ownerReferences": [owner_reference(lws)],
+        },
+        "spec": {
+            "replicas": spec.replicas,
+            "selector": {"matchLabels": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"}},
+            "strategy": {
+                "type": spec.strategy_type,
+                "rollingUpdate": {"maxUnavailable": spec.max_unavailable, "maxSurge": spec.max_surge},
+            },
+            "template": template,
+            **({"paused": True} if is_paused else {}),
+        },
+    }
+
+
+def _leader_pod_template(spec: SetSpec, key: str, stored: Object | None) -> dict[str, Any]:
+    # Upstream gives it to templates. Removing it, or updating it with the set, would restart pods.
+    given = annotations_of(value_at(stored or {}, ("spec", "template")) or {})
+    upstreams = {name: value for name, value in given.items() if name == POD_TERMINATION_POLICY_ANNOTATION}
     annotations = {SIZE_ANNOTATION: str(spec.size), **spec.placement, **spec.subgroup_annotations}
     if spec.subdomain_policy == SubdomainPolicy.UNIQUE_PER_REPLICA:
         annotations[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value
+    annotations |= template_annotations(spec.lws)
     labels = {WORKER_INDEX_LABEL: "0", NAME_LABEL: name_of(spec.lws), REVISION_LABEL: key}
+    annotations |= upstreams
     template = decorated(spec.leader_template, labels, annotations)
     if selects_by_group(spec.placement):
         # The webhook removes the gate when it places the leader; without the webhook no leader is misplaced.
@@ -103,27 +164,12 @@ def decorated(
     return result
 
 
-def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: Object) -> dict[str, Any]:
-    """A headless Service that publishes unready pods, because pods must resolve each other to start."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": name,
-            "namespace": owner["metadata"]["namespace"],
-            "labels": {NAME_LABEL: set_name},
-            "ownerReferences": [owner_reference(owner)],
-        },
-        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": dict(selector)},
-    }
-
-
-def labels_of_set(lws: Object) -> dict[str, str]:
+def inherited_labels(lws: Object) -> dict[str, str]:
     """Labels that StatefulSets inherit from the set."""
     return inherited(lws["metadata"].get("labels"))
 
 
-def annotations_of_set(lws: Object) -> dict[str, str]:
+def inherited_annotations(lws: Object) -> dict[str, str]:
     """Annotations that StatefulSets inherit from the set."""
     annotations = inherited(lws["metadata"].get("annotations"))
     # The time of the last retry belongs to each StatefulSet alone.

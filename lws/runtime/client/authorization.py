@@ -19,32 +19,32 @@ from lws.runtime.client.connection import Cluster, RateLimit
 from lws.runtime.errors import ClusterError
 
 _REMEMBERED = 256
-# Tokens that were never seen before. Scrapers have a few, which do not count.
-_STRANGERS_PER_SECOND, _STRANGERS_AT_ONCE = 5.0, 10
+# Limits for unknown tokens. Those of scrapers are known and do not count.
+_UNKNOWN_PER_SECOND, _UNKNOWN_AT_ONCE = 5.0, 10
 
 
 class Authorizer:
     """TokenReview and SubjectAccessReview, with the times to live of kube-rbac-proxy and its successors.
 
-    A client that reaches the port may send any number of tokens: those that are not known yet share a small
-    budget of reviews, and neither push what is known out of memory nor wait for each other.
+    Any client of the port may send any number of tokens. Unknown tokens share a small rate limit of reviews,
+    do not evict cached results, and do not wait for each other.
     """
 
     def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
-        # A burst of writes must not make scrapes wait, nor a flood of scrapes the writes.
+        # Without the rate limit of writes: bursts of writes and of scrapes must not delay each other.
         self._cluster = cluster.paced(None)
         self._users = _Cache(clock)
         self._strangers = _Cache(clock)
         self._verdicts = _Cache(clock)
         self._running: dict[tuple[str, str], asyncio.Task[int]] = {}
-        self._budget = RateLimit(_STRANGERS_PER_SECOND, _STRANGERS_AT_ONCE, clock)
+        self._budget = RateLimit(_UNKNOWN_PER_SECOND, _UNKNOWN_AT_ONCE, clock)
 
     async def status(self, token: str, path: str) -> int:
         """200, 401, 403, 429 or 500, for a GET of `path`."""
         # RFC 6750: anything else is no bearer token, and could not even be sent as JSON.
         if not token or not token.isascii():
             return 401
-        # A token is a secret: what is remembered is not what was sent.
+        # A token is a secret: only its hash is kept.
         key = hashlib.sha256(token.encode()).hexdigest()
         known = self._known(key, path)
         if known is not None:
@@ -56,11 +56,11 @@ class Authorizer:
             running = asyncio.get_running_loop().create_task(self._ask(key, token, path))
             self._running[key, path] = running
             running.add_done_callback(lambda _: self._running.pop((key, path)))
-        # A client that hangs up leaves the answer to the others that wait for it.
+        # A client that disconnects must not cancel the review for others that wait for it.
         return await asyncio.shield(running)
 
     def _may_ask(self) -> bool:
-        return len(self._running) < _STRANGERS_AT_ONCE and self._budget.try_acquire()
+        return len(self._running) < _UNKNOWN_AT_ONCE and self._budget.try_acquire()
 
     def _known(self, key: str, path: str) -> int | None:
         if self._strangers.get(key) is not None:
@@ -107,7 +107,7 @@ class Authorizer:
 
 
 def _question(user: dict[str, Any], path: str) -> str:
-    """All of the user: one name may come with other groups from another token."""
+    """The whole user: tokens of one user name may have different groups."""
     spec = {
         "user": user.get("username", ""),
         "uid": user.get("uid", ""),
@@ -123,7 +123,7 @@ def _status_of(allowed: bool) -> int:
 
 
 class _Cache:
-    """A few answers, each for its own time; the oldest go first."""
+    """A limited number of results, each with its own time to live; the oldest are evicted first."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -134,7 +134,7 @@ class _Cache:
         return value if self._clock() < until else None
 
     def has_seen(self, key: str) -> bool:
-        """Whether there was an answer, however long ago."""
+        """Whether there is a result, even an expired one."""
         return key in self._entries
 
     def put(self, key: str, value: Any, seconds: float) -> None:

@@ -1,7 +1,8 @@
-"""How we talk to the API server: one async client, raw JSON in and out, one place where every request passes.
+"""The client of the API server: asynchronous, raw JSON in and out. Every request passes through it.
 
-Configuration, credentials and TLS are the kubernetes client's (`transport.py`). Its API classes are not used:
-they make a model of each object, which takes many times what decoding does, and know no fence before a write.
+Configuration, credentials and TLS are those of the kubernetes client (`transport.py`). Its API classes are
+not used: they build a model of each object, which takes many times longer than decoding, and cannot fence
+writes.
 
 In: requests for the kinds in `resources`. Out: objects as the server returned them, or a `ClusterError`.
 """
@@ -31,18 +32,18 @@ from lws.runtime.client.resources import RESOURCES, Resource, namespace_in
 from lws.runtime.client.transport import Request, Transport
 from lws.runtime.errors import ApiError, NotLeading, Unreachable, api_error
 
-# --- Parse an answer of the API server into a JSON object, or raise the `ClusterError` that it stands for.
+# --- Parse a response of the API server into a JSON object, or raise a `ClusterError`.
 
 
 _DEEPEST = 100
-"""Objects and lists within each other: an object of Kubernetes in a list has a third of that."""
+"""Maximum nesting of JSON: a list of Kubernetes objects has a third of it."""
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
 
 
 def decoded(raw: bytes, what: str) -> dict[str, Any]:
     """The JSON object of a successful response. what: the request, for the message.
 
-    Raises Unreachable for anything else: then something on the way has answered, not the API server.
+    Raises Unreachable for anything else: then a proxy has responded, not the API server.
     """
     payload = _json(raw)
     if not isinstance(payload, dict):
@@ -57,7 +58,7 @@ async def raise_for(response: aiohttp.ClientResponse) -> None:
 
 
 def error_of(status: int, raw: bytes, retry_after: str | None) -> ApiError:
-    """The exception for an answer with an error status; retry_after: the header of that name."""
+    """The exception for a response with an error status; retry_after: the header of that name."""
     body = _json(raw)
     fallback = _start_of(raw) or f"HTTP {status}"
     return api_error(status, body if isinstance(body, dict) else None, fallback, retry_after)
@@ -71,8 +72,8 @@ def _json(raw: bytes) -> Any:
 
 
 def _raw_json(raw: bytes) -> Any:
-    """Of the data of ControllerRevisions the API server checks no more than its syntax. One that holds half a
-    character, or a thousand lists within each other, must not make its whole collection unreadable.
+    """Decode tolerantly: the API server checks only the syntax of a ControllerRevision's data. An invalid
+    character, or a thousand nested lists, must not make the whole collection unreadable.
     """
     try:
         return json.loads(_shallow(raw))
@@ -100,16 +101,16 @@ def _start_of(raw: bytes) -> str:
     return re.sub(rb"\s+", b" ", raw[:200]).decode(errors="replace")
 
 
-# --- How fast we may write: a token bucket, as `clientConnection.qps` and `.burst` describe it, and another
-# one for renewals of Leases.
+# --- Limit the rate of writes by a token bucket (`clientConnection.qps` and `.burst`), and the rate of Lease
+# renewals by another one.
 
 
-# As often as managers that take the same Lease at the same moment try again.
+# Attempts of managers that write the same Lease at the same moment.
 _ATTEMPTS = 5
 
 
 class RateLimit:
-    """A token bucket: `qps` tokens per second, at most `burst` saved up."""
+    """A token bucket: `qps` tokens per second, at most `burst` in stock."""
 
     def __init__(self, qps: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._qps = qps
@@ -119,7 +120,7 @@ class RateLimit:
         self._filled_at = clock()
 
     async def acquire(self) -> None:
-        """Take one token; callers that find none wait in the order in which they came."""
+        """Take one token; waiting callers are served in order."""
         self._fill()
         self._tokens -= 1.0
         if self._tokens < 0.0:
@@ -140,9 +141,9 @@ class RateLimit:
 
 
 def renewal_rate(shards: int, retry_period: float, clock: Callable[[], float] = time.monotonic) -> RateLimit:
-    """The rate limit for one manager's Leases: twice what they need in each period.
+    """The rate limit for one manager's Leases: twice the number of writes in each period.
 
-    shards: how many Leases it may hold. The one that all managers share may take several attempts.
+    shards: maximum number of its Leases. The shared membership Lease may need several attempts.
     """
     writes = 2 * (shards + _ATTEMPTS)
     return RateLimit(writes / retry_period, writes, clock)
@@ -152,20 +153,21 @@ FIELD_MANAGER = "lws"
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
+_STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
 
-# Of the time for a write, what it may take to get a connection.
+# Share of the time for a write that connecting may take.
 _CONNECTING = 0.2
-# From here on the API server, or a proxy before it, may have stopped waiting for what is still at work.
+# With such a status, the API server or a proxy may have given up on a write that is still running.
 _SERVER_ERRORS = 500
 
 
 MayWrite = Callable[[str], bool]
-"""Asked right before a write leaves: may this process write to that namespace?"""
+"""Reports whether this process may write to a namespace; called right before a write is sent."""
 
 
 TimeLeft = Callable[[str], float]
-"""Asked when a write begins: within how many seconds must it have come to its end in that namespace?"""
+"""Returns the seconds within which a write to a namespace must end; called when the write begins."""
 
 
 def _unlimited(namespace: str) -> float:
@@ -179,7 +181,7 @@ def anywhere(namespace: str) -> bool:
 
 @dataclass(slots=True)
 class _Fence:
-    """Decides whether a request may leave, and records whether it has."""
+    """Decides whether a request may be sent, and records whether it was."""
 
     may_write: MayWrite = anywhere
     namespace: str = ""
@@ -190,7 +192,7 @@ _FENCE: ContextVar[_Fence] = ContextVar("fence")
 
 
 class _FencedRequest(Request):
-    """Checks the fence once there is a connection: waiting for one may outlast the Lease."""
+    """Checks the fence once there is a connection: connecting may outlast the Lease."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         fence = _FENCE.get()
@@ -214,9 +216,9 @@ _PLAIN = _Options()
 
 
 class Cluster:
-    """One API server. Objects go in and come out as plain JSON data; nothing is retried here.
+    """One API server. Objects are plain JSON data; nothing is retried here.
 
-    on_response: called with the method and the status of every answer.
+    on_response: called with the method and the status of every response.
     """
 
     def __init__(
@@ -229,7 +231,7 @@ class Cluster:
         self.configuration = configuration
         self._may_write: MayWrite = anywhere
         self._time_left: TimeLeft = _unlimited
-        # By namespace, until when the last write that got no answer may arrive; shared by all clones.
+        # By namespace, until when the last write without a response may arrive; shared by all clones.
         self._unanswered: dict[str, float] = {}
         self._resources = dict(RESOURCES)
         self._on_response = on_response
@@ -240,8 +242,8 @@ class Cluster:
         self._session = self._transport.session(_FencedRequest)
 
     def fenced(self, may_write: MayWrite, time_left: TimeLeft = _unlimited) -> Cluster:
-        """The same connection for what only the leader does: where the answer is False, NotLeading. A write
-        that takes longer than the time left is given up, by the API server too: it must not arrive after the
+        """The same connection for writes of a leader; raises NotLeading if `may_write` returns False. A write
+        that takes longer than the time left is abandoned, by the API server too: it must not arrive after the
         next leader has listed.
         """
         clone = copy.copy(self)
@@ -249,7 +251,7 @@ class Cluster:
         return clone
 
     def may_arrive(self, is_meant: Callable[[str], bool]) -> bool:
-        """Whether a write of limited time that got no answer may still be stored in one of them."""
+        """Whether a fenced write without a response may still be stored in one of these namespaces."""
         now = asyncio.get_running_loop().time()
         for namespace in [each for each, until in self._unanswered.items() if until <= now]:
             del self._unanswered[namespace]
@@ -262,7 +264,7 @@ class Cluster:
         return clone
 
     def session_of_another_client(self) -> aiohttp.ClientSession:
-        """The same way to the API server for another client than ours, which closes it."""
+        """A session to the same API server for another client, which closes it."""
         return self._transport.session_of_another_client(self._user_agent)
 
     async def close(self) -> None:
@@ -270,19 +272,19 @@ class Cluster:
         await self._session.close()
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
-        """One object, read past every cache."""
+        """One object, read live."""
         return await self._request("GET", self._resources[kind].path(namespace, name))
 
     async def version(self) -> str:
-        """The Kubernetes version of the server; also tells whether there is one at all."""
+        """The Kubernetes version of the server, also to check that it responds."""
         return str((await self._request("GET", "/version")).get("gitVersion", "unknown"))
 
     def learn(self, *resources: Resource) -> None:
-        """From now on these are the resources of their kinds, for all clones: the server decides which."""
+        """Add resources by kind, for all clones."""
         self._resources.update({resource.kind: resource for resource in resources})
 
     async def exists(self, path: str) -> bool:
-        """Whether the server serves this path (a group and version, or a collection, say)."""
+        """Whether the server serves this path, for example a group and version or a collection."""
         async with self._respond("GET", path) as response:
             if response.status != 404:
                 await raise_for(response)
@@ -318,7 +320,7 @@ class Cluster:
         return await self._request("POST", path, body=obj, query={"fieldManager": FIELD_MANAGER})
 
     async def replace(self, obj: Object) -> dict[str, Any]:
-        """PUT an object; its resourceVersion, where it carries one, must be the current one."""
+        """PUT an object; its resourceVersion, if any, must be the current one."""
         metadata = obj["metadata"]
         path = self._resources[obj["kind"]].path(metadata.get("namespace", ""), metadata["name"])
         return await self._request("PUT", path, body=obj, query={"fieldManager": FIELD_MANAGER})
@@ -331,17 +333,22 @@ class Cluster:
         query |= {"dryRun": "All"} if dry_run else {}
         return await self._request("PATCH", path, body=intent, query=query, headers={"Content-Type": _APPLY})
 
-    async def merge(self, target: Reference, patch: Object, subresource: str = "") -> dict[str, Any]:
-        """JSON merge patch; with a UID in the reference it cannot hit another object of the same name."""
+    async def merge(
+        self, target: Reference, patch: Object, subresource: str = "", is_strategic: bool = False
+    ) -> dict[str, Any]:
+        """JSON merge patch; a UID in the reference protects other objects of the same name. is_strategic:
+        strategic merge patch, which merges lists by key; for built-in kinds only.
+        """
         if target.uid:
             patch = {**patch, "metadata": {**patch.get("metadata", {}), "uid": target.uid}}
         path = self._resources[target.kind].path(target.namespace, target.name, subresource)
         query = {"fieldManager": FIELD_MANAGER}
-        return await self._request("PATCH", path, body=patch, query=query, headers={"Content-Type": _MERGE})
+        headers = {"Content-Type": _STRATEGIC_MERGE if is_strategic else _MERGE}
+        return await self._request("PATCH", path, body=patch, query=query, headers=headers)
 
     async def patch(self, target: Reference, operations: Sequence[Object]) -> dict[str, Any]:
-        """JSON patch (RFC 6902): applied to the object as it is when the server gets to it, so that nobody is
-        faster; a test that fails is an Invalid.
+        """JSON patch (RFC 6902): applied to the current object, so that there are no conflicts; a failed test
+        is an Invalid.
         """
         path = self._resources[target.kind].path(target.namespace, target.name)
         query, headers = {"fieldManager": FIELD_MANAGER}, {"Content-Type": _JSON_PATCH}
@@ -350,7 +357,9 @@ class Cluster:
     async def delete(
         self, target: Reference, propagation: Propagation, grace_seconds: int | None = None
     ) -> dict[str, Any]:
-        """Delete the object of this name and UID; returns it where it lingers (foreground), else a Status."""
+        """Delete the object of this name and UID. Returns it if it is terminating (foreground), else a
+        Status.
+        """
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
         options["propagationPolicy"] = propagation
         if target.uid:
@@ -386,18 +395,18 @@ class Cluster:
         seconds = self._time_left(fence.namespace)
         if seconds == math.inf:
             return await self._answer(method, path, options, fence)
-        # Without time left the fence refuses; to aiohttp 0 means no timeout, and it would round up.
+        # Without time left the fence raises. 0 would mean no timeout to aiohttp.
         left = min(max(seconds, 0.001), timing.REQUEST_SECONDS)
         waiting = _CONNECTING * left
         timeout = aiohttp.ClientTimeout(total=left, connect=waiting, ceil_threshold=math.inf)
-        # The API server counts from when the request comes.
+        # The API server counts from the arrival of the request.
         query = {**(options.query or {}), "timeout": f"{math.ceil(1000 * (left - waiting))}ms"}
         options = replace(options, query=query, timeout=timeout)
         until = asyncio.get_running_loop().time() + left
         try:
             return await self._answer(method, path, options, fence)
         except (Unreachable, ApiError, asyncio.CancelledError) as error:
-            # A webhook that cannot be asked is a 500 too, and nothing is stored then.
+            # A webhook that cannot be called is a 500 too, but nothing is stored then.
             is_answered = isinstance(error, ApiError) and (error.status < _SERVER_ERRORS or error.is_refusal)
             if fence.has_left and not is_answered:
                 self._unanswered[fence.namespace] = max(until, self._unanswered.get(fence.namespace, until))
@@ -431,7 +440,7 @@ class Cluster:
                 self._on_response(method, response.status)
                 yield response
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            # aiohttp shows the TLS context as Python does.
+            # aiohttp's message contains the repr of the TLS context.
             reason = re.sub(r" ssl:<[^>]*>", "", str(error)) or type(error).__name__
             raise Unreachable(f"{method} {path} at {self.configuration.host}: {reason}") from error
 
@@ -443,10 +452,10 @@ def _encode(value: object) -> object:
 
 
 class Hearing:
-    """A context that ends with Unreachable once nothing was heard for `seconds`, from its beginning on.
+    """A context that raises Unreachable after `seconds` without data.
 
-    what: what is listened to, as the error names it. One timer checks now and then: a timer for every piece
-    would cost as much as decoding it.
+    what: name of the stream in the error. One timer checks at intervals: a timer for every piece would cost
+    as much as decoding it.
     """
 
     def __init__(self, what: str, seconds: float) -> None:
@@ -459,7 +468,7 @@ class Hearing:
 
     async def __aenter__(self) -> Hearing:
         await self._limit.__aenter__()
-        self._look()
+        self._check()
         return self
 
     async def __aexit__(
@@ -473,15 +482,15 @@ class Hearing:
             raise Unreachable(f"{self._what}: nothing heard for {self._seconds:g} s") from timeout
 
     async def pieces(self, stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-        """The content of the stream, in pieces of any length."""
+        """The content of the stream in pieces of any length."""
         async for piece in stream.iter_any():
             self._heard_at = self._loop.time()
             yield piece
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         left = self._heard_at + self._seconds - self._loop.time()
         if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+            self._timer = self._loop.call_later(left, self._check)
         else:
             self._limit.reschedule(self._loop.time())
 
@@ -500,9 +509,9 @@ async def pages(
     namespace: str = "",
     metadata_only: bool = False,
 ) -> AsyncIterator[dict[str, Any]]:
-    """Pages of a collection, of all namespaces or of one, one after the other; see `Cluster.list_page`.
+    """Pages of a collection, of all namespaces or of one; see `Cluster.list_page`.
 
-    Raises ClusterError; a Gone where reading took longer than the server keeps what the first page was of.
+    Raises ClusterError: a Gone if reading takes longer than the server keeps the version of the first page.
     """
     narrowed = {**query, "limit": _PAGE}
     while True:

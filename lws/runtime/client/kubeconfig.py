@@ -37,7 +37,7 @@ _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 class NoCluster(Unreachable):
-    """Nothing says which cluster is meant."""
+    """No cluster is configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ async def load_configuration(kubeconfig: str | None) -> Configuration:
 async def load_context(
     kubeconfig: str | None, context: str | None, environment: Mapping[str, str]
 ) -> Context:
-    """For somebody at a terminal, as kubectl finds it: --kubeconfig, else the files of $KUBECONFIG, else
-    ~/.kube/config, else the service account of the pod that we run in.
+    """For a command, as in kubectl: --kubeconfig, else the files of $KUBECONFIG, else ~/.kube/config, else
+    the service account of the pod.
 
-    Raises NoCluster if none of them is there, ClusterError if what is there cannot be used.
+    Raises NoCluster if none of them exists, ClusterError if the one that exists cannot be used.
     """
     paths = _paths(kubeconfig, environment)
     if paths:
@@ -110,7 +110,7 @@ async def _in_pod() -> Configuration:
 
 async def _load_in_pod(configuration: Configuration) -> Lifetime:
     load_incluster_config(client_configuration=configuration, try_refresh_token=False)
-    return Lifetime(look=timing.TOKEN_FILE_SECONDS)
+    return Lifetime(reload_in=timing.TOKEN_FILE_SECONDS)
 
 
 def _paths(kubeconfig: str | None, environment: Mapping[str, str]) -> list[Path]:
@@ -120,15 +120,15 @@ def _paths(kubeconfig: str | None, environment: Mapping[str, str]) -> list[Path]
             raise ClusterError(f"kubeconfig {kubeconfig} is not a file: check --kubeconfig")
         return [path]
     listed = environment.get("KUBECONFIG", "")
-    # Files of the list that do not exist are passed over, as kubectl does.
-    named = [Path(each) for each in listed.split(os.pathsep) if each] if listed else [_HOME_FILE]
+    # Missing files of the list are skipped, as in kubectl.
+    named = [Path(name) for name in listed.split(os.pathsep) if name] if listed else [_HOME_FILE]
     return [path.expanduser() for path in named if path.expanduser().is_file()]
 
 
 async def _from_files(paths: list[Path], context: str | None) -> Context:
     files = os.pathsep.join(map(str, paths))
     try:
-        # The client library lets the last file choose, kubectl the first that does.
+        # The kubernetes client uses the last file with a current context, kubectl the first.
         chosen = context or next(filter(None, map(_current_context, paths)), None)
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise _unusable(files, error) from error
@@ -144,7 +144,7 @@ async def _loaded(files: str, context: str | None) -> Context:
         await loader.load_into(configuration)
         return Context(configuration, loader.settings.get("namespace") or _DEFAULT_NAMESPACE)
     except Exception as error:
-        # A malformed file makes the client library stumble in any way.
+        # The kubernetes client raises any exception for a malformed file.
         raise _unusable(files, error) from error
 
 
@@ -159,7 +159,7 @@ def _current_context(path: Path) -> str | None:
 
 log = logging.getLogger(__name__)
 
-_TOLD_TO_PLUGINS = (
+_PASSED_TO_PLUGINS = (
     "server",
     "tls-server-name",
     "insecure-skip-tls-verify",
@@ -168,12 +168,12 @@ _TOLD_TO_PLUGINS = (
     "disable-compression",
 )
 _EXTENSION_FOR_PLUGINS = "client.authentication.k8s.io/exec"
-# Bytes of a header name that are sent as they are, as client-go does; the others as % and two digits.
+# Bytes of a header name that are sent unchanged, as in client-go; the others as % and two digits.
 _PLAIN_IN_HEADERS = frozenset(b"!#$&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 class _Merger(KubeConfigMerger):
-    """Reads UTF-8, whatever the terminal speaks, as kubectl does."""
+    """Reads UTF-8 regardless of the locale, as kubectl does."""
 
     def load_config(self, path: str) -> None:
         config = yaml.safe_load(Path(path).read_bytes())
@@ -188,7 +188,7 @@ class _Merger(KubeConfigMerger):
 
 
 class KubeconfigLoader(KubeConfigLoader):
-    """The loader of the kubernetes client, which also says how long credentials are good.
+    """The loader of the kubernetes client, which also reports how long credentials are valid.
 
     The client's own methods carry no types, so calls of them are not checked.
     """
@@ -219,14 +219,14 @@ class KubeconfigLoader(KubeConfigLoader):
             await self._load(configuration)
 
     async def load_from_exec_plugin(self) -> bool:
-        """Run the plugin. Raises ConfigException in words of the plugin.
+        """Run the plugin. Raises ConfigException with the plugin's message.
 
-        The client's own method hides what went wrong, and forgets when certificates end.
+        The client's own method hides errors and ignores when certificates expire.
         """
         settings: Any = (self._user or {})["exec"]
         plugin = ExecProvider(settings)
         if os.sep in settings["command"]:
-            # As kubectl does: what is not looked for in PATH lies beside the kubeconfig.
+            # As in kubectl: a relative path is relative to the kubeconfig.
             plugin.args[0] = str(_directory(settings) / settings["command"])
         cluster = self._cluster_for_plugins() if settings.safe_get("provideClusterInfo") else None
         is_never = settings.safe_get("interactiveMode") == "Never"
@@ -253,36 +253,36 @@ class KubeconfigLoader(KubeConfigLoader):
         """`spec.cluster` of an ExecCredential; file names are replaced by their content."""
         cluster_node: Any = self._cluster
         cluster: Mapping[str, Any] = cluster_node.value
-        told = {key: cluster[key] for key in _TOLD_TO_PLUGINS if cluster.get(key)}
+        passed = {key: cluster[key] for key in _PASSED_TO_PLUGINS if cluster.get(key)}
         path = cluster.get("certificate-authority")
-        if path and "certificate-authority-data" not in told:
+        if path and "certificate-authority-data" not in passed:
             content = (_directory(cluster_node) / path).read_bytes()
-            told["certificate-authority-data"] = base64.b64encode(content).decode()
-        for each in cluster.get("extensions") or ():
-            if each["name"] == _EXTENSION_FOR_PLUGINS:
-                told["config"] = each["extension"]
-        return told
+            passed["certificate-authority-data"] = base64.b64encode(content).decode()
+        for extension in cluster.get("extensions") or ():
+            if extension["name"] == _EXTENSION_FOR_PLUGINS:
+                passed["config"] = extension["extension"]
+        return passed
 
     async def _load(self, configuration: Configuration) -> Lifetime:
         self._left = math.inf
         await self.load_and_set(configuration)  # type: ignore[no-untyped-call]
         if math.isfinite(self._left):
             return Lifetime.ending_in(self._left)
-        # Without an end a plugin is asked again after a refusal only, as kubectl does.
+        # Without an expiry, a plugin is only run again after a rejection, as in kubectl.
         is_read_again = "exec" not in (self._user or ())
-        return Lifetime(look=timing.TOKEN_FILE_SECONDS) if is_read_again else Lifetime()
+        return Lifetime(reload_in=timing.TOKEN_FILE_SECONDS) if is_read_again else Lifetime()
 
 
 def _directory(node: Any) -> Path:
-    """Of the file that a part of the configuration was read from."""
+    """Directory of the file that a part of the configuration was read from."""
     return Path(node.path).absolute().parent
 
 
 async def _answer_of(
     plugin: ExecProvider, cluster: Mapping[str, Any] | None, is_never_interactive: bool
 ) -> dict[str, Any]:
-    """The status that a plugin gives. The client's own method tells it nothing of the cluster, and leaves it
-    a stdin that may be a manifest for us.
+    """The status that a plugin returns. The client's own method passes it no cluster, and a stdin that may be
+    a manifest for us.
     """
     interactive = not is_never_interactive and sys.stdin is not None and sys.stdin.isatty()
     spec = {"interactive": interactive, **({} if cluster is None else {"cluster": cluster})}
@@ -292,7 +292,7 @@ async def _answer_of(
         env={**plugin.env, "KUBERNETES_EXEC_INFO": json.dumps(info)},
         stdin=None if interactive else DEVNULL,
         stdout=PIPE,
-        # Who is asked for a password, or to go to a page, must see it.
+        # Users must see prompts for a password or a page to open.
         stderr=None if interactive else PIPE,
     )
     try:
@@ -318,9 +318,9 @@ async def _answer_of(
 def _impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The headers for impersonation: `as`, `as-uid`, `as-groups`, `as-user-extra`.
 
-    Raises ConfigException for what cannot be sent: to leave it out would be to act with more rights.
+    Raises ConfigException for values that cannot be sent: omitting them would grant more rights.
     """
-    # Null says nothing. What else Python takes for false is a name that YAML misread (`no`), or an error.
+    # Null counts as absent. Other false values are names that YAML misread (`no`), or errors.
     name, uid, groups, extra = (
         default if user.get(field) is None else user[field]
         for field, default in (("as", ""), ("as-uid", ""), ("as-groups", []), ("as-user-extra", {}))
@@ -362,7 +362,7 @@ def _seconds_until(end: str) -> float:
 
 
 def _persist(merger: KubeConfigMerger) -> None:
-    """Providers may take a refresh token back once it was used: the next command needs the new one."""
+    """Providers may revoke a refresh token after its use: the next command needs the new one."""
     try:
         merger.save_changes()
     except OSError as error:

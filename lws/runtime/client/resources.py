@@ -1,6 +1,6 @@
-"""Which resources we speak with, and with which verbs: the table that the chart's RBAC is held against.
+"""Resources and verbs that the code uses, which tests compare with the RBAC of the chart.
 
-In: nothing. Out: the URL of any kind we know, and the verbs per resource.
+In: nothing. Out: the URL of each kind, and the verbs per resource.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Resource:
 class Workload:
     """A kind of workload and the kinds of its children.
 
-    resource: the kind itself, watched as a whole. label: on all that is made for it, with the name of the
-    workload as its value; what lacks it is not watched. children: the kinds that are made. owners: those of
-    them that control others.
+    resource: the kind itself; all of its objects are watched. label: on all children, with the name of the
+    workload as its value; children are watched by it. children: kinds of children. owners: those of them that
+    control others.
     """
 
     resource: Resource
@@ -58,7 +58,7 @@ class Workload:
 
 
 def namespace_in(path: str) -> str:
-    """The namespace that a path of `Resource.path` leads into; empty for none."""
+    """The namespace in a path of `Resource.path`; empty if there is none."""
     _, _, rest = path.partition("/namespaces/")
     return rest.partition("/")[0]
 
@@ -67,6 +67,9 @@ LEADERWORKERSETS = Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "l
 DISAGGREGATED_SETS = Resource(API_VERSION, KIND, "disaggregatedsets")
 ROLE_SCALERS = Resource(API_VERSION, SCALER_KIND, "disaggregatedsetrolescalers")
 STATEFULSETS = Resource("apps/v1", "StatefulSet", "statefulsets")
+DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments")
+REPLICA_SETS = Resource("apps/v1", "ReplicaSet", "replicasets")
+JOBS = Resource("batch/v1", "Job", "jobs")
 CONTROLLER_REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
 PODS = Resource("v1", "Pod", "pods")
 POD_DISRUPTION_BUDGETS = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
@@ -97,6 +100,9 @@ RESOURCES: Mapping[str, Resource] = MappingProxyType(
         for resource in (
             LEADERWORKERSETS,
             STATEFULSETS,
+            DEPLOYMENTS,
+            REPLICA_SETS,
+            JOBS,
             CONTROLLER_REVISIONS,
             PODS,
             POD_DISRUPTION_BUDGETS,
@@ -114,32 +120,40 @@ RESOURCES: Mapping[str, Resource] = MappingProxyType(
         )
     }
 )
-"""Every kind we always speak with, by kind."""
+"""Resources of every installation, by kind."""
 
 VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
     {
-        # Labels and annotations that tell who a pod is are put back.
+        # Identity labels and annotations of pods are restored.
         ("", "pods"): frozenset({"get", "list", "watch", "patch", "delete"}),
+        # The readiness gate of leaders of Hash groups.
+        ("", "pods/status"): frozenset({"patch"}),
         # Owner references with blockOwnerDeletion need `update` on the finalizers of the *owner*
         # (admission plugin OwnerReferencesPermissionEnforcement): pods own worker sets.
         ("", "pods/finalizers"): frozenset({"update"}),
-        # Workers of exclusively placed groups select a label of their leader's node; that of a pod that
-        # waits too long for its kubelet says whether it is lost.
+        # Workers of exclusively placed groups select a label of their leader's node; the node of a pod that
+        # waits too long for its kubelet may be lost.
         ("", "nodes"): frozenset({"get"}),
-        # Which of them the namespaceSelector of the pod webhook selects, where it has one.
+        # To evaluate the namespaceSelector of the pod webhook.
         ("", "namespaces"): frozenset({"list"}),
-        # The same plugin lets only those who may delete an object change its owners: adoption needs `delete`.
+        # The same plugin requires `delete` on an object to change its owners: adoption needs it.
         ("", "services"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
-        # Claims of workers are made to go with their set: owners again, of the claim as it is at that moment.
+        # PVCs of workers get their set as an owner.
         ("", "persistentvolumeclaims"): frozenset({"get", "list", "watch", "patch", "delete"}),
-        # Server-side apply of an object that does not exist yet is authorised as `patch` *and* `create`.
+        # Server-side apply of a new object needs `patch` *and* `create`.
         ("apps", "statefulsets"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        ("apps", "deployments"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        # Which Deployment a leader pod belongs to.
+        ("apps", "replicasets"): frozenset({"list", "watch"}),
         ("apps", "controllerrevisions"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        # Nodes get images before a rollout.
+        ("batch", "jobs"): frozenset({"get", "list", "watch", "create", "delete"}),
         ("policy", "poddisruptionbudgets"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
-        ("leaderworkerset.x-k8s.io", "leaderworkersets"): frozenset({"get", "list", "watch"}),
+        # Restarts by upstream's rules are counted in an annotation.
+        ("leaderworkerset.x-k8s.io", "leaderworkersets"): frozenset({"get", "list", "watch", "patch"}),
         ("leaderworkerset.x-k8s.io", "leaderworkersets/status"): frozenset({"patch"}),
         ("leaderworkerset.x-k8s.io", "leaderworkersets/finalizers"): frozenset({"update"}),
-        # Those of a StatefulSet whose pods are refused are read.
+        # Events about a StatefulSet with rejected pods are read.
         ("events.k8s.io", "events"): frozenset({"create", "list", "patch"}),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): frozenset({"get", "patch"}),
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): frozenset({"get", "patch"}),
@@ -162,14 +176,14 @@ DISAGGREGATED_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType
         (LEADERWORKERSETS.group, LEADERWORKERSETS.plural): frozenset({"create", "patch", "delete"}),
     }
 )
-"""(API group, resource) → verbs that the code uses cluster-wide where DisaggregatedSets are served, beside
+"""(API group, resource) → verbs that the code uses cluster-wide for DisaggregatedSets, in addition to
 `VERBS`.
 """
 
 NAMESPACED_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
     {
         ("", "secrets"): frozenset({"get", "update"}),
-        # The one that all managers of shards hold together is patched: none of them waits for another.
+        # The membership Lease of shards is patched, so that no manager waits for another.
         ("coordination.k8s.io", "leases"): frozenset({"get", "create", "update", "patch"}),
     }
 )

@@ -1,6 +1,6 @@
-"""The way to the API server: proxy, TLS and credentials, the same for every client in this process.
+"""Proxy, TLS and credentials for the API server, shared by all clients in this process.
 
-In: a configuration of the kubernetes client. Out: HTTP sessions that take the newest of each for every
+In: a configuration of the kubernetes client. Out: HTTP sessions that use the newest of each for every
 request.
 """
 
@@ -31,7 +31,7 @@ from lws.runtime.errors import ClusterError, Unreachable, api_error
 # --- Keep credentials current: load new ones before they expire, and after the API server rejects them.
 
 
-# Early by as much as the kubernetes client, but never by more than a fifth of what is left.
+# As early as the kubernetes client, but at most a fifth of the remaining lifetime.
 _EARLY_SHARE = 0.2
 
 
@@ -43,14 +43,14 @@ class UserConfiguration(Configuration):
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """look: seconds until there may be newer ones. left: seconds until these end."""
+    """reload_in: seconds until newer credentials may exist. left: seconds until these expire."""
 
-    look: float = math.inf
+    reload_in: float = math.inf
     left: float = math.inf
 
     @classmethod
     def ending_in(cls, seconds: float) -> Lifetime:
-        """Of credentials that say when they end."""
+        """Lifetime of credentials with an expiry."""
         return cls(seconds - min(timing.CREDENTIALS_EARLY_SECONDS, seconds * _EARLY_SHARE), seconds)
 
 
@@ -60,28 +60,31 @@ Load = Callable[[Configuration], Awaitable[Lifetime]]
 class Renewal:
     """`refresh_api_key_hook` of one configuration.
 
-    The hooks of the kubernetes client run within the request that needs them. Ours renews beside the requests
-    while the credentials at hand are good: a Lease is lost after ten seconds, a plugin may take longer.
+    The hooks of the kubernetes client run within the request that needs them. This one renews in the
+    background while the current credentials are valid: a Lease is lost after ten seconds, a plugin may take
+    longer.
     """
 
     def __init__(self, load: Load, clock: Callable[[], float] = time.monotonic) -> None:
         self._load = load
         self._clock = clock
-        self._look_at = self._end_at = math.inf
+        self._reload_at = self._end_at = math.inf
         self._tried_at = -math.inf
         self._failure: str | None = None
         self._running: asyncio.Task[None] | None = None
 
     async def begin(self, configuration: Configuration) -> None:
         """Load for the first time, then act as the hook. Raises the errors of loading."""
-        self._remember(await self._load(configuration))
-        # The client sets None in its constructor, from which the type of the attribute is read.
+        self._record(await self._load(configuration))
+        # The type of the attribute is inferred from None in the client's constructor.
         configuration.refresh_api_key_hook = self  # type: ignore[assignment]
 
     async def __call__(self, configuration: Configuration) -> None:
-        """Before each request. Raises Unreachable if the credentials have ended and there are no new ones."""
+        """Run before each request. Raises Unreachable if the credentials are expired and there are no new
+        ones.
+        """
         now = self._clock()
-        if now < self._look_at:
+        if now < self._reload_at:
             return
         renewal = self._renew(configuration)
         if now >= self._end_at:
@@ -95,7 +98,7 @@ class Renewal:
             await asyncio.shield(self._renew(configuration))
 
     def _renew(self, configuration: Configuration) -> asyncio.Task[None]:
-        """One at a time, for all callers."""
+        """Start one renewal at a time, for all callers."""
         if self._running is None:
             self._tried_at = self._clock()
             self._running = asyncio.get_running_loop().create_task(self._load_again(configuration))
@@ -105,21 +108,21 @@ class Renewal:
         try:
             async with asyncio.timeout(timing.CREDENTIALS_SECONDS):
                 lifetime = await self._load(configuration)
-            self._remember(lifetime)
+            self._record(lifetime)
             self._failure = None
         except Exception as error:
-            # Files and plugins of others make the client library stumble in any way.
+            # The kubernetes client raises any exception for invalid files and plugins.
             is_late = isinstance(error, TimeoutError)
             late = f"no answer within {timing.CREDENTIALS_SECONDS:g} s" if is_late else ""
             self._failure = late or " ".join(str(error).split()) or type(error).__name__
-            self._look_at = self._clock() + timing.CREDENTIALS_RETRY_SECONDS
+            self._reload_at = self._clock() + timing.CREDENTIALS_RETRY_SECONDS
             log.warning("credentials for the API server cannot be renewed: %s", self._failure)
         finally:
             self._running = None
 
-    def _remember(self, lifetime: Lifetime) -> None:
+    def _record(self, lifetime: Lifetime) -> None:
         now = self._clock()
-        self._look_at, self._end_at = now + max(lifetime.look, 1.0), now + lifetime.left
+        self._reload_at, self._end_at = now + max(lifetime.reload_in, 1.0), now + lifetime.left
 
 
 _AUTHORIZATION, _REFUSED, _TOO_MANY = "Authorization", 401, 429
@@ -128,11 +131,11 @@ _BUFFER_BYTES = 2**21
 
 
 class NotAuthenticated(aiohttp.ClientConnectionError):
-    """There are no credentials that could be sent, or the API server takes none of them."""
+    """There are no credentials, or the API server rejects them."""
 
 
 class Request(aiohttp.ClientRequest):
-    """One that learns late by which TLS context and under which name its connection is made."""
+    """A request that gets the TLS context and server name of its connection late."""
 
     def secure(self, context: ssl.SSLContext, server_name: str | None) -> None:
         """Do not reuse connections of an earlier TLS context."""
@@ -141,17 +144,17 @@ class Request(aiohttp.ClientRequest):
 
 
 class Transport:
-    """What all sessions to one API server share.
+    """State that all sessions to one API server share.
 
-    Raises ClusterError for a proxy that cannot be used, OSError for certificates that cannot be read.
+    Raises ClusterError for an unusable proxy, OSError for unreadable certificates.
     """
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self.base = URL(configuration.host.rstrip("/") + "/")
         self._server = _server(self.base)
-        # Asked once: aiohttp's `trust_env` asks in a thread per request, knows no CIDR, and sends passwords
-        # from ~/.netrc.
+        # Determined once: aiohttp's `trust_env` does it in a thread per request, knows no CIDR, and sends
+        # passwords from ~/.netrc.
         self._proxy = proxy_for(self.base, configuration.proxy, os.environ)
         self._trust = Trust(configuration)
 
@@ -162,8 +165,8 @@ class Transport:
         )
 
     def session_of_another_client(self, user_agent: str) -> aiohttp.ClientSession:
-        """For a client that gives up where it is refused, and tries again where there is no answer: it gets
-        no answer. The caller closes it.
+        """For a client that stops after a rejection but retries without a response: rejections are turned
+        into missing responses. The caller closes it.
         """
         return aiohttp.ClientSession(
             headers={"User-Agent": user_agent},
@@ -180,7 +183,7 @@ class Transport:
         self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
         if _server(request.url) != self._server:
-            # A redirect to another host, which must not see our token.
+            # A redirect to another host, which must not get our token.
             return await send(request)
         former = await self._sign(request)
         response = await _answer(request, send)
@@ -196,14 +199,14 @@ class Transport:
         return await _answer(request, send)
 
     async def _sign(self, request: aiohttp.ClientRequest) -> tuple[Any, ...]:
-        """Returns with which credentials."""
+        """Add credentials; returns their identity."""
         configuration = self._configuration
         try:
             token = await configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
         except (ConfigException, OSError, Unreachable) as error:
             raise NotAuthenticated(str(error)) from error
         request.headers.pop(_AUTHORIZATION, None)
-        # Files end with a newline, as kubectl knows too.
+        # Files end with a newline, which kubectl strips too.
         if token and (token := token.strip()):
             if not token.isprintable():
                 raise NotAuthenticated("the token holds characters that no token can have")
@@ -230,8 +233,8 @@ async def _answer(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerTyp
     try:
         return await send(request)
     except RuntimeError as error:
-        # uvloop takes the descriptor of a connection that has just failed for one in use for a moment
-        # (MagicStack/uvloop#653): met when an API server died in the middle of handshakes.
+        # uvloop briefly takes the descriptor of a failed connection for one in use (MagicStack/uvloop#653),
+        # for example when an API server dies during handshakes.
         if not str(error).startswith("File descriptor "):
             raise
         raise aiohttp.ClientConnectionError(str(error)) from error
@@ -250,8 +253,8 @@ async def _refusal_as_silence(
 async def _obedient_silence(
     request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """The wait that an answer asks for is over when it comes, as no answer. kopf would wait for a day where a
-    proxy asks for one, and its stream would end at what is no number.
+    """Wait as a Retry-After header requests, then raise as if there were no response. kopf would wait for a
+    day if a proxy requested it, and its stream would end at an invalid number.
     """
     response = await send(request)
     if response.status == _TOO_MANY:
@@ -278,35 +281,34 @@ _Stamp = tuple[str, int, int, int] | None
 
 
 class Trust:
-    """The TLS context of a configuration, as the kubernetes client makes it.
+    """The TLS context of a configuration, as the kubernetes client creates it.
 
-    Ours is only to notice: the client makes its context once, and a CA that the cluster rotates, or a
-    certificate that is renewed, would stay unseen until the process is restarted.
+    The client creates its context once. This class recreates it if a CA is rotated or a certificate renewed.
     Raises OSError (ssl.SSLError) if the first one cannot be made.
     """
 
     def __init__(self, configuration: Configuration, clock: Callable[[], float] = time.monotonic) -> None:
         self._configuration = configuration
         self._clock = clock
-        self._stamps = self._look()
+        self._stamps = self._read_stamps()
         self._looked_at = clock()
         self._context: ssl.SSLContext = RESTClientObject(configuration).ssl_context
 
     @property
     def context(self) -> ssl.SSLContext:
-        """For a connection that is made now. Files that cannot be used leave the former one in place."""
+        """The context for a new connection. If the files cannot be used, the former one stays."""
         now = self._clock()
         if now < self._looked_at + timing.TRUST_SECONDS and self._names_as_before():
             return self._context
         self._looked_at = now
-        stamps = self._look()
+        stamps = self._read_stamps()
         if stamps != self._stamps:
             self._stamps = stamps
             try:
                 self._context = RESTClientObject(self._configuration).ssl_context
                 log.info("certificates for the way to the API server have changed and were read anew")
             except (OSError, ValueError) as error:
-                # They may be half written: the next write changes the stamps again.
+                # The files may be incomplete: the next write changes the stamps again.
                 log.warning("certificates for the way to the API server cannot be used: %s", error)
         return self._context
 
@@ -317,12 +319,12 @@ class Trust:
     def _names_as_before(self) -> bool:
         return self._files() == tuple(stamp and stamp[0] for stamp in self._stamps)
 
-    def _look(self) -> tuple[_Stamp, ...]:
+    def _read_stamps(self) -> tuple[_Stamp, ...]:
         return tuple(None if path is None else _stamp(path) for path in self._files())
 
 
 def _stamp(path: str) -> _Stamp:
-    """A value that changes with the content: Kubernetes volumes replace a link, other writers the file."""
+    """A value that changes with the content: Kubernetes volumes replace a link, other tools the file."""
     try:
         status = os.stat(path)
     except OSError:
@@ -338,10 +340,10 @@ _SCHEMES = frozenset({"http", "https"})
 
 
 def proxy_for(server: URL, configured: str | None, environment: Mapping[str, str]) -> URL | None:
-    """The proxy for requests to `server`; configured: `proxy-url` of the kubeconfig, which nothing overrules.
+    """The proxy for requests to `server`; configured: `proxy-url` of the kubeconfig, which takes precedence.
 
-    The environment is read as Go programs read it, so that kubectl takes the same way: the kubernetes client
-    and aiohttp know no CIDR in NO_PROXY. Raises ClusterError for a proxy that cannot be used.
+    The environment is read as by Go programs, so that kubectl uses the same proxy: the kubernetes client and
+    aiohttp know no CIDR in NO_PROXY. Raises ClusterError for an unusable proxy.
     """
     if configured:
         return _parsed(configured, "proxy-url of the kubeconfig")
@@ -352,11 +354,11 @@ def proxy_for(server: URL, configured: str | None, environment: Mapping[str, str
 
 
 def needs_proxy(server: URL, exceptions: str) -> bool:
-    """Whether requests to `server` go through a proxy where there is one.
+    """Whether requests to `server` use the proxy.
 
-    exceptions: $NO_PROXY, parts between commas: `*`; an address; addresses as CIDR; a domain, which stands
-    for all below it too; a domain with a dot or `*.` in front, for those below it only. Addresses and domains
-    may end with the one port that they are about.
+    exceptions: $NO_PROXY, separated by commas: `*`; an address; a CIDR; a domain, which includes its
+    subdomains; a domain with a leading dot or `*.`, for its subdomains only. Addresses and domains may end
+    with a port.
     """
     host = (server.host or "").lower().rstrip(".")
     address = _address(host)
@@ -415,7 +417,7 @@ def _parsed(value: str, source: str) -> URL:
     except ValueError:
         usable = False
     if not usable:
-        # It may hold a password.
+        # It may contain a password.
         shown = value.rpartition("@")[2]
         raise ClusterError(
             f"the API server cannot be reached through the proxy {shown} ({source}): it must be "

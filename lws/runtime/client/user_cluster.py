@@ -1,5 +1,4 @@
-"""What somebody at a terminal asks of the API server: lists of one namespace, patches in a name of their own,
-and dry runs.
+"""Requests of commands: lists of one namespace, patches by a field manager, and dry runs.
 
 In: requests for the kinds in `resources`. Out: objects as the server returned them, or a `ClusterError`.
 """
@@ -31,17 +30,17 @@ class UserCluster(Cluster):
         """All objects of a kind in a namespace that match a label selector, each with kind and version."""
         resource = self._resources[kind]
         query = {"labelSelector": selector} if selector else {}
-        # Items of a list carry neither of them.
+        # Items of a list lack both.
         typed = {"apiVersion": resource.api_version, "kind": kind}
-        found = []
+        objects = []
         async for page in pages(self, resource, query, namespace=namespace):
-            found += [{**typed, **item} for item in page.get("items") or ()]
-        return found
+            objects += [{**typed, **item} for item in page.get("items") or ()]
+        return objects
 
     async def json_patch(
         self, target: Reference, operations: Sequence[Object], manager: str, *, dry_run: bool = False
     ) -> dict[str, Any]:
-        """JSON patch (RFC 6902) by the field manager `manager`; a test that fails is an Invalid."""
+        """JSON patch (RFC 6902) by the field manager `manager`; a failed test is an Invalid."""
         return await self._patch(target, operations, _JSON_PATCH, _query(manager, dry_run))
 
     async def merge_patch(

@@ -59,12 +59,12 @@ class Metrics:
         self._standings: dict[KeyState, Gauge] = {}
         self._stuck_pods = Gauge(
             "lws_pods_held_by_lost_nodes",
-            "Pods that cannot go because the node that would end them is lost.",
+            "Pods stuck in Terminating on lost nodes.",
             registry=registry,
         )
         self._forced = Counter(
             "lws_pods_deleted_by_force",
-            "Pods deleted without waiting for their node.",
+            "Pods force-deleted on lost nodes.",
             registry=registry,
         )
 
@@ -104,8 +104,8 @@ _RESULTS = ("success", "requeue_after", "requeue", "error")
 _BY_CONTROLLER = ("controller",)
 # Passes have no deadline and are always retried.
 _NEVER = {
-    "controller_runtime_terminal_reconcile_errors": "Passes that failed and are not tried again; always 0.",
-    "controller_runtime_reconcile_timeouts": "Passes that ran into a deadline of their own; always 0.",
+    "controller_runtime_terminal_reconcile_errors": "Failed reconciles that are not retried; always 0.",
+    "controller_runtime_reconcile_timeouts": "Reconciles that timed out; always 0.",
 }
 
 
@@ -128,7 +128,7 @@ class PassSeries:
         self._by_controller: dict[str, _Of] = {}
         self._results = Counter(
             "controller_runtime_reconcile",
-            "Passes over objects by controller and result.",
+            "Reconciles by result.",
             ("controller", "result"),
             registry=registry,
         )
@@ -139,18 +139,22 @@ class PassSeries:
         def gauge(name: str, documentation: str) -> Gauge:
             return Gauge(name, documentation, _BY_CONTROLLER, registry=registry)
 
-        self._errors = counter("controller_runtime_reconcile_errors", "Passes that failed.")
-        self._panics = counter("controller_runtime_reconcile_panics", "Passes that failed because of a bug.")
+        self._errors = counter("controller_runtime_reconcile_errors", "Failed reconciles.")
+        self._panics = counter(
+            "controller_runtime_reconcile_panics", "Reconciles that failed because of a bug."
+        )
         self._never = tuple(counter(name, documentation) for name, documentation in _NEVER.items())
         self._seconds = Histogram(
             "controller_runtime_reconcile_time_seconds",
-            "Seconds per pass.",
+            "Seconds per reconcile.",
             _BY_CONTROLLER,
             buckets=_BUCKETS,
             registry=registry,
         )
-        self._most = gauge("controller_runtime_max_concurrent_reconciles", "Most passes at the same time.")
-        self._active = gauge("controller_runtime_active_workers", "Passes that are running.")
+        self._most = gauge(
+            "controller_runtime_max_concurrent_reconciles", "Maximum number of concurrent reconciles."
+        )
+        self._active = gauge("controller_runtime_active_workers", "Running reconciles.")
 
     def serve(self, controllers: Iterable[str], at_once: int) -> None:
         """Show the series of these controllers. at_once: maximum number of concurrent passes."""
@@ -218,16 +222,16 @@ class ProcessSeries(Collector):
         )
         self._build = Gauge(
             "lws_build_info",
-            "1, with the version of the manager, the commit it was built from, and that of Python.",
+            "1, with the versions of the manager and of Python.",
             ("version", "git_commit", "python_version"),
             registry=registry,
         )
         self._reads = Counter(
-            "certwatcher_read_certificate", "Times that a serving certificate was read.", registry=registry
+            "certwatcher_read_certificate", "Reads of serving certificates.", registry=registry
         )
         self._bad_reads = Counter(
             "certwatcher_read_certificate_errors",
-            "Times that a serving certificate could not be read or used.",
+            "Failed reads of serving certificates.",
             registry=registry,
         )
         self._ages: Ages = dict
@@ -277,13 +281,12 @@ class ProcessSeries(Collector):
         return (
             GaugeMetricFamily(
                 "lws_cache_age_seconds",
-                "Seconds since the stream of one kind of objects was last heard; a quiet one is heard about "
-                "once a minute.",
+                "Seconds since a watch stream last received something, at least a bookmark a minute.",
                 labels=("stream",),
             ),
             GaugeMetricFamily(
                 "lws_certificate_expiry_timestamp_seconds",
-                "When the serving certificate ends, in seconds since 1970.",
+                "Expiry of the serving certificate, as a Unix time.",
                 labels=("certificate",),
             ),
         )
@@ -313,7 +316,7 @@ class ReviewSeries:
         )
         self._in_flight = Gauge(
             "controller_runtime_webhook_requests_in_flight",
-            "Admission reviews that are being answered.",
+            "Admission reviews in progress.",
             ("webhook",),
             registry=registry,
         )
@@ -324,12 +327,12 @@ class ReviewSeries:
         )
         self._conversion_panics = Counter(
             "controller_runtime_conversion_webhook_panics",
-            "Conversions that failed because of a bug; always 0, there are no conversions.",
+            "Failed conversions; always 0, there are none.",
             registry=registry,
         )
         self._decisions = Counter(
             "lws_webhook_decisions",
-            "Admission reviews by what was decided.",
+            "Admission reviews by decision.",
             ("webhook", "decision"),
             registry=registry,
         )
@@ -397,18 +400,16 @@ class QueueSeries:
         def histogram(name: str, documentation: str) -> Histogram:
             return Histogram(name, documentation, _LABELS, buckets=_QUEUE_BUCKETS, registry=registry)
 
-        self._depth = gauge("workqueue_depth", "Keys whose pass is due and has not begun.", "priority")
-        self._adds = counter("workqueue_adds", "Keys whose pass became due.")
-        self._retries = counter("workqueue_retries", "Keys that are tried again because their pass failed.")
-        self._waited = histogram(
-            "workqueue_queue_duration_seconds", "Seconds from when a pass was due until it began."
-        )
-        self._worked = histogram("workqueue_work_duration_seconds", "Seconds that a pass over a key took.")
+        self._depth = gauge("workqueue_depth", "Queue keys that are due and wait.", "priority")
+        self._adds = counter("workqueue_adds", "Queue keys that became due.")
+        self._retries = counter("workqueue_retries", "Queue keys that are retried after a failure.")
+        self._waited = histogram("workqueue_queue_duration_seconds", "Seconds that due queue keys waited.")
+        self._worked = histogram("workqueue_work_duration_seconds", "Seconds per reconcile.")
         self._unfinished = gauge(
-            "workqueue_unfinished_work_seconds", "Seconds that the running passes have taken, all together."
+            "workqueue_unfinished_work_seconds", "Sum of the seconds of running reconciles."
         )
         self._longest = gauge(
-            "workqueue_longest_running_processor_seconds", "Seconds that the longest running pass has taken."
+            "workqueue_longest_running_processor_seconds", "Seconds of the longest running reconcile."
         )
 
     def serve(self, controllers: Mapping[str, str]) -> None:

@@ -205,7 +205,7 @@ class TlsPort:
         except OSError as error:
             log.warning("no caller can be accepted at port %d: %s", self.port, error)
             loop.remove_reader(listening)
-            self._again = loop.call_later(timing.CALLER_SECONDS, self._listen, listening)
+            self._again = loop.call_later(timing.SLOW_CLIENT_SECONDS, self._listen, listening)
             return
         sock.setblocking(False)
         if len(self._silent) + len(self._spoken) >= MOST_WAITING:
@@ -248,7 +248,7 @@ class TlsPort:
             self._talks[talk] = None
             talk.task = loop.create_task(self._begin(talk, self._spoken.pop()))
         if self._spoken:
-            self._look = loop.call_later(timing.CALLER_LOOK_SECONDS, self._advance)
+            self._look = loop.call_later(timing.SLOW_CLIENT_CHECK_SECONDS, self._advance)
 
     def _has_room(self, now: float) -> bool:
         if len(self._talks) < self._most:
@@ -257,7 +257,7 @@ class TlsPort:
             del self._talks[talk]
         if len(self._talks) < self._most:
             return True
-        long_ago = now - timing.CALLER_SECONDS
+        long_ago = now - timing.SLOW_CLIENT_SECONDS
         slow = [
             candidate
             for candidate in self._talks
@@ -284,8 +284,8 @@ class TlsPort:
                 self._serve,
                 sock,
                 ssl=self._tls,
-                ssl_handshake_timeout=timing.ASKING_SECONDS,
-                ssl_shutdown_timeout=timing.CALLER_SECONDS,
+                ssl_handshake_timeout=timing.CLIENT_SECONDS,
+                ssl_shutdown_timeout=timing.SLOW_CLIENT_SECONDS,
             )
             talk.transport = transport
 

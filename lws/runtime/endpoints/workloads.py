@@ -102,13 +102,13 @@ class Workloads(Collector):
         self._of_gone: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         self._starts = Histogram(
             "lws_group_start_duration_seconds",
-            "Seconds from the creation of a leader pod until its group was ready for the first time.",
+            "Seconds from the creation of a leader pod until its group is first ready.",
             buckets=_STARTS,
             registry=registry,
         )
         self._rollouts = Histogram(
             "lws_rollout_duration_seconds",
-            "Seconds that rollouts took that came to their end.",
+            "Duration of completed rollouts in seconds.",
             ("kind",),
             buckets=_ROLLOUTS,
             registry=registry,
@@ -251,20 +251,19 @@ def series_of_rollouts(kind: str) -> tuple[WorkloadSeries, ...]:
             kind,
             ROLLING,
             f"{start}_rollout_in_progress",
-            "1 while something is still on another revision than the wanted one, also where the rollout is "
-            "paused.",
+            "1 during a rollout, also while it is paused.",
         ),
         WorkloadSeries(
             kind,
             ROLLOUT_START,
             f"{start}_rollout_start_timestamp_seconds",
-            "When the rollout that is under way began, in seconds since 1970; absent without one.",
+            "Start of the current rollout, as a Unix time; absent without one.",
         ),
         WorkloadSeries(
             kind,
             REVISION_CHANGES,
             f"{start}_revision_changes_total",
-            "Times that another revision was wanted than before.",
+            "Changes of the target revision.",
             is_counter=True,
         ),
     )

@@ -1,10 +1,10 @@
-"""Which manager acts: leader election over one Lease, as client-go does it, on a clock that cannot jump.
+"""Leader election over one Lease, as in client-go, measured by a monotonic clock.
 
-In: the Lease's name, our identity, the three durations. Out: `is_held`, true only while another manager
-cannot be acting.
+In: the Lease's name, our identity, three durations. Out: `is_held`, true only while no other manager can be
+acting.
 
-The client library's own elector is not used: it measures with the wall clock, writes local time as UTC, ends
-on the first connection error and never releases the Lease.
+The elector of the kubernetes client is not used: it measures with the wall clock, writes local time as UTC,
+ends on the first connection error and never releases the Lease.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ log = logging.getLogger(__name__)
 ATTEMPTS = 5
 """Attempts while other clients write at the same moment."""
 
-# What a write in flight leaves of the time until others may hold the Lease, of that after the renew deadline.
-_SPARED = 0.2
-# After a longer time without a read it is unknown whether the Lease was missing all the time.
+# Share of the time between renew deadline and expiry that writes in flight must leave.
+_MARGIN = 0.2
+# After longer without a read, it is unknown whether the Lease was missing all the time.
 _PERIODS_WATCHED = 5
 
 
 def since_boot() -> float:
-    """Seconds, those in which the machine was suspended counted: others have waited meanwhile."""
+    """Seconds including suspension of the machine, during which other managers waited."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock)
 
@@ -76,16 +76,16 @@ class Lease:
         self._renewed_at = self._sent_at = 0.0
         # Number of acquisitions; a lapse that ended before it was noticed counts too.
         self._gains = 0
-        # Whether it may name us: a write that was cut off may have been stored.
+        # Whether the Lease may name us: a write without a response may have been stored.
         self._may_be_ours = False
-        # The Lease as our last successful write left it.
+        # The result of our last successful write.
         self._stored: dict[str, Any] | None = None
-        # The newest version of it that was read or written.
+        # The newest version that was read or written.
         self._newest = 0
-        # What we last saw of a holder, when that last changed, and how long we wait then: its clock is never
-        # compared with ours.
+        # The last observed holder, when it last changed, and how long to wait from then on. The holder's
+        # clock is never compared with ours.
         self._seen: Any = None
-        self._seen_at = self._looked_at = 0.0
+        self._seen_at = self._read_at = 0.0
         self._patience = who.times.duration
 
     def is_held(self) -> bool:
@@ -94,19 +94,19 @@ class Lease:
 
     @property
     def is_ours(self) -> bool:
-        """We hold it, or may hold it by a late renewal: no other manager can have acquired it yet."""
+        """We hold the Lease, or can still renew it: no other manager can have acquired it yet."""
         return self._holds and self._clock() - self._renewed_at < self._times.duration
 
     @property
     def time_left(self) -> float:
-        """Seconds within which a write that starts now must end: no other manager lists earlier."""
+        """Seconds within which a write that starts now must end: no other manager relists earlier."""
         times = self._times
-        until = times.duration - _SPARED * (times.duration - times.renew_deadline)
+        until = times.duration - _MARGIN * (times.duration - times.renew_deadline)
         return self._renewed_at + until - self._clock() if self.is_held() else 0.0
 
     @property
     def term(self) -> int:
-        """Which time of holding it this is, from 1 on; 0 while it is not held."""
+        """Number of this tenure, from 1 on; 0 while the Lease is not held."""
         return self._gains if self.is_held() else 0
 
     async def attempt(self) -> None:
@@ -116,15 +116,15 @@ class Lease:
         except (ClusterError, TimeoutError) as error:
             log.warning("lease %s: %s", self.name, str(error) or "no answer in time")
 
-    async def look(self) -> None:
-        """Begin to measure how long its holder is silent, without taking it."""
+    async def observe(self) -> None:
+        """Begin to measure the holder's silence, without acquiring the Lease."""
         try:
             self._may_take((await self._read()).get("spec") or {})
         except (ClusterError, TimeoutError) as error:
             log.debug("lease %s: %s", self.name, str(error) or "no answer in time")
 
-    def has_holder(self) -> None:
-        """Report whether there is or was a holder: a missing Lease is waited for."""
+    def assume_holder(self) -> None:
+        """Assume a former holder: a missing Lease is acquired only after its duration."""
         self._seen = self._seen or "somebody"
 
     async def run(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
@@ -134,40 +134,40 @@ class Lease:
             await self.attempt()
             gained = self.term
             if acting and acting != gained:
-                log.warning("lease %s: lost, this manager stops acting and stands again", self.name)
+                log.warning("lease %s: lost: stopped reconciling, trying to reacquire", self.name)
                 on_loss()
             if gained and acting != gained:
                 log.info("lease %s: held by this manager (%s)", self.name, self.identity)
                 on_gain()
             acting = gained
-            # Jitter keeps candidates from knocking at the same instant.
+            # Jitter spreads the attempts of the candidates.
             jitter = 1.0 if gained else random.uniform(1.0, 1.2)
             await asyncio.sleep(self._times.retry_period * jitter)
 
     async def release(self) -> None:
-        """Give the Lease up, so that another manager need not wait for it to expire."""
+        """Release the Lease, so that another manager need not wait for it to expire."""
         if not self._may_be_ours:
             return
         self._holds = False
         try:
             async with self._timeout():
                 for _ in range(ATTEMPTS):
-                    if await self._give_up():
+                    if await self._try_release():
                         self._may_be_ours = False
                         return
         except (ClusterError, TimeoutError) as error:
             log.warning("lease %s: not released: %s", self.name, str(error) or "no answer in time")
 
-    async def _give_up(self) -> bool:
-        """False if another client wrote at the same moment, or a write of ours that was cut off arrived."""
-        # What we wrote last is the latest, unless its version is refused.
+    async def _try_release(self) -> bool:
+        """False if another client, or a late write of ours, changed the Lease at the same moment."""
+        # Our last write is the newest version unless the server reports a conflict.
         lease, self._stored = self._stored, None
         try:
             lease = lease or await self._cluster.get("Lease", self._namespace, self.name)
             if (lease.get("spec") or {}).get("holderIdentity") not in ("", None, self.identity):
                 return True
-            # Also if it names no holder: a write that is still on its way finds another version.
-            await self._cluster.replace(given_up(lease))
+            # Even if it names no holder: a write of ours in flight then meets another version.
+            await self._cluster.replace(released(lease))
         except NotFound:
             return True
         except Conflict:
@@ -189,9 +189,9 @@ class Lease:
         self._seen, self._seen_at, self._patience = self.identity, self._sent_at, self._times.duration
 
     async def _renew(self) -> dict[str, Any] | None:
-        """Rewrite our last state with a new time: one request, half of the cost of slow responses.
+        """Rewrite our last state with a new time, in one request instead of two.
 
-        None where we have not written it last; the version in it tells.
+        None if the last write was not ours, which its version shows.
         """
         if self._stored is None:
             return None
@@ -201,7 +201,7 @@ class Lease:
             return None
 
     async def _take(self) -> dict[str, Any] | None:
-        """Read it, and write it where it may be ours; None where it may not."""
+        """Read the Lease and acquire it; None if that is not allowed."""
         try:
             return await self._taken(await self._read())
         except NotFound:
@@ -210,8 +210,8 @@ class Lease:
     async def _taken(self, lease: dict[str, Any]) -> dict[str, Any] | None:
         if not self._may_take(lease.get("spec") or {}):
             return None
-        is_there = "resourceVersion" in lease["metadata"]
-        return await self._claim(self._cluster.replace if is_there else self._cluster.create, lease)
+        exists = "resourceVersion" in lease["metadata"]
+        return await self._claim(self._cluster.replace if exists else self._cluster.create, lease)
 
     async def _claim(
         self, write: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], lease: dict[str, Any]
@@ -220,20 +220,20 @@ class Lease:
 
     async def _sent(self, write: Awaitable[dict[str, Any]]) -> dict[str, Any]:
         """The result of a write that acquires the Lease."""
-        # Measured before the request is sent: the server may have stored it as early as that.
+        # Measured before the request: the server may store it at once.
         self._may_be_ours, self._sent_at = True, self._clock()
         async with self._timeout():
             return await write
 
     async def _read(self) -> dict[str, Any]:
-        """Read the Lease as it is stored: a read by name comes from no cache."""
+        """Read the Lease live."""
         async with self._timeout():
             lease = await self._cluster.get("Lease", self._namespace, self.name)
         self._check_version(lease)
         return lease
 
     def _timeout(self) -> asyncio.Timeout:
-        """Half the deadline, so that one answer that never comes does not cost the Lease."""
+        """Half the deadline, so that one missing response does not cost the Lease."""
         return asyncio.timeout(self._times.renew_deadline / 2)
 
     def _check_version(self, lease: dict[str, Any]) -> None:
@@ -244,14 +244,14 @@ class Lease:
         """The Lease with us as its holder."""
         spec = lease.get("spec") or {}
         now, is_ours = micro_time(), spec.get("holderIdentity") == self.identity
-        wanted = {
+        desired = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self._duration_seconds(),
             "acquireTime": spec.get("acquireTime", now) if is_ours else now,
             "renewTime": now,
             "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (0 if is_ours or not spec else 1),
         }
-        return {**lease, "spec": {**spec, **wanted}}
+        return {**lease, "spec": {**spec, **desired}}
 
     def _duration_seconds(self) -> int:
         return math.ceil(self._times.duration)
@@ -264,35 +264,35 @@ class Lease:
         }
 
     def _may_take(self, spec: dict[str, Any]) -> bool:
-        """A Lease that was deleted, or emptied by somebody else than its holder, frees nobody from waiting:
-        the holder that was seen may not know it yet.
+        """Report whether the Lease may be acquired. If it was deleted, or emptied by another client than its
+        holder, that must be waited for too, because the holder may not know it yet.
         """
-        # Measured after the answer came: the holder may have renewed as late as that.
+        # Measured after the response: the holder may have renewed until then.
         now = self._clock()
         holder = spec.get("holderIdentity") or None
-        if _is_given_up(spec) or (self.is_ours and holder in (None, self.identity)):
-            self.has_holder()
+        if _is_released(spec) or (self.is_ours and holder in (None, self.identity)):
+            self.assume_holder()
             return True
         if holder != self.identity and (holder or self._seen is not None):
             seen = (holder, spec.get("renewTime"), spec.get("leaseTransitions"))
-            # One that is not there looks the same after it was there for a while.
-            is_watched = bool(holder) or now - self._looked_at < _PERIODS_WATCHED * self._times.retry_period
+            # A missing Lease may have existed in between.
+            is_watched = bool(holder) or now - self._read_at < _PERIODS_WATCHED * self._times.retry_period
             if seen != self._seen or not is_watched:
                 self._seen, self._seen_at = seen, now
-            self._looked_at = now
+            self._read_at = now
             if holder:
                 self._patience = float(spec.get("leaseDurationSeconds") or self._times.duration)
         return self._seen is None or now - self._seen_at > self._patience
 
 
-def given_up(lease: dict[str, Any]) -> dict[str, Any]:
+def released(lease: dict[str, Any]) -> dict[str, Any]:
     """The same Lease without a holder: the next one need not wait."""
     spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time()}
     return {**lease, "spec": {**(lease.get("spec") or {}), **spec}}
 
 
-def _is_given_up(spec: dict[str, Any]) -> bool:
-    """Whether its holder gave it up: the original's leave it in the same way."""
+def _is_released(spec: dict[str, Any]) -> bool:
+    """Whether its holder released the Lease; upstream does it in the same way."""
     return not spec.get("holderIdentity") and spec.get("leaseDurationSeconds") == 1
 
 

@@ -16,27 +16,29 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import Any
 
+from lws.kube.names import fnv_1a
 from lws.runtime.actions import Reference
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound
 from lws.runtime.leadership.election import OnChange, OnLeading, Scope
-from lws.runtime.leadership.lease import ATTEMPTS, Candidate, Lease, given_up, micro_time
+from lws.runtime.leadership.lease import ATTEMPTS, Candidate, Lease, micro_time, released
+from lws_api.leaderworkerset.v1 import PREFIX
 
 # --- Track the managers that share the shards, through one Lease that all of them hold together.
 
 
-MANAGER_ANNOTATION = "leaderworkerset.sigs.k8s.io/manager-"
-"""What the annotations of the managers begin with: each has one of its own."""
+MANAGER_ANNOTATION = f"{PREFIX}/manager-"
+"""Prefix of the annotations of managers; each manager has its own."""
 
-_FORMER_ANNOTATION = "leaderworkerset.sigs.k8s.io/managers"
+_FORMER_ANNOTATION = f"{PREFIX}/managers"
 
-# A member that is silent for longer may be dead: others stand for what it holds, and get it when it expires.
+# After longer silence, other managers compete for a member's shards and acquire them when its Leases expire.
 _PERIODS_HEARD = 3
 
 
 @dataclass(slots=True)
 class _Heard:
-    """A manager's last text, and when it was new by our clock. who: empty if it cannot be read."""
+    """A manager's last annotation, and when it changed by our clock. who: empty if it cannot be read."""
 
     text: str
     at: float
@@ -45,10 +47,10 @@ class _Heard:
 
 
 class ShardMembership(Lease):
-    """The Lease that a single manager would hold, held by all that know the same number of shards.
+    """The Lease of a single manager, held together by all managers with the same number of shards.
 
-    Each of them renews it for itself, by a patch: they never wait for each other. So nobody who counts on
-    another number, or holds it alone (other releases, the original controller), acts at the same time.
+    Each manager renews it by a patch, without waiting for the others. So no manager with another number of
+    shards, and no controller that holds it alone (other releases, upstream), acts at the same time.
     """
 
     def __init__(self, cluster: Cluster, who: Candidate, shards: int) -> None:
@@ -58,31 +60,31 @@ class ShardMembership(Lease):
         self._key = MANAGER_ANNOTATION + hashlib.sha256(who.identity.encode()).hexdigest()[:16]
         self._shards = shards
         self._beat = 0
-        # By annotation, without our own.
+        # By annotation, except our own.
         self._heard: dict[str, _Heard] = {}
 
     def others(self) -> dict[str, frozenset[int]]:
-        """Managers that were heard of lately, without this one: identity → shards that they hold."""
-        heard = self._heard_within(_PERIODS_HEARD * self._times.retry_period)
-        return {each.who: each.holds for each in heard if each.who}
+        """Other managers with a recent renewal: identity → shards that they hold."""
+        recent = self._heard_within(_PERIODS_HEARD * self._times.retry_period)
+        return {member.who: member.holds for member in recent if member.who}
 
     async def _try(self) -> None:
         await super()._try()
-        # Who was silent for so long has stopped acting.
-        recent = {each.text for each in self._heard_within(self._times.duration)}
-        silent = {key: each.text for key, each in self._heard.items() if each.text not in recent}
-        await asyncio.gather(*(self._strike_off(key, text) for key, text in silent.items()))
+        # A member that is silent for this long has stopped acting.
+        recent = {member.text for member in self._heard_within(self._times.duration)}
+        silent = {key: member.text for key, member in self._heard.items() if member.text not in recent}
+        await asyncio.gather(*(self._remove_member(key, text) for key, text in silent.items()))
 
-    async def _strike_off(self, key: str, text: str) -> None:
+    async def _remove_member(self, key: str, text: str) -> None:
         path = _path(key)
         operations = [{"op": "test", "path": path, "value": text}, {"op": "remove", "path": path}]
         try:
             await self._cluster.patch(self._reference(), operations)
         except (Invalid, NotFound):
-            # It is back, or another manager has removed it.
-            log.debug("lease %s: %s is not as it was any more", self.name, key)
+            # The member has renewed, or another manager has removed it.
+            log.debug("lease %s: %s has changed", self.name, key)
 
-    async def _give_up(self) -> bool:
+    async def _try_release(self) -> bool:
         """Leave; the last manager releases the Lease. False if another one joined just now."""
         lease, self._stored = self._stored, None
         try:
@@ -95,7 +97,7 @@ class ShardMembership(Lease):
             self._listen(lease)
             is_last = not self._heard_within(self._times.duration)
             if is_last:
-                await self._cluster.replace(given_up(_struck(lease)))
+                await self._cluster.replace(released(_without_members(lease)))
         except NotFound:
             return True
         except (Conflict, Invalid):
@@ -125,7 +127,7 @@ class ShardMembership(Lease):
         return await super()._taken(lease)
 
     async def _join(self, lease: dict[str, Any]) -> dict[str, Any]:
-        """Renew our own entry beside those of others. lease: as last seen."""
+        """Add or renew our own entry. lease: as last seen."""
         duration = max(int(lease["spec"].get("leaseDurationSeconds") or 0), self._duration_seconds())
         own = self._entry()
         operations = [
@@ -141,9 +143,9 @@ class ShardMembership(Lease):
         return stored
 
     def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
-        """Nothing stays of those who divided the work in another way."""
+        """Drop the entries of managers with another number of shards."""
         self._heard = {}
-        lease = _struck(super()._with_us(lease))
+        lease = _without_members(super()._with_us(lease))
         metadata = lease["metadata"]
         return {
             **lease,
@@ -156,7 +158,7 @@ class ShardMembership(Lease):
         return json.dumps(entry, sort_keys=True)
 
     def _listen(self, lease: Mapping[str, Any]) -> None:
-        """Measure silence by our own clock: a text counts when it differs from the one before."""
+        """Record when each member's annotation changed, by our own clock."""
         now, heard = self._clock(), {}
         for key, text in _annotations(lease).items():
             if key.startswith(MANAGER_ANNOTATION) and key != self._key:
@@ -168,7 +170,7 @@ class ShardMembership(Lease):
 
     def _heard_within(self, seconds: float) -> list[_Heard]:
         since = self._clock() - seconds
-        return [each for each in self._heard.values() if each.at >= since]
+        return [member for member in self._heard.values() if member.at >= since]
 
     def _read_entry(self, text: str, now: float) -> _Heard:
         try:
@@ -197,8 +199,8 @@ def _annotations(lease: Mapping[str, Any]) -> dict[str, str]:
     return lease["metadata"].get("annotations") or {}
 
 
-def _struck(lease: dict[str, Any]) -> dict[str, Any]:
-    """Without any manager."""
+def _without_members(lease: dict[str, Any]) -> dict[str, Any]:
+    """The Lease without the annotations of managers."""
     kept = {
         key: value
         for key, value in _annotations(lease).items()
@@ -233,7 +235,7 @@ class ShardElection:
     ) -> None:
         self._retry_period = who.times.retry_period
         self._who = who.identity
-        self._roll_call = ShardMembership(cluster, who, shards)
+        self._membership = ShardMembership(cluster, who, shards)
         self._leases = [Lease(cluster, replace(who, name=name)) for name in lease_names(who.name, shards)]
         self._on_leading = on_leading
         self._is_idle = is_idle
@@ -248,7 +250,7 @@ class ShardElection:
         return self._term(self._shard_of(namespace)) is not None
 
     def time_left(self, namespace: str) -> float:
-        return min(self._roll_call.time_left, self._leases[self._shard_of(namespace)].time_left)
+        return min(self._membership.time_left, self._leases[self._shard_of(namespace)].time_left)
 
     def acts_on(self, namespace: str) -> bool:
         return self._shard_of(namespace) in self._acting
@@ -256,23 +258,23 @@ class ShardElection:
     async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
         """One task per Lease, so that no renewal waits for another shard or another manager's Lease."""
         # The silence of dead holders is measured from now on.
-        await asyncio.gather(*(lease.look() for lease in self._leases))
+        await asyncio.gather(*(lease.observe() for lease in self._leases))
         decide = partial(self._decide, on_gain, on_loss)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._call_roll(decide))
+            tasks.create_task(self._renew_membership(decide))
             for shard in range(len(self._leases)):
                 tasks.create_task(self._keep(shard, decide))
 
     async def release(self) -> None:
         # Released first, so that the others count one manager fewer when the shards become free.
-        await self._roll_call.release()
+        await self._membership.release()
         await asyncio.gather(*(lease.release() for lease in self._leases))
 
-    async def _call_roll(self, decide: Callable[[], None]) -> None:
+    async def _renew_membership(self, decide: Callable[[], None]) -> None:
         while True:
             began = _now()
-            self._roll_call.holds = self._ours()
-            await self._roll_call.attempt()
+            self._membership.holds = self._ours()
+            await self._membership.attempt()
             decide()
             await self._pause(began)
 
@@ -281,16 +283,16 @@ class ShardElection:
         release it if it exceeds the share. The release waits until passes have ended and one more period, in
         which Events are written.
         """
-        lease, was_too_much = self._leases[shard], False
+        lease, was_surplus = self._leases[shard], False
         while True:
             await self._due[shard].wait()
             began = _now()
-            if was_too_much and shard in self._yielding and self._is_idle(self._scope(shard)):
+            if was_surplus and shard in self._yielding and self._is_idle(self._scope(shard)):
                 await lease.release()
             else:
                 await lease.attempt()
             decide()
-            was_too_much = shard in self._yielding
+            was_surplus = shard in self._yielding
             await self._pause(began)
 
     async def _pause(self, began: float) -> None:
@@ -299,9 +301,9 @@ class ShardElection:
         await asyncio.sleep(began + self._retry_period * jitter - _now())
 
     def _decide(self, on_gain: OnChange, on_loss: OnChange) -> None:
-        share, takes_part = self._share(), self._roll_call.is_held()
+        share, takes_part = self._share(), self._membership.is_held()
         # Without the membership Lease, this manager leaves the shards to the others.
-        due = self._ours() | share.stands if takes_part else frozenset[int]()
+        due = self._ours() | share.acquires if takes_part else frozenset[int]()
         for shard, event in enumerate(self._due):
             if shard in due:
                 event.set()
@@ -310,17 +312,17 @@ class ShardElection:
         self._turn_to(share.yields, on_gain, on_loss)
 
     def _share(self) -> Share:
-        if not self._roll_call.is_held():
+        if not self._membership.is_held():
             return Share()
-        others = self._roll_call.others()
+        others = self._membership.others()
         for shard in frozenset[int]().union(*others.values()):
-            self._leases[shard].has_holder()
+            self._leases[shard].assume_holder()
         return share_of(len(self._leases), {**others, self._who: self._ours()}, self._who)
 
     def _turn_to(self, yielding: frozenset[int], on_gain: OnChange, on_loss: OnChange) -> None:
         """Report gained and lost shards. A shard to release counts as lost before it is released."""
         for shard in sorted(yielding - self._yielding):
-            log.info("lease %s: given up, it is another manager's turn", self._leases[shard].name)
+            log.info("lease %s: released to another manager", self._leases[shard].name)
         self._yielding = yielding
         for shard, lease in enumerate(self._leases):
             term = None if shard in yielding else self._term(shard)
@@ -330,7 +332,7 @@ class ShardElection:
             if acting is not None:
                 del self._acting[shard]
                 if shard not in yielding:
-                    log.warning("lease %s: lost, this manager stops acting and stands again", lease.name)
+                    log.warning("lease %s: lost: stopped reconciling, trying to reacquire", lease.name)
                 self._on_leading(lease.name, False)
                 on_loss(self._scope(shard))
             if term is not None:
@@ -344,8 +346,8 @@ class ShardElection:
 
     def _term(self, shard: int) -> Tenure | None:
         """None if another process may be acting on the shard."""
-        roll_call, lease = self._roll_call.term, self._leases[shard].term
-        return (roll_call, lease) if roll_call and lease else None
+        membership, lease = self._membership.term, self._leases[shard].term
+        return (membership, lease) if membership and lease else None
 
     def _shard_of(self, namespace: str) -> int:
         return shard_of(namespace, len(self._leases))
@@ -375,11 +377,11 @@ def _is_in(shard: int, shards: int, namespace: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """stands: free shards that this manager should acquire. yields: shards that it holds and others should
+    """acquires: free shards that this manager should acquire. yields: shards that it holds and others should
     have.
     """
 
-    stands: frozenset[int] = frozenset()
+    acquires: frozenset[int] = frozenset()
     yields: frozenset[int] = frozenset()
 
 
@@ -399,7 +401,7 @@ def share_of(shards: int, managers: Mapping[str, frozenset[int]], who: str) -> S
     ]
     free = sorted(set(range(shards)).difference(*managers.values()))
     return Share(
-        stands=frozenset(shard for shard, manager in zip(free, missing, strict=False) if manager == who)
+        acquires=frozenset(shard for shard, manager in zip(free, missing, strict=False) if manager == who)
     )
 
 
@@ -410,9 +412,6 @@ def _targets(shards: int, managers: Mapping[str, frozenset[int]]) -> dict[str, i
     return {who: least + (rank < left_over) for rank, who in enumerate(ranked)}
 
 
-_OFFSET, _PRIME, _BITS = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
-
-
 @lru_cache(maxsize=16384)
 def shard_of(namespace: str, shards: int) -> int:
     """Shard of a namespace, 0 to shards - 1: 64-bit FNV-1a over the name in UTF-8, modulo `shards`.
@@ -420,7 +419,4 @@ def shard_of(namespace: str, shards: int) -> int:
     Every process and every release must compute it alike: two that disagreed would act on the same sets. Only
     the low bits spread well: in the high ones, names that differ in their last characters hardly differ.
     """
-    digest = _OFFSET
-    for byte in namespace.encode():
-        digest = ((digest ^ byte) * _PRIME) & _BITS
-    return digest % shards
+    return fnv_1a(namespace, bits=64) % shards

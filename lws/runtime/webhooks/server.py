@@ -330,10 +330,10 @@ class AdmissionServer:
             raise too_large
         is_large = size is None or size > _LARGE_BODY_BYTES
         try:
-            async with asyncio.timeout(timing.ASKING_SECONDS), self._large if is_large else nullcontext():
+            async with asyncio.timeout(timing.CLIENT_SECONDS), self._large if is_large else nullcontext():
                 return await request.read()
         except TimeoutError as error:
-            raise _Refused(408, f"the body is not there after {timing.ASKING_SECONDS:.0f} s") from error
+            raise _Refused(408, f"the body is not there after {timing.CLIENT_SECONDS:.0f} s") from error
         except ConnectionError as error:
             raise _Refused(400, "the connection ended before the body") from error
         except web.HTTPRequestEntityTooLarge as error:

@@ -1,7 +1,7 @@
-"""Run as `python -m test.bench.bill [SHAPE]`: what does the control plane spend on a group of a rollout?
+"""Run as `python -m test.bench.bill [SHAPE]`: measure what a group of a rollout costs the control plane.
 
-In: a shape (1x400x4), or settings of the control plane to try (--settings, of `settings.py`). Out:
-test/bench/results/bill/*.json, and the report.
+The shape is 1x400x4 unless another is given; `--settings` tries settings of the control plane instead (see
+`settings.py`). Results go to test/bench/results/bill/*.json and into the report.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What does each request cost the API server, and for which purpose is it sent?
+"""Attribute the API server's requests and CPU time to the purposes that they serve, for each group.
 
-In: requests by who and what, CPU seconds of the API server, its profile by blocks. Out: for each purpose,
-requests and CPU milliseconds for each group. Pure. How CPU time is divided:
+The requests are counted by sender and kind; the CPU profile is given in blocks. CPU time is divided as
+follows:
 
 - what handles a verb, evenly among the requests of that verb;
 - calls of webhooks, evenly among the pods that were created;
-- telling watchers, evenly among writes;
+- notifying watchers, evenly among writes;
 - reading, checking and logging requests, evenly among all of them;
 - all the rest (garbage collection, scheduling, the connection to etcd), in proportion to what these have come
   to, as it serves them all.

@@ -1,7 +1,6 @@
-"""What does the API server do with its CPU time?
+"""Divide the API server's CPU time into blocks of work, by its profile.
 
-In: stacks of its profile, outermost function first. Out: CPU seconds of each block of work. A stack counts to
-the first block, in the order below, that has one of its functions. Pure.
+A stack, outermost function first, counts to the first block in the order below that has one of its functions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One rollout, with the bill of the control plane: without a controller, and with ours.
+"""Measure one rollout with the costs of the control plane: without a controller, and with ours.
 
-In: a shape, flags of the control plane. Out: plain data for JSON: CPU seconds of each of its programs,
-requests by who and what, the CPU profile of the API server by blocks of work.
+These are CPU seconds of each of its programs, requests by sender and kind, and the CPU profile of the API
+server by blocks of work.
 """
 
 from __future__ import annotations
@@ -160,6 +160,6 @@ class _Bill:
 
 
 def _is_moving(log: Path, place: int) -> bool:
-    """Has anything been written that sets are made of?"""
+    """Report whether an object that sets are made of has been written."""
     asked = requests.between(log, place, log.stat().st_size)
     return any(is_write(what) and what.split()[1].startswith(_MOVING) for _, what in asked)

@@ -1,7 +1,6 @@
-"""What is in a CPU profile of a Go program (profile.proto of github.com/google/pprof, gzipped)?
+"""Read the stacks and their CPU seconds from a CPU profile of a Go program.
 
-In: its bytes. Out: stacks with the CPU seconds that were seen in them. Only the fields that this takes are
-read.
+The format is profile.proto of github.com/google/pprof, gzipped. Only the fields needed here are read.
 """
 
 from __future__ import annotations

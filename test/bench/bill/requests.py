@@ -1,7 +1,4 @@
-"""Who asks the API server for what, how often, and how long do they wait?
-
-In: the audit log of a whole cluster at level Metadata. Out: counts and seconds by who and what.
-"""
+"""Count requests to the API server, and their seconds, by client and kind, from the audit log."""
 
 from __future__ import annotations
 

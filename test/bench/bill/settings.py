@@ -1,7 +1,4 @@
-"""Which settings of the control plane are tried, by the flags that make the difference?
-
-In: nothing. Out: names as the page shows them, with flags by program.
-"""
+"""Settings of the control plane to compare: name on the page → flags by program."""
 
 from __future__ import annotations
 

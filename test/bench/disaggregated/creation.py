@@ -1,6 +1,6 @@
-"""One DisaggregatedSet with slices and a role that is scaled from outside: created, until it is available.
+"""Measure how long a DisaggregatedSet with slices and a scaled role takes until it is available.
 
-In: the shape of its roles. Out: the seconds that it took. What was written is in the audit log.
+What was written is in the audit log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which figures are DisaggregatedSets to reach, and do they?
+"""Targets for DisaggregatedSets, and the verdict of one result against them.
 
-In: the result of one shape. Out: lines of measure, figure, bound and verdict. Counts must hold on any
-machine; the rest is judged beside the same LeaderWorkerSets, measured in the same run.
+Counts must hold on any machine; the rest is judged beside the same LeaderWorkerSets, measured in the same
+run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What do the writes of passes over DisaggregatedSets cost a client that decides nothing?
+"""Measure the least that passes over DisaggregatedSets can cost: a client that writes but decides nothing.
 
-In: a cluster without webhooks in which no manager runs, a shape. Out: requests and CPU seconds of this
-process, phase by phase. It sends what a set needs by the client of the product, and takes into the store of
-the product what the answers and the streams bring of it: no controller on top of both can take less.
+It runs on a cluster without webhooks and without a manager. It sends what a set needs through the client of
+the product, and takes answers and streams into the store of the product: no controller on top of both can
+need fewer requests or less CPU time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from lws.disaggregatedset.children.role_sets import build_child
 from lws.disaggregatedset.children.services import build_service
 from lws.disaggregatedset.names import Identity
-from lws.disaggregatedset.revisions.record import build_revision, record
+from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.spec import parse
 from lws.disaggregatedset.tables import DISAGGREGATED_SET
 from lws.registrations import REGISTRATIONS
@@ -30,6 +30,7 @@ from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, NAME_LABEL
 from test.bench.disaggregated.manifests import a_disaggregated_set
 from test.bench.disaggregated.shape import PairedShape
 from test.bench.manifests import NEW, OLD
+from test.unit.disaggregated import build_revision
 
 _OLD_KEY, _NEW_KEY = "aaaaaaaa", "bbbbbbbb"
 _STATUSES = {"create": 2, "rollout": 3}

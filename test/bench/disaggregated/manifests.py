@@ -1,7 +1,4 @@
-"""What is created: DisaggregatedSets, and the LeaderWorkerSets that they would make.
-
-In: a shape, an index. Out: manifests as plain dicts.
-"""
+"""Build the DisaggregatedSets to measure, and the LeaderWorkerSets that they would create."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One shape of DisaggregatedSets, measured: the same LeaderWorkerSets alone, then the sets, in one cluster.
-
-In: a shape. Out: a `Result`, plain data for JSON.
-"""
+"""Measure one shape of DisaggregatedSets: the same LeaderWorkerSets alone, then the sets, in one cluster."""
 
 from __future__ import annotations
 

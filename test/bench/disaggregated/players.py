@@ -1,7 +1,6 @@
-"""What happens to sets, and when is each phase over? To DisaggregatedSets, and to LeaderWorkerSets that are
-moved by hand through the same rows.
+"""Play the phases of a shape with DisaggregatedSets, and with LeaderWorkerSets alone.
 
-In: a shape. Out: phases by name, each of which returns its seconds.
+The LeaderWorkerSets are moved by hand through the same steps. Each phase returns its seconds.
 """
 
 from __future__ import annotations

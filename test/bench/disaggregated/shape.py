@@ -1,7 +1,4 @@
-"""Which loads of DisaggregatedSets are measured?
-
-In: text such as ds100x2x2x2 (sets × roles × groups × pods). Out: a `PairedShape`, and how it is rolled.
-"""
+"""Shapes of DisaggregatedSets to measure, such as ds100x2x2x2 (sets × roles × groups × pods)."""
 
 from __future__ import annotations
 
@@ -68,7 +65,7 @@ class PairedShape:
 
 
 def is_paired(text: str) -> bool:
-    """Is it meant as a shape of DisaggregatedSets?"""
+    """Report whether the text names a shape of DisaggregatedSets."""
     return text.strip().startswith("ds")
 
 

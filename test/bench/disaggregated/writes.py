@@ -1,7 +1,6 @@
-"""What did passes over DisaggregatedSets write, and how soon after the pods that they waited for?
+"""Count the writes of passes over DisaggregatedSets, and measure how soon each step follows its last pod.
 
-In: entries of the audit log at level Metadata. Out: writes set by set, and seconds. What passes over their
-LeaderWorkerSets write is told apart by kind and name.
+Writes of passes over their LeaderWorkerSets are told apart by kind and name.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def _by_set(entries: Iterable[Entry]) -> dict[str, dict[str, int]]:
 
 
 def _is_of_set(entry: Entry) -> bool:
-    """Is it a write of a pass over the DisaggregatedSet, and not of one over its LeaderWorkerSets?"""
+    """Report whether a pass over the DisaggregatedSet wrote it, and not one over its LeaderWorkerSets."""
     target = entry.get("objectRef") or {}
     kind, name, part = (target.get(each) or "" for each in ("resource", "name", "subresource"))
     if not is_write(what_of(entry)) or not _OF_SET.match(name):

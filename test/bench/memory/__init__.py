@@ -1,1 +1,1 @@
-"""What is a manager's memory made of?"""
+"""Measure what a manager's memory consists of."""

@@ -1,8 +1,8 @@
-"""Run as `python -m test.bench.memory [SHAPE]`: what is a manager's memory made of after a rollout?
+"""Run as `python -m test.bench.memory [SHAPE]`: show what a manager's memory consists of after a rollout.
 
-In: a shape such as 200x1x4. Out: two tables. Before, and after each phase: MB of the process, those of them
-that are the C library's heap, in which TLS has its buffers, and open connections. At the end: MB kept of each
-kind.
+The shape is one such as 200x1x4. The first table has, before and after each phase, the MB of the process, the
+part of them in the C library's heap, where TLS has its buffers, and the open connections. The second has the
+MB kept of each kind at the end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Run as `python -m test.bench.memory.inside OUTPUT manager …`: `lws`, which says what its store holds.
+"""Run as `python -m test.bench.memory.inside OUTPUT manager …`: `lws`, which reports what its store holds.
 
-In: the command line of `lws`, and SIGUSR1. Out: JSON, {kind: [objects, bytes]}, written at each signal.
+At each SIGUSR1 it writes JSON: {kind: [objects, bytes]}.
 """
 
 from __future__ import annotations

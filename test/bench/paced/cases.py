@@ -1,7 +1,4 @@
-"""Which rollouts of slow pods are measured?
-
-In: text such as 1x40x4-uniform or 1x40x4-uniform-surge2. Out: a `Case`.
-"""
+"""Rollouts of slow pods to measure, by names such as 1x40x4-uniform or 1x40x4-uniform-surge2."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""How fully did a rollout use its budget, and how near did it come to the best that there is?
+"""Compute how fully a rollout used its budget, and how near it came to the best possible schedule.
 
-In: when each group was taken away and when it was back, or how long each takes to start. Out: a share of the
-budget; the seconds of a scheduler that refills each free slot at once. Pure.
+The best schedule refills each free slot of the budget at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How fully is a budget to be used?
-
-In: the figures of one rollout. Out: each beside its least.
-"""
+"""Minimum figures for how fully a rollout uses its budget."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Rollouts of slow pods, measured: one cluster, one controller after the other, one rollout after the other.
-
-In: cases, and who is measured. Out: plain data for JSON.
-"""
+"""Measure rollouts of slow pods: one cluster, one controller after the other, one rollout after the other."""
 
 from __future__ import annotations
 

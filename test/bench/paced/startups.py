@@ -1,7 +1,7 @@
-"""How long do pods take to get ready? Distributions that are the same in every run.
+"""Distributions of how long pods take to become ready, the same in every run.
 
-In: the name of a distribution. Out: the annotation by which the nodes of the local cluster play it, and the
-seconds that it gives a pod, by its name alone.
+A distribution is an annotation for the nodes of the local cluster; the name of a pod alone decides its
+seconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""When was each group taken, and when was it ready again? Told by what the API server shows of its leader.
-
-In: the stream of one set's leader pods. Out: a turn of each group, and which were replaced more than once.
-"""
+"""Record when each group was replaced and was ready again, from the stream of its leader pod."""
 
 from __future__ import annotations
 

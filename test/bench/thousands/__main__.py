@@ -1,8 +1,8 @@
-"""Run as `python -m test.bench.thousands [SHAPE …]`: what do thousands of groups take, and several managers?
+"""Run as `python -m test.bench.thousands [SHAPE …]`: measure thousands of groups, by one or more managers.
 
-In: shapes such as 10x500x4, how many managers share each (--managers 1 2 4), in a cluster of its own. Out:
-test/bench/results/thousands/*.json, the flame graph of the largest rollout by one, and the report.
-Without anything: 400 groups, to which others are compared, and 5,000.
+Shapes are such as 10x500x4; `--managers 1 2 4` says how many managers share each, in a cluster of its own.
+Writes test/bench/results/thousands/*.json, the flame graph of the largest rollout by one manager, and the
+report. By default it measures 400 groups, to which others are compared, and 5,000.
 """
 
 from __future__ import annotations

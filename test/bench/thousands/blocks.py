@@ -1,7 +1,6 @@
-"""What does a manager spend its CPU time on?
+"""Divide a manager's CPU time into blocks of work, by its folded stacks.
 
-In: folded stacks with samples. Out: the share of each block of work. A sample counts to the first block, in
-the order below, one of whose functions is in its stack. Pure.
+A sample counts to the first block in the order below that has a function of its stack.
 """
 
 from __future__ import annotations

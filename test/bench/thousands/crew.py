@@ -1,7 +1,4 @@
-"""Who acts? One manager, or as many as there are shards, each a process that is looked at.
-
-In: a cluster, how many, where profiles go. Out: what `Meter` measures, for all together and for each.
-"""
+"""Run one manager, or as many as there are shards, and measure each of these processes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which figures are to be reached with thousands of groups, and are they?
-
-In: a result, and that of 400 groups by the same command. Out: verdicts.
-"""
+"""Targets for thousands of groups, beside a result of 400 groups by the same command."""
 
 from __future__ import annotations
 

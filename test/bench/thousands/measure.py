@@ -1,7 +1,4 @@
-"""One large shape, measured: created, looked at again by a new process, rolled out, healed.
-
-In: a shape, how many managers act. Out: plain data for JSON; profiles of the managers as folded stacks.
-"""
+"""Measure one large shape: created, looked at again by a new process, rolled out, healed."""
 
 from __future__ import annotations
 

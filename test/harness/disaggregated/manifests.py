@@ -1,7 +1,4 @@
-"""Which DisaggregatedSets do tests make? Two roles whose pods are ready after a second.
-
-In: what a test is about. Out: manifests and patches as plain dicts.
-"""
+"""Build manifests and patches of DisaggregatedSets: two roles whose pods are ready after a second."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ def a_role(
     more: Object | None = None,
     **pod: Any,
 ) -> Object:
-    """replicas: None where a scaler says it. budget: maxSurge, maxUnavailable. more: of the role, beside its
-    spec. pod: fields of the pods' spec.
+    """One role. replicas: None if a scaler sets it. budget: maxSurge, maxUnavailable. more: fields of the
+    role beside its spec. pod: fields of the pods' spec.
     """
     template = {"size": size, "workerTemplate": pod_template(image, **pod)}
     spec: Object = {"leaderWorkerTemplate": template}
@@ -36,16 +33,16 @@ def a_role(
 
 
 def roles(prefill: int | None, decode: int | None, image: str = "server:1", **more: Any) -> list[Object]:
-    """more: arguments of `a_role`, for both."""
+    """The roles prefill and decode. more: arguments of `a_role`, for both."""
     return [a_role("prefill", prefill, image, **more), a_role("decode", decode, image, **more)]
 
 
 def a_disaggregated_set(name: str, of: list[Object], **spec: Any) -> Object:
-    """of: its roles. spec: fields beside them."""
-    made = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}}
-    return {**made, "spec": {"roles": of, **spec}}
+    """A DisaggregatedSet. of: its roles. spec: fields beside them."""
+    obj = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}}
+    return {**obj, "spec": {"roles": of, **spec}}
 
 
 def new_roles(of: list[Object], **spec: Any) -> Object:
-    """The patch that asks for these roles instead."""
+    """The patch that replaces the roles."""
     return {"spec": {"roles": of, **spec}}

@@ -1,11 +1,9 @@
-"""Did everything hold that must hold of a DisaggregatedSet, at every moment? Knows what is promised, and
-nothing of how it is kept.
+"""Check that every promise about a DisaggregatedSet was kept at every moment.
 
-In: steps of one set. Out: one sentence for each promise that was broken.
-
-A manager sees what others do a moment later. So a write counts as wrong only if it was wrong by all that the
-manager may have seen: the scene as it was at any time within `_UNSEEN_SECONDS`. Nobody but managers changes
-the number of groups of a child; children that somebody else deletes are named (`lost`).
+It knows what is promised, and nothing of how it is kept. A manager sees what others do a moment later. So a
+write counts as wrong only if it was wrong by all that the manager may have seen: the scene at any time within
+`_UNSEEN_SECONDS`. Only managers change the number of groups of a child; children that another client deletes
+are named (`lost`).
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from test.harness.disaggregated.scenes import Child, Place, Scene, Step
 from test.harness.world import SET
 
 _UNSEEN_SECONDS = 3.0
-# Who takes pods away because of what managers do; "" where nobody knows who it was.
+# Users that delete pods because of what managers do; "" if the user is unknown.
 _OF_MANAGERS = frozenset(
     ("", "lws-controller-manager", "statefulset-controller", "generic-garbage-collector", "kwok")
 )
@@ -26,7 +24,7 @@ _OF_MANAGERS = frozenset(
 
 @dataclass(frozen=True)
 class Violation:
-    """position: of the step that broke a promise. It begins with the name of that."""
+    """A broken promise. position: of the step that broke it. what: begins with the name of the promise."""
 
     position: int
     what: str
@@ -34,7 +32,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class _Write:
-    """One child before and after a step that changed how many groups it is to have, made or deleted it."""
+    """One child before and after a step that created, scaled or deleted it."""
 
     position: int
     step: Step
@@ -44,21 +42,21 @@ class _Write:
 
     @property
     def child(self) -> Child:
-        found = self.after or self.before
-        assert found is not None
-        return found
+        child = self.after or self.before
+        assert child is not None
+        return child
 
     @property
     def had(self) -> int:
-        return self.before.wanted if self.before is not None else 0
+        return self.before.desired if self.before is not None else 0
 
     @property
     def has(self) -> int:
-        return self.after.wanted if self.after is not None else 0
+        return self.after.desired if self.after is not None else 0
 
     @property
     def is_of_target(self) -> bool:
-        """The child is of the revision that is wanted, or was a moment ago."""
+        """The child is of the target revision, or was a moment ago."""
         return any(scene.target == self.child.key for scene in self.recent)
 
     def violation(self, what: str) -> Violation:
@@ -67,21 +65,21 @@ class _Write:
 
 
 def violations(steps: Sequence[Step], lost: Collection[str] = ()) -> list[Violation]:
-    """What was wrong with the set. lost: names of children and keys of revisions that others have deleted."""
-    found: list[Violation] = []
+    """Every broken promise. lost: names of children and keys of revisions that others have deleted."""
+    broken: list[Violation] = []
     starts = _Starts()
     keys: dict[tuple[str, str], frozenset[str]] = {}
     for position, step in enumerate(steps):
         starts.follow(step.before, step.after)
         recent = _recent(steps, position)
         if step.kind == "Pod":
-            found += _restarts(position, step, recent, lost)
+            broken += _restarts(position, step, recent, lost)
         if step.kind == KIND:
-            found += _said_too_early(position, step, recent)
+            broken += _said_too_early(position, step, recent)
         if step.kind != SET or step.before.asked is None:
             continue
         for write in _writes(position, step, recent):
-            found += [
+            broken += [
                 *_too_many(write),
                 *_too_few(write, starts, lost),
                 *_wrong_way(write, lost),
@@ -89,29 +87,29 @@ def violations(steps: Sequence[Step], lost: Collection[str] = ()) -> list[Violat
                 *_halves(write, starts, lost),
                 *_deletions(write, lost),
             ]
-    return found
+    return broken
 
 
 class _Starts:
-    """What was there when the target revision became the wanted one."""
+    """The children that existed when the target revision became the target."""
 
     def __init__(self) -> None:
         self.key = ""
-        self.wanted: dict[Place, dict[str, int]] = {}
+        self.desired: dict[Place, dict[str, int]] = {}
         self.had_groups: set[str] = set()
 
     def follow(self, before: Scene, after: Scene) -> None:
-        self.had_groups |= {each.uid for each in after.children.values() if each.wanted}
+        self.had_groups |= {child.uid for child in after.children.values() if child.desired}
         if after.target == self.key or not after.target:
             return
-        self.key, self.wanted = after.target, {}
-        for each in before.children.values():
-            if not each.is_leaving:
-                self.wanted.setdefault(each.place, {})[each.name] = each.wanted
+        self.key, self.desired = after.target, {}
+        for child in before.children.values():
+            if not child.is_terminating:
+                self.desired.setdefault(child.place, {})[child.name] = child.desired
 
     def initial(self, place: Place, lost: Collection[str]) -> int:
-        """Groups at that moment; nobody counts those of children that somebody has deleted since."""
-        return sum(count for name, count in self.wanted.get(place, {}).items() if name not in lost)
+        """Groups at that moment, without those of children that others have deleted since."""
+        return sum(count for name, count in self.desired.get(place, {}).items() if name not in lost)
 
 
 def _writes(position: int, step: Step, recent: Sequence[Scene]) -> Iterator[_Write]:
@@ -120,12 +118,12 @@ def _writes(position: int, step: Step, recent: Sequence[Scene]) -> Iterator[_Wri
         old, new = before.get(name), after.get(name)
         if old is not None and new is not None and old.uid != new.uid:
             old = None
-        if old is None or new is None or old.wanted != new.wanted:
+        if old is None or new is None or old.desired != new.desired:
             yield _Write(position, step, recent, old, new)
 
 
 def _too_many(write: _Write) -> Iterator[Violation]:
-    """Surge: never raised above the target and what may come on top."""
+    """Surge: never raised above the target plus maxSurge."""
     if write.after is None or write.has <= write.had:
         return
     place = write.after.place
@@ -136,16 +134,18 @@ def _too_many(write: _Write) -> Iterator[Violation]:
 
 
 def _too_few(write: _Write, starts: _Starts, lost: Collection[str]) -> Iterator[Violation]:
-    """Floor: no write takes ready groups below what was there or is wanted, less what may be missing."""
+    """Floor: no write takes ready groups below min(initial, target) - maxUnavailable."""
     if write.has >= write.had or write.child.name in lost:
         return
     place = write.child.place
     targets = {scene.wish(place).target for scene in write.recent}
     if write.is_of_target and write.has in targets:
-        # A wish for fewer groups.
+        # The target was lowered.
         return
-    gone = range(write.has, write.had)
-    if not all(scene.ready.get(write.child.name, frozenset()).intersection(gone) for scene in write.recent):
+    removed = range(write.has, write.had)
+    if not all(
+        scene.ready.get(write.child.name, frozenset()).intersection(removed) for scene in write.recent
+    ):
         return
     initial = starts.initial(place, lost)
     worst = max(
@@ -154,18 +154,18 @@ def _too_few(write: _Write, starts: _Starts, lost: Collection[str]) -> Iterator[
         for scene in write.recent
     )
     if worst < 0:
-        yield write.violation(f"floor: {place} {-worst} groups too few, {initial} were there")
+        yield write.violation(f"floor: {place} {-worst} groups too few, {initial} at the start")
 
 
 def _serving(scene: Scene, after: Scene, place: Place, lost: Collection[str]) -> int:
-    """Ready groups of a scene that stay, by what is wanted afterwards."""
+    """Ready groups of a scene that stay, by the desired groups afterwards."""
     total = 0
     for child in scene.at(place):
         now = after.children.get(child.name)
-        wanted = now.wanted if now is not None and now.uid == child.uid else 0
+        desired = now.desired if now is not None and now.uid == child.uid else 0
         if now is None and child.name in lost:
-            wanted = child.wanted
-        total += sum(group < wanted for group in scene.ready.get(child.name, ()))
+            desired = child.desired
+        total += sum(group < desired for group in scene.ready.get(child.name, ()))
     return total
 
 
@@ -190,16 +190,16 @@ def _unrecorded(
     is_recorded = any(write.after.key in scene.keys for scene in write.recent)
     if not is_recorded and write.after.key not in lost:
         yield write.violation("record: no revision has its key")
-    known = keys.setdefault((write.after.key, write.after.place[1]), write.after.images)
-    if known != write.after.images:
-        yield write.violation(f"record: {sorted(known)} had the key of {sorted(write.after.images)}")
+    images = keys.setdefault((write.after.key, write.after.place[1]), write.after.images)
+    if images != write.after.images:
+        yield write.violation(f"record: {sorted(images)} had the key of {sorted(write.after.images)}")
 
 
 def _halves(write: _Write, starts: _Starts, lost: Collection[str]) -> Iterator[Violation]:
-    """Pairs: while a revision has some of its roles and lacks others, the next write is about it.
+    """Pairs: while a revision lacks some of its roles, the next write is to that revision.
 
-    Counts of one step are written one by one; so between two of them there may be a half. Where a role has no
-    surge, its last old group may have to make room before those of its siblings can go
+    Counts of one step are written one by one, so a revision may lack a role between two of them. If a role
+    has no surge, its last old group may have to make room before those of its siblings can go
     (docs/design/disaggregated-rollout.md).
     """
     if write.has == write.had or write.after is None or write.before is None:
@@ -209,47 +209,48 @@ def _halves(write: _Write, starts: _Starts, lost: Collection[str]) -> Iterator[V
     for key, role in half_revisions(write.step.before, write.child.place[0], starts.had_groups, lost):
         makes_room = write.step.before.wish((write.child.place[0], role)).surge == 0
         if key != write.child.key and not makes_room:
-            yield write.violation(f"pairs: {key} has no {role} when another revision steps on")
+            yield write.violation(f"pairs: {key} has no {role} when another revision is written")
 
 
 def half_revisions(
     scene: Scene, index: int, had_groups: Collection[str], lost: Collection[str] = ()
 ) -> list[tuple[str, str]]:
-    """Keys that have groups of some of their roles in a slice, with a role of which they have none though
-    they had, or are to have. had_groups: UIDs of children that had any.
+    """Keys with groups of some of their roles in a slice, each with a role that lacks groups although it had
+    or needs some. had_groups: UIDs of children that had any.
     """
     by_key: dict[str, list[Child]] = {}
     for child in scene.children.values():
-        if child.place[0] == index and not child.is_leaving:
+        if child.place[0] == index and not child.is_terminating:
             by_key.setdefault(child.key, []).append(child)
-    found = []
+    halves = []
     for key, children in by_key.items():
-        if not any(each.wanted for each in children):
+        if not any(child.desired for child in children):
             continue
-        for each in children:
-            is_wanted = scene.wish(each.place).target > 0 if key == scene.target else each.uid in had_groups
-            if not each.wanted and is_wanted and each.name not in lost:
-                found.append((key, each.place[1]))
-    return found
+        for child in children:
+            is_desired = (
+                scene.wish(child.place).target > 0 if key == scene.target else child.uid in had_groups
+            )
+            if not child.desired and is_desired and child.name not in lost:
+                halves.append((key, child.place[1]))
+    return halves
 
 
 def _deletions(write: _Write, lost: Collection[str]) -> Iterator[Violation]:
-    """Reason: a child goes when it has no group left, or its slice is not wanted."""
+    """Reason: a child is deleted only without groups, or with its slice."""
     if write.after is not None or write.before is None or write.child.name in lost:
         return
     index = write.child.place[0]
-    asked = [scene.asked for scene in write.recent]
-    if write.had and all(each is not None and index < each.slices for each in asked):
+    specs = [scene.asked for scene in write.recent]
+    if write.had and all(spec is not None and index < spec.slices for spec in specs):
         yield write.violation("reason: it is deleted with its groups")
 
 
 def _restarts(
     position: int, step: Step, recent: Sequence[Scene], lost: Collection[str]
 ) -> Iterator[Violation]:
-    """Reason: a pod goes because its child is gone, or wants fewer groups, because it has failed, or because
-    somebody else takes it away.
+    """Reason: a pod is deleted because its child is deleted or scaled down, because it failed, or by others.
 
-    The StatefulSet of a lost child makes pods anew while the garbage collector takes it down.
+    The StatefulSet of a lost child recreates pods while the garbage collector deletes it.
     """
     for name, pod in step.before.pods.items():
         now = step.after.pods.get(name)
@@ -257,43 +258,46 @@ def _restarts(
             continue
         children = [scene.children.get(pod.child) for scene in recent]
         stays = all(
-            each is not None and each.uid == pod.born_of and not each.is_leaving and pod.group < each.wanted
-            for each in children
+            child is not None
+            and child.uid == pod.born_of
+            and not child.is_terminating
+            and pod.group < child.desired
+            for child in children
         )
         is_ours = step.who in _OF_MANAGERS and pod.child not in lost
         if stays and is_ours and step.before.asked is not None:
-            yield Violation(position, f"reason: pod {name} went although its group is wanted")
+            yield Violation(position, f"reason: pod {name} was deleted although its group is desired")
 
 
 def _said_too_early(position: int, step: Step, recent: Sequence[Scene]) -> Iterator[Violation]:
-    """End: “done” is said only when it is done."""
+    """End: the condition Available is true only at the end of a rollout."""
     before, after = step.before.asked, step.after.asked
     if after is None or not after.is_done or (before is not None and before.is_done):
         return
     if not any(_is_done(scene) for scene in (*recent, step.after)):
-        yield Violation(position, f"end: it says that it is available, with {_counts(step.after)}")
+        yield Violation(position, f"end: it is reported as available with {_counts(step.after)}")
 
 
 def _is_done(scene: Scene) -> bool:
-    there: dict[Place, int] = {}
+    ready_at: dict[Place, int] = {}
     for child in scene.children.values():
-        if child.key != scene.target and (child.wanted or scene.leaders.get(child.name)):
+        if child.key != scene.target and (child.desired or scene.leaders.get(child.name)):
             return False
         ready = scene.ready.get(child.name, frozenset())
-        if child.key == scene.target and ready.issuperset(range(child.wanted)):
-            there[child.place] = child.wanted
-    return all(there.get(place, 0) == wish.target for place, wish in scene.wishes.items())
+        if child.key == scene.target and ready.issuperset(range(child.desired)):
+            ready_at[child.place] = child.desired
+    return all(ready_at.get(place, 0) == wish.target for place, wish in scene.wishes.items())
 
 
 def _counts(scene: Scene) -> list[str]:
     return sorted(
-        f"{each.name}: {len(scene.ready.get(each.name, ()))} of {each.wanted} ready"
-        for each in scene.children.values()
+        f"{child.name}: {len(scene.ready.get(child.name, ()))} of {child.desired} ready"
+        for child in scene.children.values()
     )
 
 
-def told(steps: Sequence[Step], last: int = 40) -> list[str]:
-    """The last steps, for people: what changed, and how the set stood then."""
+def described(steps: Sequence[Step], last: int = 40) -> list[str]:
+    """The last steps in words: what changed, and the state of the set afterwards."""
     return [
         f"{step.at:.1f} {step.who} {step.kind} {step.name} → {step.after.target}: "
         f"{', '.join(_counts(step.after))}"
@@ -302,7 +306,7 @@ def told(steps: Sequence[Step], last: int = 40) -> list[str]:
 
 
 def _recent(steps: Sequence[Step], position: int) -> list[Scene]:
-    """The scene right before a step, and as it was within the time that a manager may not have seen."""
+    """The scenes before a step that a manager may still see: the last one, and those of `_UNSEEN_SECONDS`."""
     scenes = [steps[position].before]
     since = steps[position].at - _UNSEEN_SECONDS
     for step in reversed(steps[:position]):

@@ -1,12 +1,12 @@
-"""Where could a router send requests that knows nothing but Services, EndpointSlices and labels?
+"""Follow where a router could send requests that knows only Services, EndpointSlices and labels.
 
-In: a set, from the moment of making this on. Out: at each moment, for every revision of a slice that has
-Services, how many ready endpoints each role has.
+At each moment there is, for every revision of a slice that has Services, the number of ready endpoints of
+each role.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,20 +22,25 @@ Revision = tuple[str, str]
 
 @dataclass(frozen=True)
 class View:
-    """What the router knows at one moment. version: of the store. endpoints: revision → role → how many, of
-    roles that have a Service.
+    """What the router knows at one moment. version: of the store. endpoints: revision → role → number of
+    ready endpoints, for roles that have a Service.
     """
 
     version: int
     endpoints: Mapping[Revision, Mapping[str, int]]
 
     def whole(self, roles: frozenset[str]) -> set[Revision]:
-        """Revisions that answer in every role."""
-        return {each for each, of in self.endpoints.items() if all(of.get(role) for role in roles)}
+        """Revisions with ready endpoints in every role."""
+        return {
+            revision
+            for revision, by_role in self.endpoints.items()
+            if all(by_role.get(role) for role in roles)
+        }
 
     def halves(self, roles: frozenset[str]) -> set[Revision]:
-        """Revisions that answer in some roles only."""
-        return {each for each, of in self.endpoints.items() if any(of.values())} - self.whole(roles)
+        """Revisions with ready endpoints in some roles only."""
+        answering = {revision for revision, by_role in self.endpoints.items() if any(by_role.values())}
+        return answering - self.whole(roles)
 
 
 class Router:
@@ -48,52 +53,54 @@ class Router:
         }
 
     def views(self) -> list[View]:
-        """One after each change until now."""
-        told: list[tuple[str, Change]] = []
+        """The view after each change until now."""
+        changes: list[tuple[str, Change]] = []
         for kind, stream in self._streams.items():
             stream.catch_up()
-            begun = stream.beginning()
-            told += [(kind, Change(begun.version, 0.0, name, obj)) for name, obj in begun.frame.items()]
-            told += [(kind, each) for each in stream.changes()]
-        known: dict[str, dict[str, Any]] = {_SERVICE: {}, _ENDPOINTS: {}}
-        found = []
-        for kind, change in sorted(told, key=lambda each: each[1].version):
-            known[kind].pop(change.name, None)
+            first = stream.beginning()
+            changes += [(kind, Change(first.version, 0.0, name, obj)) for name, obj in first.frame.items()]
+            changes += [(kind, change) for change in stream.changes()]
+        objects: dict[str, dict[str, Any]] = {_SERVICE: {}, _ENDPOINTS: {}}
+        views = []
+        for kind, change in sorted(changes, key=lambda entry: entry[1].version):
+            objects[kind].pop(change.name, None)
             if change.obj is not None:
-                known[kind][change.name] = change.obj
-            found.append(View(change.version, _endpoints(known[_SERVICE], known[_ENDPOINTS].values())))
-        return found
+                objects[kind][change.name] = change.obj
+            views.append(View(change.version, _endpoints(objects[_SERVICE], objects[_ENDPOINTS].values())))
+        return views
 
 
 def broken_revisions(
     views: list[View], roles: frozenset[str], emptied: Mapping[Revision, int]
 ) -> list[tuple[Revision, View]]:
-    """Halves of revisions that had been whole, before anybody wanted their groups to go. Endpoints of a
-    revision come one after the other, and go so. emptied: from which version on a revision was to have a role
-    without groups.
+    """Revisions that were whole and then had endpoints in some roles only, although none was scaled to 0.
+
+    Before a revision is whole, and once a role is scaled to 0, endpoints come and go one after the other.
+    emptied: the version at which a role of a revision was scaled to 0.
     """
     was_whole: set[Revision] = set()
-    found = []
+    broken = []
     for view in views:
         was_whole |= view.whole(roles)
-        found += [
-            (each, view)
-            for each in view.halves(roles) & was_whole
-            if each not in emptied or view.version < emptied[each]
+        broken += [
+            (revision, view)
+            for revision in view.halves(roles) & was_whole
+            if revision not in emptied or view.version < emptied[revision]
         ]
-    return found
+    return broken
 
 
 def _endpoints(services: Mapping[str, Any], slices: Any) -> dict[Revision, dict[str, int]]:
-    found: dict[Revision, dict[str, int]] = {}
+    counts: dict[Revision, dict[str, int]] = {}
     for service in services.values():
-        of = found.setdefault(_revision(service), {})
-        of.setdefault(labels_of(service).get(ROLE_LABEL, ""), 0)
-    for each in slices:
-        service = services.get(labels_of(each).get("kubernetes.io/service-name", ""))
+        by_role = counts.setdefault(_revision(service), {})
+        by_role.setdefault(labels_of(service).get(ROLE_LABEL, ""), 0)
+    for slice_ in slices:
+        service = services.get(labels_of(slice_).get("kubernetes.io/service-name", ""))
         if service is not None:
-            found[_revision(service)][labels_of(service).get(ROLE_LABEL, "")] += sum(1 for _ in _ready(each))
-    return found
+            by_role = counts[_revision(service)]
+            by_role[labels_of(service).get(ROLE_LABEL, "")] += len(_ready(slice_))
+    return counts
 
 
 def _revision(service: Mapping[str, Any]) -> Revision:
@@ -101,5 +108,6 @@ def _revision(service: Mapping[str, Any]) -> Revision:
     return labels.get(SLICE_LABEL, "0"), labels.get(REVISION_LABEL, "")
 
 
-def _ready(slice_: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    return (each for each in slice_.get("endpoints") or () if (each.get("conditions") or {}).get("ready"))
+def _ready(slice_: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    endpoints = slice_.get("endpoints") or ()
+    return [endpoint for endpoint in endpoints if (endpoint.get("conditions") or {}).get("ready")]

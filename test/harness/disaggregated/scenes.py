@@ -1,7 +1,7 @@
-"""How did one DisaggregatedSet stand before and after each change of its objects? Played again.
+"""Replay the changes of a DisaggregatedSet and its objects as steps, each with the scene before and after.
 
-In: changes in the order of the API server's store, from a watch or an audit log. Out: steps, each with what
-was there before and after it; of objects no more than a checker looks at.
+The changes are in the order of the API server's store, from a watch or an audit log. Of each object only what
+a checker looks at is kept.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Place = tuple[int, str]
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of some objects of a kind. at: seconds of some clock. who: has written it, "" where nobody
-    knows. is_whole: there are no others.
+    """The new state of some objects of a kind. at: seconds of some clock. who: the user that wrote it, "" if
+    unknown. is_whole: there are no other objects.
     """
 
     at: float
@@ -56,15 +56,15 @@ class Child:
     uid: str
     place: Place
     key: str
-    wanted: int
+    desired: int
     images: frozenset[str] = frozenset()
-    is_leaving: bool = False
+    is_terminating: bool = False
 
 
 @dataclass(frozen=True)
 class Pod:
-    """child: name of its LeaderWorkerSet. is_damaged: it has failed or restarted, for which its group is
-    recreated. born_of: the UID of the child when the pod was seen first.
+    """One pod. child: name of its LeaderWorkerSet. is_damaged: it failed or restarted, so that its group is
+    recreated. born_of: the UID of the child when the pod was first seen.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Pod:
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked of a role in a slice."""
+    """The target of a role in a slice, with its limits."""
 
     target: int
     surge: int
@@ -94,7 +94,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Asked:
-    """The set itself. external: roles whose number a scaler says. is_done: it says that it is at rest."""
+    """The set itself. is_done: its status says that it is at rest."""
 
     roles: tuple[Object, ...] = ()
     slices: int = 1
@@ -103,8 +103,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Scene:
-    """All that belongs to one set, at one moment; by name. revisions: number and key. asked: None while there
-    is no such set, or it is being deleted.
+    """All objects of one set at one moment, by name. revisions: number and key. asked: None if the set does
+    not exist or is being deleted.
     """
 
     asked: Asked | None = None
@@ -115,7 +115,7 @@ class Scene:
 
     @cached_property
     def target(self) -> str:
-        """The key of the newest revision: what groups are to have."""
+        """The key of the newest revision, which all groups are to have."""
         return max(self.revisions.values(), default=(0, ""))[1]
 
     @cached_property
@@ -124,7 +124,7 @@ class Scene:
 
     @cached_property
     def wishes(self) -> dict[Place, Wish]:
-        """Of all roles that are asked for."""
+        """The targets of all roles of the spec."""
         if self.asked is None:
             return {}
         return {
@@ -134,38 +134,38 @@ class Scene:
         }
 
     def wish(self, place: Place) -> Wish:
-        """What is asked for there; nothing of a role that is not wanted any more."""
+        """The target of a slice and role; 0 if the spec no longer has it."""
         return self.wishes.get(place, Wish(0, 1, 0))
 
     @cached_property
     def ready(self) -> dict[str, frozenset[int]]:
-        """Child → groups of which every pod is ready and stays."""
-        found: dict[str, dict[int, list[Pod]]] = {}
+        """Child → groups whose pods are all ready and not being deleted."""
+        by_group: dict[str, dict[int, list[Pod]]] = {}
         for pod in self.pods.values():
             if pod.is_ready and not pod.is_going:
-                found.setdefault(pod.child, {}).setdefault(pod.group, []).append(pod)
+                by_group.setdefault(pod.child, {}).setdefault(pod.group, []).append(pod)
         return {
             child: frozenset(group for group, pods in groups.items() if len(pods) >= pods[0].size)
-            for child, groups in found.items()
+            for child, groups in by_group.items()
         }
 
     @cached_property
     def leaders(self) -> dict[str, int]:
         """Child → groups that have a leader, whatever its state."""
-        found: dict[str, int] = {}
+        leaders: dict[str, int] = {}
         for pod in self.pods.values():
             if pod.worker == 0:
-                found[pod.child] = found.get(pod.child, 0) + 1
-        return found
+                leaders[pod.child] = leaders.get(pod.child, 0) + 1
+        return leaders
 
     def at(self, place: Place) -> list[Child]:
-        return [each for each in self.children.values() if each.place == place]
+        return [child for child in self.children.values() if child.place == place]
 
     def present(self, place: Place) -> int:
-        """Groups that are wanted or there, whichever are more. Those of a child that is gone do not count."""
+        """Desired or existing groups of each child, whichever are more; deleted children do not count."""
         return sum(
-            max(0 if each.is_leaving else each.wanted, self.leaders.get(each.name, 0))
-            for each in self.at(place)
+            max(0 if child.is_terminating else child.desired, self.leaders.get(child.name, 0))
+            for child in self.at(place)
         )
 
     def _target_of(self, role: Mapping[str, Any], index: int) -> int:
@@ -174,8 +174,8 @@ class Scene:
         slices = self.asked.slices if self.asked is not None else 1
         total = self.scalers.get(role["name"])
         if total is None:
-            # Nobody has said it yet: whatever is there is right.
-            return sum(each.wanted for each in self.at((index, role["name"])))
+            # There is no scaler yet: any number of groups is right.
+            return sum(child.desired for child in self.at((index, role["name"])))
         return total // slices + (index < total % slices)
 
 
@@ -192,19 +192,20 @@ class Step:
 
 
 def steps_of(name: str, seen: Iterable[Seen]) -> list[Step]:
-    """Every step of the set of that name; what was there when somebody began to look is none."""
-    found: list[Step] = []
+    """Every step of the set of that name; the initial state is not a step."""
+    steps: list[Step] = []
     scene = Scene()
-    for each in seen:
-        after = _changed(name, scene, each)
-        if after != scene and not each.is_whole:
-            found.append(Step(each.at, each.kind, next(iter(each.objects), ""), each.who, scene, after))
+    for change in seen:
+        after = _changed(name, scene, change)
+        if after != scene and not change.is_whole:
+            first = next(iter(change.objects), "")
+            steps.append(Step(change.at, change.kind, first, change.who, scene, after))
         scene = after
-    return found
+    return steps
 
 
 def wish_of(role: Mapping[str, Any], target: int) -> Wish:
-    """A role that is to have so many groups, with its limits."""
+    """The target of a role that is to have so many groups."""
     strategy = (role.get("spec") or {}).get("rolloutStrategy") or {}
     budget = strategy.get("rollingUpdateConfiguration")
     if budget is None:
@@ -223,24 +224,25 @@ def _changed(name: str, scene: Scene, seen: Seen) -> Scene:
         return replace(scene, children=_merged(scene.children, seen, name, _child))
     if seen.kind == "Pod":
         pods = _merged(scene.pods, seen, name, _pod)
-        return replace(scene, pods={each: _born(pod, scene) for each, pod in pods.items()})
+        return replace(scene, pods={pod: _born(obj, scene) for pod, obj in pods.items()})
     if seen.kind == "ControllerRevision":
         return replace(scene, revisions=_merged(scene.revisions, seen, name, _revision))
     if seen.kind == SCALER_KIND:
-        # Where one is deleted its number holds until there is another.
-        counts = {each.removeprefix(f"{name}-"): n for each, n in _merged({}, seen, name, _count).items()}
+        # The count of a deleted scaler holds until there is a new one.
+        scaled = _merged({}, seen, name, _count)
+        counts = {scaler.removeprefix(f"{name}-"): count for scaler, count in scaled.items()}
         return replace(scene, scalers={**scene.scalers, **counts})
     return scene
 
 
-def _merged(known: Mapping[str, Any], seen: Seen, name: str, read: Any) -> dict[str, Any]:
-    merged = {} if seen.is_whole else dict(known)
-    for each, obj in seen.objects.items():
-        merged.pop(each, None)
+def _merged(stored: Mapping[str, Any], seen: Seen, name: str, read: Any) -> dict[str, Any]:
+    merged = {} if seen.is_whole else dict(stored)
+    for key, obj in seen.objects.items():
+        merged.pop(key, None)
         if obj is not None and labels_of(obj).get(NAME_LABEL) == name:
             value = read(obj)
             if value is not None:
-                merged[each] = value
+                merged[key] = value
     return merged
 
 
@@ -261,9 +263,9 @@ def _child(obj: Object) -> Child:
         uid=metadata["uid"],
         place=(int(labels.get(SLICE_LABEL, 0)), labels[ROLE_LABEL]),
         key=labels[REVISION_LABEL],
-        wanted=obj["spec"].get("replicas", 1),
-        images=frozenset(each.get("image", "") for each in template["spec"]["containers"]),
-        is_leaving="deletionTimestamp" in metadata,
+        desired=obj["spec"].get("replicas", 1),
+        images=frozenset(container.get("image", "") for container in template["spec"]["containers"]),
+        is_terminating="deletionTimestamp" in metadata,
     )
 
 
@@ -285,23 +287,23 @@ def _pod(obj: Object) -> Pod | None:
 
 
 def _is_damaged(status: Object) -> bool:
-    restarts = (each.get("restartCount", 0) for each in status.get("containerStatuses") or ())
+    restarts = (container.get("restartCount", 0) for container in status.get("containerStatuses") or ())
     return status.get("phase") == "Failed" or any(restarts)
 
 
 def _born(pod: Pod, scene: Scene) -> Pod:
-    """The pod with the child that it was made for."""
+    """The pod with the UID of the child that it was created for."""
     if pod.born_of:
         return pod
-    known = scene.pods.get(pod.name)
-    if known is not None and known.uid == pod.uid:
-        return replace(pod, born_of=known.born_of)
+    former = scene.pods.get(pod.name)
+    if former is not None and former.uid == pod.uid:
+        return replace(pod, born_of=former.born_of)
     child = scene.children.get(pod.child)
     return replace(pod, born_of=child.uid if child is not None else "-")
 
 
 def _revision(obj: Object) -> tuple[int, str] | None:
-    """Those of StatefulSets carry the labels of their pods, and record nothing of ours."""
+    """Number and key of a revision; None for those of StatefulSets, which carry the labels of their pods."""
     labels = labels_of(obj)
     return None if CHILD_LABEL in labels else (int(obj.get("revision", 0)), labels[REVISION_LABEL])
 

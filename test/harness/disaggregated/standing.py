@@ -1,7 +1,4 @@
-"""How does a DisaggregatedSet stand, by what is really there?
-
-In: a namespace and the name of a set. Out: counts by slice, revision and role, and whether it is at rest.
-"""
+"""Read the state of a DisaggregatedSet from its objects, and wait until it is at rest."""
 
 from __future__ import annotations
 
@@ -26,26 +23,26 @@ Object = dict[str, Any]
 Counts = dict[int, dict[str, dict[str, int]]]
 """Slice → revision key → role → groups."""
 
-# Of revisions of DisaggregatedSets: those of StatefulSets carry the labels of their pods.
+# Selects revisions of DisaggregatedSets only: those of StatefulSets carry the labels of their pods.
 OWN_REVISIONS = f"{NAME_LABEL}={{}},!leaderworkerset.sigs.k8s.io/name"
 SECONDS = 240.0
 
 
 def children_of(world: World, name: str) -> list[Object]:
-    """Its LeaderWorkerSets."""
+    """The LeaderWorkerSets of the set."""
     return world.list(SET, f"{NAME_LABEL}={name}")
 
 
 def counts_in(children: Iterable[Mapping[str, Any]]) -> Counts:
-    """What LeaderWorkerSets want; those that are being deleted want nothing."""
-    found: Counts = {}
-    for each in children:
-        labels = labels_of(each)
-        of_slice = found.setdefault(int(labels.get(SLICE_LABEL, 0)), {})
-        gone = "deletionTimestamp" in each["metadata"]
-        wanted = 0 if gone else each["spec"]["replicas"]
-        of_slice.setdefault(labels[REVISION_LABEL], {})[labels[ROLE_LABEL]] = wanted
-    return found
+    """Desired groups of LeaderWorkerSets; those that are being deleted count as 0."""
+    counts: Counts = {}
+    for child in children:
+        labels = labels_of(child)
+        of_slice = counts.setdefault(int(labels.get(SLICE_LABEL, 0)), {})
+        is_terminating = "deletionTimestamp" in child["metadata"]
+        desired = 0 if is_terminating else child["spec"]["replicas"]
+        of_slice.setdefault(labels[REVISION_LABEL], {})[labels[ROLE_LABEL]] = desired
+    return counts
 
 
 def counts(world: World, name: str) -> Counts:
@@ -53,44 +50,43 @@ def counts(world: World, name: str) -> Counts:
 
 
 def keys_of(world: World, name: str) -> list[str]:
-    """The keys of its recorded revisions, oldest first."""
-    found = world.list("ControllerRevision", OWN_REVISIONS.format(name))
-    return [labels_of(each)[REVISION_LABEL] for each in sorted(found, key=lambda each: each["revision"])]
+    """The keys of the set's recorded revisions, oldest first."""
+    revisions = world.list("ControllerRevision", OWN_REVISIONS.format(name))
+    revisions.sort(key=lambda revision: revision["revision"])
+    return [labels_of(revision)[REVISION_LABEL] for revision in revisions]
 
 
 def status_of(world: World, name: str) -> Object:
-    found: Object = world.get(KIND, name).get("status") or {}
-    return found
+    status: Object = world.get(KIND, name).get("status") or {}
+    return status
 
 
 def unsettled(world: World, name: str) -> str:
-    """Why the set is not at rest; empty if it is: it says so, and it is so."""
+    """Why the set is not at rest, by its status and by its objects; empty if it is."""
     obj = world.get(KIND, name)
     status, generation = obj.get("status") or {}, obj["metadata"]["generation"]
     available = condition(obj, "Available")
     if (available.get("status"), status.get("observedGeneration")) != ("True", generation):
         return f"generation {generation}: {status}"
     if status.get("currentRevision") != status.get("updateRevision"):
-        return f"it says that a rollout goes on: {status}"
+        return f"its status has a rollout in progress: {status}"
     slices, roles = obj["spec"].get("slices", 1), obj["spec"]["roles"]
-    wanted = {role["name"]: _wanted(world, name, role, slices) for role in roles}
-    standing = counts(world, name)
-    if len(standing) != slices or any(len(of_slice) != 1 for of_slice in standing.values()):
-        return f"not one revision in each of {slices} slices: {standing}"
-    there = {
-        role: sum(of.get(role, 0) for by_key in standing.values() for of in by_key.values())
-        for role in wanted
-    }
-    if there != wanted or any(set(of) != set(wanted) for each in standing.values() for of in each.values()):
-        return f"{standing}, wanted are {wanted}"
+    expected = {role["name"]: _expected(world, name, role, slices) for role in roles}
+    actual = counts(world, name)
+    if len(actual) != slices or any(len(by_key) != 1 for by_key in actual.values()):
+        return f"not one revision in each of {slices} slices: {actual}"
+    by_roles = [by_role for by_key in actual.values() for by_role in by_key.values()]
+    totals = {role: sum(by_role.get(role, 0) for by_role in by_roles) for role in expected}
+    if totals != expected or any(set(by_role) != set(expected) for by_role in by_roles):
+        return f"{actual}, expected {expected}"
     pods = world.list("Pod", f"{NAME_LABEL}={name}")
-    expected = sum(
-        each["spec"]["replicas"] * each["spec"]["leaderWorkerTemplate"]["size"]
-        for each in children_of(world, name)
+    expected_pods = sum(
+        child["spec"]["replicas"] * child["spec"]["leaderWorkerTemplate"]["size"]
+        for child in children_of(world, name)
     )
     ready = sum(map(is_ready, pods))
-    if (len(pods), ready) != (expected, expected):
-        return f"{len(pods)} pods, {ready} ready, expected {expected}"
+    if (len(pods), ready) != (expected_pods, expected_pods):
+        return f"{len(pods)} pods, {ready} ready, expected {expected_pods}"
     return ""
 
 
@@ -102,21 +98,21 @@ def settle(world: World, *names: str, seconds: float = SECONDS) -> None:
 
 def images_of(world: World, name: str) -> dict[str, set[str]]:
     """Role → images of its pods."""
-    found: dict[str, set[str]] = {}
+    by_role: dict[str, set[str]] = {}
     for pod in world.list("Pod", f"{NAME_LABEL}={name}"):
-        images = {each["image"] for each in pod["spec"]["containers"]}
-        found.setdefault(labels_of(pod)[ROLE_LABEL], set()).update(images)
-    return found
+        images = {container["image"] for container in pod["spec"]["containers"]}
+        by_role.setdefault(labels_of(pod)[ROLE_LABEL], set()).update(images)
+    return by_role
 
 
-def left_of(world: World, name: str) -> set[str]:
-    """What carries the label of the set."""
+def remaining_objects(world: World, name: str) -> set[str]:
+    """All objects with the label of the set."""
     kinds = (SET, SCALER_KIND, "Service", "ControllerRevision", "StatefulSet", "Pod")
-    return {f"{kind} {name_of(each)}" for kind in kinds for each in world.list(kind, f"{NAME_LABEL}={name}")}
+    return {f"{kind} {name_of(obj)}" for kind in kinds for obj in world.list(kind, f"{NAME_LABEL}={name}")}
 
 
-def _wanted(world: World, name: str, role: Mapping[str, Any], slices: int) -> int | None:
-    """Over all slices."""
+def _expected(world: World, name: str, role: Mapping[str, Any], slices: int) -> int | None:
+    """Groups of a role over all slices; None while its scaler is missing."""
     if (role.get("scaling") or {}).get("mode") != "External":
         return int(role["spec"]["replicas"]) * slices
     scaler = world.find(SCALER_KIND, f"{name}-{role['name']}")

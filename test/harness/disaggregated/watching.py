@@ -1,8 +1,4 @@
-"""What happened to the DisaggregatedSets of a namespace, change by change?
-
-In: a namespace, from the moment of making this. Out: steps, to be judged; and what children want
-now, to wait for.
-"""
+"""Follow the DisaggregatedSets of a namespace change by change, from the creation of a `Watch` on."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from itertools import count
 import pytest
 
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, REVISION_LABEL, SCALER_KIND, SLICE_LABEL
-from test.harness.disaggregated.promises import told, violations
+from test.harness.disaggregated.promises import described, violations
 from test.harness.disaggregated.scenes import Seen, Step, steps_of
 from test.harness.disaggregated.standing import Counts, counts_in
 from test.harness.following import Change, Following
@@ -29,7 +25,7 @@ _SELECTORS = {
 
 
 class Watch:
-    """Follows all that rollouts are judged by."""
+    """Follows all objects that rollouts are judged by."""
 
     def __init__(self, world: World) -> None:
         self._streams = {
@@ -38,50 +34,53 @@ class Watch:
         }
 
     def counts(self, name: str) -> Counts:
-        """What the children of a set want, as it was told last."""
+        """Desired groups of the children of a set, after the last change that has arrived."""
         children = self._streams[SET].latest()
-        return counts_in(each for each in children if labels_of(each).get(NAME_LABEL) == name)
+        return counts_in(child for child in children if labels_of(child).get(NAME_LABEL) == name)
 
     def steps(self, name: str) -> list[Step]:
-        """All that has happened to a set until now."""
+        """All changes of a set until now."""
         order, seen = count(), []
         for kind, stream in self._streams.items():
             stream.catch_up()
             changes = stream.changes()
-            begun, first = stream.beginning(), changes[0].at if changes else 0.0
-            seen.append((begun.version, next(order), Seen(first, kind, begun.frame, is_whole=True)))
+            first, at = stream.beginning(), changes[0].at if changes else 0.0
+            seen.append((first.version, next(order), Seen(at, kind, first.frame, is_whole=True)))
             seen += [
-                (each.version, next(order), Seen(each.at, kind, {each.name: each.obj})) for each in changes
+                (change.version, next(order), Seen(change.at, kind, {change.name: change.obj}))
+                for change in changes
             ]
-        return steps_of(name, (each for _, _, each in sorted(seen, key=lambda each: each[:2])))
+        return steps_of(name, (entry for _, _, entry in sorted(seen, key=lambda row: row[:2])))
 
     def emptied(self, name: str) -> dict[tuple[str, str], list[tuple[int, float]]]:
-        """Slice and revision → when its children were told to have no groups any more, one after the other:
-        version of the store, and seconds of a clock.
+        """Slice and revision → when its children were scaled to 0, one after the other: version of the store,
+        and seconds of a clock.
         """
         stream = self._streams[SET]
         stream.catch_up()
-        begun, wanted = stream.beginning(), dict[str, int]()
-        found: dict[tuple[str, str], list[tuple[int, float]]] = {}
-        for each in [
-            *(Change(begun.version, 0.0, child, obj) for child, obj in begun.frame.items()),
+        first, desired = stream.beginning(), dict[str, int]()
+        emptied: dict[tuple[str, str], list[tuple[int, float]]] = {}
+        for change in [
+            *(Change(first.version, 0.0, child, obj) for child, obj in first.frame.items()),
             *stream.changes(),
         ]:
-            labels = labels_of(each.obj) if each.obj is not None else {}
-            if labels.get(NAME_LABEL) != name or each.obj is None:
+            labels = labels_of(change.obj) if change.obj is not None else {}
+            if labels.get(NAME_LABEL) != name or change.obj is None:
                 continue
-            before, wanted[each.name] = wanted.get(each.name, 0), each.obj["spec"]["replicas"]
-            if before and not wanted[each.name]:
+            before, desired[change.name] = desired.get(change.name, 0), change.obj["spec"]["replicas"]
+            if before and not desired[change.name]:
                 revision = labels.get(SLICE_LABEL, "0"), labels[REVISION_LABEL]
-                found.setdefault(revision, []).append((each.version, each.at))
-        return found
+                emptied.setdefault(revision, []).append((change.version, change.at))
+        return emptied
 
     def judge(self, name: str, lost: Collection[str] = ()) -> list[Step]:
         """Fail if a promise about the set was broken. lost: children that the test has deleted."""
         steps = self.steps(name)
         broken = violations(steps, lost)
         if broken:
-            first = min(each.position for each in broken)
-            print(f"{name}, until the first promise was broken:", *told(steps[: first + 1]), sep="\n  ")
-            pytest.fail("\n".join(["broken promises:", *(f"{name}: {each.what}" for each in broken)]))
+            first = min(violation.position for violation in broken)
+            print(f"{name}, until the first promise was broken:", *described(steps[: first + 1]), sep="\n  ")
+            pytest.fail(
+                "\n".join(["broken promises:", *(f"{name}: {violation.what}" for violation in broken)])
+            )
         return steps

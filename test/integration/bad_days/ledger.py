@@ -1,6 +1,6 @@
-"""Which manager wrote what, and when? Read from the audit log, by the token that a request carried.
+"""Read the writes of each manager from the audit log, told apart by the token of the request.
 
-In: the audit log of a local cluster (level Metadata), from now on. Out: writes, as they arrived.
+The log is that of a local cluster, at level Metadata.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What does the API server send to webhooks? Reviews of sets and pods, and things that are no reviews.
-
-In: names and UIDs. Out: bodies as plain dicts, and a client that trusts what the API server is told to trust.
-"""
+"""Build reviews as the API server sends them to webhooks, and malformed ones, and send them."""
 
 from __future__ import annotations
 

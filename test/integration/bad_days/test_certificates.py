@@ -1,6 +1,4 @@
-"""Do webhooks stay trusted: when two managers start at once, when somebody empties what was filled, when time
-runs out?
-"""
+"""Webhooks stay trusted when two managers start at once, CA bundles are emptied, or certificates expire."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What if strangers take names that sets need while the sets run? They keep them, and users are told.
+"""Foreign objects that take names a set needs while it runs are left alone and reported.
 
-All strangers are there at once: that they have gone is noticed within half a minute, and not earlier.
+All of them exist at once: that they are gone is noticed within half a minute, and not earlier.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How does the process end that cannot begin? With one line and an exit code, never with a traceback.
+"""A manager that cannot start ends with one line and an exit code, never with a traceback.
 
-One that can begin and finds nobody to talk to does not end.
+A manager that can start but has no access to the API server does not end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Does a manager go on whose token ends, behind a proxy, at an address that only the proxy knows?"""
+"""A manager behind a proxy keeps working when its token expires.
+
+Only the proxy can resolve the address of the API server.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a manager do on a cluster that does not know LeaderWorkerSets yet?"""
+"""A manager waits for a missing CustomResourceDefinition of LeaderWorkerSet."""
 
 from __future__ import annotations
 

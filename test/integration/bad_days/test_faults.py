@@ -1,4 +1,4 @@
-"""Does every set get what it asks for while the API server dawdles, forgets and hangs up?"""
+"""Every set comes up and rolls while the API server is slow, closes watches and expires their versions."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_disaggregated_set_comes_up_and_rolls(stage: Stage, world: World) -> N
 
 
 def test_a_stream_that_cannot_go_on_costs_no_restart(stage: Stage, world: World) -> None:
-    """All is listed anew, and the process stays: a restart would fare no better while the reason lasts."""
+    """All is listed again without a restart, which would not help while the cause lasts."""
 
     def broken(asked: Asked) -> Fault | None:
         return ErrorEvent(500) if asked.is_watch and asked.collection == "leaderworkersets" else None

@@ -1,10 +1,11 @@
-"""Does exactly one manager act, whatever becomes of the other?"""
+"""Exactly one manager acts, whatever happens to the other one."""
 
 from __future__ import annotations
 
 import re
 import threading
 from datetime import datetime, timedelta
+from http import HTTPStatus
 
 import pytest
 
@@ -17,7 +18,7 @@ from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
 from test.integration.bad_days.ledger import Ledger
 from tools.deployment import NAMESPACE, ManagerProcess
-from tools.localcluster import Api, LocalCluster
+from tools.localcluster import Api, ApiError, LocalCluster
 
 pytestmark = pytest.mark.local_only
 
@@ -29,7 +30,18 @@ DEADLINE = 4.0
 
 
 def holder(api: Api) -> str:
+    """Who holds the Lease; empty for nobody."""
     return str(api.get(LEASE)["spec"].get("holderIdentity") or "")
+
+
+def is_there(api: Api) -> bool:
+    try:
+        api.get(LEASE)
+    except ApiError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 def start_two(stage: Stage) -> tuple[ManagerProcess, ManagerProcess]:
@@ -142,6 +154,7 @@ def test_a_lease_that_is_deleted_stays_with_its_holder_although_another_finds_ou
         proxy.rule = no_fault
         world.create(a_set("web", replicas=1, size=2))
         settle(world, "web")
+        eventually("the Lease is made again", lambda: is_there(world.api))
         assert holder(world.api) == named and not took_over(other)
 
 

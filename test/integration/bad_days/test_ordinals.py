@@ -1,4 +1,4 @@
-"""What happens on a Kubernetes that does not know `ordinals.start`, and so would number workers from 0?"""
+"""On a Kubernetes without `ordinals.start`, users are warned and no worker StatefulSets multiply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is anything lost that happened while the API server could not be reached?"""
+"""Nothing is lost that happened while the API server was unreachable."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from test.harness.control_plane import awaken
+from test.harness.control_plane import restart_controllers
 from test.harness.fault_proxy import Asked, Drop, ErrorEvent, Fault, Lose, no_fault
 from test.harness.groups import images_of, leaders_of, pod_uids, settle
 from test.harness.manifests import a_set, new_image, scaled_to
@@ -75,9 +75,9 @@ def test_what_happens_behind_the_back_of_a_manager_is_carried_out(
         ledger = Ledger(cluster.audit_log)
         proxy.rule = forgetful = Forgetful()
         eventually(
-            "every watch was begun anew", lambda: attentive.streams - forgetful.streams, lambda left: not left
+            "every watch was restarted", lambda: attentive.streams - forgetful.streams, lambda left: not left
         )
-        eventually("the group is made anew", lambda: not before.items() & pod_uids(world, "broken").items())
+        eventually("the group is recreated", lambda: not before.items() & pod_uids(world, "broken").items())
         settle(world, "scaled", "broken")
         assert before.keys() == pod_uids(world, "broken").keys()
         assert not before.items() & pod_uids(world, "broken").items()
@@ -128,7 +128,7 @@ def test_an_api_server_that_dies_in_the_middle_of_a_rollout_and_stays_away(
     assert manager.is_running
     eventually("it is alive", lambda: manager.probe("healthz")[0], lambda status: status == 200)
     cluster.start_component(API_SERVER)
-    awaken(cluster)
+    restart_controllers(cluster)
     settle(world, "web")
     assert images_of(world, "web") == {index: {"server:2"} for index in range(3)}
     assert product.manager is manager and manager.is_running

@@ -1,4 +1,4 @@
-"""What does a manager do when the cluster goes back to an older state under it, and when it is not there?"""
+"""A manager survives an etcd restore and outages of the API server without restarting groups."""
 
 from __future__ import annotations
 

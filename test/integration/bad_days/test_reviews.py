@@ -1,4 +1,4 @@
-"""Do webhooks stand what is sent to them: nonsense, too much, very much?"""
+"""Webhooks stand malformed, oversized and very many reviews."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if the pod webhook does not see a namespace with sets? They are left alone, and say so."""
+"""Sets in a namespace that the pod webhook does not cover are left alone, and their status says so."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from test.harness.events import told_of
+from test.harness.events import wait_for_events
 from test.harness.groups import condition, pod_uids, settle
 from test.harness.manifests import a_set, scaled_to
 from test.harness.product import Product
@@ -46,7 +46,7 @@ def test_a_set_whose_pods_the_webhook_does_not_see_is_left_alone_until_it_does(
                 lambda: condition(world.get(SET, name), "ReplicaFailure").get("reason"),  # noqa: B023
                 lambda reason: reason == "NamespaceNotCovered",
             )
-            told_of(world, name, "NamespaceNotCovered")
+            wait_for_events(world, name, "NamespaceNotCovered")
         assert world.find("StatefulSet", "later") is None
         assert pod_uids(world, "before") == pods
     finally:

@@ -1,4 +1,4 @@
-"""Do webhooks answer, without a gap, while `helm upgrade` changes their configuration?"""
+"""Webhooks answer without a gap while `helm upgrade` changes their configuration."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where does chaos reign? On a control plane of its own that writes down what is done to it.
+"""Chaos has a control plane of its own, with an audit log of all that is done to it.
 
-The instants are the same every time; CHAOS_SEED asks for others, "random" for new ones. CHAOS_LOG is where
-the audit log is copied to at the end.
+Faults happen at the same moments in every run; CHAOS_SEED chooses others, "random" new ones. The audit log is
+copied to CHAOS_LOG at the end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from test.harness.control_plane import a_control_plane, let_finalize
+from test.harness.control_plane import a_control_plane, allow_finalizers
 from test.harness.fixtures import pytest_runtest_makereport
 from test.harness.staging import package_product, stage, world
 from test.harness.world import World
@@ -27,21 +27,21 @@ _SEED = random.SystemRandom().randrange(10_000) if _ASKED == "random" else int(_
 
 
 def pytest_report_header() -> str:
-    return f"chaos: CHAOS_SEED={_SEED} plays the same instants again"
+    return f"chaos: CHAOS_SEED={_SEED} repeats the same faults"
 
 
 @pytest.fixture
 def dice(request: pytest.FixtureRequest) -> random.Random:
-    """Where chance is asked; a failure says how to repeat it."""
+    """The random numbers of one test; its output says how to repeat them."""
     print(f"CHAOS_SEED={_SEED}")
     return random.Random(f"{_SEED} {request.node.name}")
 
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[LocalCluster]:
-    """A control plane that nobody else is disturbed by."""
+    """A control plane for these tests alone."""
     with a_control_plane(Options(nodes=6, audit_policy=AUDIT_CHAOS)) as cluster:
-        let_finalize(cluster)
+        allow_finalizers(cluster)
         yield cluster
         if kept := os.environ.get("CHAOS_LOG"):
             shutil.copyfile(cluster.audit_log, kept)
@@ -49,5 +49,5 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def record(cluster: LocalCluster, world: World) -> Record:
-    """What is done in the namespace of the test from its beginning on."""
+    """The record of all writes to the namespace of the test, from its beginning on."""
     return Record(world, cluster.audit_log)

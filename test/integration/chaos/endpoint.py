@@ -1,7 +1,7 @@
-"""How do webhooks reach one of several managers? Through this, which plays the Service in front of them.
+"""Play the Service in front of several managers, through which the API server reaches their webhooks.
 
-In: managers, in the order in which they are tried. Out: a port of this host that leads to the first that
-answers there. Bytes pass as they are.
+It is a port of this host that leads to the first manager that answers, in the given order. Bytes pass as they
+are.
 """
 
 from __future__ import annotations

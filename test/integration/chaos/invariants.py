@@ -1,9 +1,8 @@
-"""Did everything hold that must hold, at every moment? Knows what is promised, and nothing of how it is kept.
+"""Check that every promise about a set was kept at every moment.
 
-In: steps of one set, or all writes of the managers. Out: one sentence for each promise that was broken.
-
-A manager sees what others do a moment later. So an action counts as wrong only if it was wrong by all that
-it may have seen: the world as it was at any time within `_UNSEEN`. Its own actions it knows at once.
+It knows what is promised, and nothing of how it is kept. A manager sees what others do a moment later. So an
+action counts as wrong only if it was wrong by all that it may have seen: the world at any time within
+`_UNSEEN`. Its own actions it knows at once.
 """
 
 from __future__ import annotations
@@ -12,9 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, SIZE_ANNOTATION
 from test.harness.audit import MANAGER
-from test.integration.chaos.record import LEASES, PODS, Entry
-from test.integration.chaos.replay import Frame, Pod, Step
+from test.integration.chaos.record import LEASES, PODS, Change, Entry, Object
+from test.integration.chaos.replay import Frame, Pod, Step, pod_of
 
 STATEFULSET_CONTROLLER = "system:serviceaccount:kube-system:statefulset-controller"
 _UNSEEN = timedelta(seconds=3)
@@ -82,21 +82,18 @@ def _mixed_groups(steps: Sequence[Step]) -> Iterator[Violation]:
 
 
 def _overlaps(steps: Sequence[Step]) -> Iterator[Violation]:
-    """No new leader before the last of the old workers is gone, where a manager has deleted the old one.
+    """No new leader that may be scheduled before the last of the old workers is gone, whoever deleted the old
+    leader.
 
-    A worker that its StatefulSet makes anew while the garbage collector takes that down may be late: neither
-    of them waits for the other. Neither does the StatefulSet controller, which deletes a failed leader in the
-    background, even where it is deleted already. A StatefulSet that a manager makes for a leader that goes is
-    not excused.
+    A worker may be late if its StatefulSet recreates it while the garbage collector deletes that: neither
+    waits for the other. A StatefulSet that a manager creates for a terminating leader is not excused.
     """
     made_for: dict[str, str] = {}
     first_seen: dict[str, int] = {}
     deleted: dict[str, int] = {}
-    failed: set[str] = set()
     reported: set[str] = set()
     for position, step in enumerate(steps):
         made_for |= {each.uid: each.owner for each in step.after.statefulsets.values()}
-        failed |= {pod.uid for pod in step.after.pods.values() if pod.has_failed}
         for each in (*step.after.statefulsets.values(), *step.after.pods.values()):
             first_seen.setdefault(each.uid, position)
         for pod in _newly_terminating(step):
@@ -106,7 +103,7 @@ def _overlaps(steps: Sequence[Step]) -> Iterator[Violation]:
             if pod.is_leader or leader is None or former in (None, leader.uid) or pod.uid in reported:
                 continue
             end = deleted.get(str(former))
-            if end is None or steps[end].entry.user != MANAGER or former in failed:
+            if end is None or leader.is_gated:
                 continue
             if first_seen[pod.owner] < end <= first_seen[pod.uid]:
                 continue
@@ -253,6 +250,56 @@ def _recent(steps: Sequence[Step], position: int) -> list[Frame]:
 
 def _pods_of(frame: Frame) -> set[str]:
     return {pod.uid for pod in frame.pods.values()}
+
+
+def hash_violations(name: str, changes: Iterable[Change], most: int) -> list[str]:
+    """What was wrong with a set with Hash groups, whose leaders a Deployment replaces. most: groups that may
+    have nodes at a time, terminating ones included.
+
+    A manager deletes a leader only if a pod of its group was lost, has failed or has restarted; of a group
+    that was not complete yet, nobody can tell.
+    """
+    found: list[str] = []
+    pods: dict[str, Object] = {}
+    failed: set[str] = set()
+    for change in changes:
+        entry = change.entry
+        if entry.resource != PODS:
+            continue
+        target = pods.get(entry.name)
+        if entry.verb == "delete" and entry.user == MANAGER and target is not None:
+            group = _group_of(target)
+            team = [pod for pod in pods.values() if _group_of(pod) == group]
+            size = int(target["metadata"]["annotations"][SIZE_ANNOTATION])
+            is_whole = len(team) == size and all(pod_of(pod, group=0).is_ready for pod in team)
+            if is_whole and group not in failed and "deletionTimestamp" not in target["metadata"]:
+                found.append(f"{entry.at:%H:%M:%S.%f}: {entry.name} was deleted without reason")
+        _take_in(pods, change, name, failed)
+        holding = {_group_of(pod) for pod in pods.values() if not pod["spec"].get("schedulingGates")}
+        if len(holding) > most:
+            found.append(f"{entry.at:%H:%M:%S.%f}: {len(holding)} groups have nodes, at most {most} may")
+    return found
+
+
+def _take_in(pods: dict[str, Object], change: Change, name: str, failed: set[str]) -> None:
+    """failed: groups that have lost a pod, or of which one has failed or restarted."""
+    if change.is_snapshot:
+        pods.clear()
+    for title, obj in change.objects.items():
+        before = pods.get(title)
+        if obj is None:
+            gone = (change.entry.answer.get("metadata") or {}).get("uid")
+            if before is not None and gone in (None, before["metadata"]["uid"]):
+                failed.add(_group_of(pods.pop(title)))
+        elif (obj["metadata"].get("labels") or {}).get(NAME_LABEL) == name:
+            pods[title] = obj
+            pod = pod_of(obj, group=0)
+            if pod.is_terminating or pod.has_failed or pod.restarts:
+                failed.add(_group_of(obj))
+
+
+def _group_of(pod: Object) -> str:
+    return str(pod["metadata"]["labels"][GROUP_INDEX_LABEL])
 
 
 def writes_out_of_turn(

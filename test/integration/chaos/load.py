@@ -1,7 +1,4 @@
-"""What goes on while things fail? Somebody changes the images of sets all the time.
-
-In: a namespace and its sets. Out: a rollout always under way, each with an image of its own.
-"""
+"""Keep rollouts under way while faults happen: the images of sets change all the time."""
 
 from __future__ import annotations
 
@@ -13,9 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from lws_api.disaggregatedset.v1 import KIND as DISAGGREGATED_SET
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
 from test.harness.disaggregated import standing
 from test.harness.disaggregated.manifests import a_disaggregated_set, new_roles, roles
-from test.harness.groups import images_of, settle, unsettled
+from test.harness.groups import pods_of, settle, unsettled
 from test.harness.manifests import a_set, new_image, rolling
 from test.harness.repeating import repeated
 from test.harness.waiting import eventually
@@ -28,14 +26,37 @@ Object = dict[str, Any]
 FAILURES = (ApiError, OSError, http.client.HTTPException)
 
 FLEET: dict[str, Object] = {
-    "one": a_set("one", replicas=4, size=2),
-    "surging": a_set("surging", replicas=2, size=2, rolloutStrategy=rolling(maxUnavailable=0, maxSurge=1)),
-    "wide": a_set("wide", replicas=5, size=1, rolloutStrategy=rolling(maxUnavailable=2, maxSurge=1)),
+    "one": a_set("one", replicas=4, size=2, rolloutStrategy={"prewarm": {"deadlineSeconds": 20}}),
+    "surging": a_set(
+        "surging",
+        replicas=2,
+        size=2,
+        podTerminationPolicy="Parallel",
+        rolloutStrategy=rolling(maxUnavailable=0, maxSurge=1),
+    ),
+    "wide": a_set(
+        "wide",
+        replicas=5,
+        size=1,
+        annotations={NODE_RETURN_ANNOTATION: "Preferred"},
+        startStrategy={"seedGroups": 2},
+        rolloutStrategy=rolling(maxUnavailable=2, maxSurge=1),
+    ),
     "sole": a_set("sole", replicas=1, size=3),
+    "hashed": a_set(
+        "hashed",
+        replicas=3,
+        size=2,
+        groupIdentity="Hash",
+        rolloutStrategy=rolling(maxUnavailable=1, maxSurge=1),
+    ),
 }
-"""One group at a time; one on top at a time; several at a time; the only one there is, template and turn at
-once.
+"""One group at a time, on warm nodes; one on top at a time, whose pods end together; several at a time, in
+waves, back to their nodes; the only one there is, template and turn at once; groups with keys, whose rollouts
+a Deployment paces.
 """
+MOST_HASH_GROUPS = {"hashed": 4}
+"""How many groups may have nodes at a time, those that terminate included."""
 PAIR = "pair"
 """A DisaggregatedSet of two roles, one group on top at a time."""
 
@@ -116,8 +137,11 @@ def roll_to_the_end(world: World, names: Sequence[str], image: str, seconds: flo
         eventually(f"{name} is asked for {image}", lambda: change(world, name, image))  # noqa: B023
     settle_all(world, names, seconds)
     for name in names:
-        images = standing.images_of(world, name) if name == PAIR else images_of(world, name)
-        assert set().union(*images.values()) == {image}
+        if name == PAIR:
+            assert set().union(*standing.images_of(world, name).values()) == {image}
+        else:
+            containers = (pod["spec"]["containers"] for pod in pods_of(world, name))
+            assert {each["image"] for each in itertools.chain.from_iterable(containers)} == {image}
 
 
 def settle_all(world: World, names: Sequence[str], seconds: float) -> None:
@@ -127,5 +151,6 @@ def settle_all(world: World, names: Sequence[str], seconds: float) -> None:
 
 
 def floors_of(names: Sequence[str]) -> dict[str, int]:
-    """How many groups of each have to serve, always."""
-    return {name: {"one": 3, "surging": 2, "wide": 3, "sole": 0}[name] for name in names}
+    """How many groups of each have to serve, always. Those with keys are the Deployment controller's."""
+    floors = {"one": 3, "surging": 2, "wide": 3, "sole": 0}
+    return {name: floors[name] for name in names if name not in MOST_HASH_GROUPS}

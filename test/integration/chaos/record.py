@@ -1,8 +1,8 @@
-"""What happened to the objects of a namespace, write by write, and who wrote? Read from the audit log.
+"""Record every write to the objects of a namespace and its author, from the audit log.
 
-In: the audit log of a local cluster with `AUDIT_CHAOS`. Out: entries, in the order in which they took effect.
-The API server may die with a write done and not logged; the killer takes a snapshot afterwards, as of
-the moment before the first write that was logged again. It counts as the truth from then on.
+The log is that of a local cluster with `AUDIT_CHAOS`; entries are in the order in which they took effect. The
+API server may die with a write done and not logged; the killer takes a snapshot afterwards, as of the moment
+before the first write that was logged again. It counts as the truth from then on.
 """
 
 from __future__ import annotations
@@ -103,13 +103,13 @@ class Record:
         return self._log.stat().st_size
 
     def snapshot(self, since: int | None = None) -> None:
-        """Note what there is, past every cache.
+        """Record all present objects, read from the store and not from a cache.
 
-        since: position of the log before the API server or its store came back. Others may have gone on
-        before us: then it is noted what there was before they did.
+        since: position of the log before the API server or its store came back. If others have written since,
+        the objects are read as they were before that.
         """
         logged = () if since is None else changes_of(self._here(entries_of(self._log, since)))
-        # Of some deletions only that they were done is answered, and not when.
+        # The answers to some deletions have no version.
         first = min((each.version for each in logged if each.version), default=None)
         query = "" if first is None else f"?resourceVersion={first - 1}&resourceVersionMatch=Exact"
         for resource, kind in KINDS.items():

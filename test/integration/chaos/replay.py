@@ -1,7 +1,6 @@
-"""How did one set stand before and after each write? The record, played again.
+"""Replay the record of a set as steps, each with the frame before and after a write.
 
-In: changes in the order of the store. Out: steps, each with what was there before and after it; of pods and
-StatefulSets no more than a checker looks at.
+Changes are in the order of the store. Of pods and StatefulSets only what a checker looks at is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from test.integration.chaos.record import PODS, SETS, STATEFULSETS, Change, Entr
 @dataclass(frozen=True)
 class Pod:
     """owner: UID of its StatefulSet. size: pods of the group, as the leader says. image: of its first
-    container. restarts: of all containers.
+    container. restarts: of all containers. is_gated: the scheduler has to wait with it.
     """
 
     name: str
@@ -40,6 +39,7 @@ class Pod:
     is_terminating: bool = False
     has_failed: bool = False
     restarts: int = 0
+    is_gated: bool = False
 
     @property
     def is_leader(self) -> bool:
@@ -169,8 +169,8 @@ def _is_another(known: Any, change: Change) -> bool:
     return gone is not None and known.uid != gone
 
 
-def pod_of(obj: Object) -> Pod:
-    """What counts of a pod."""
+def pod_of(obj: Object, group: int | None = None) -> Pod:
+    """What counts of a pod. group: its number, where its label is none."""
     metadata, status, labels = obj["metadata"], obj.get("status") or {}, _labels(obj)
     conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
@@ -178,7 +178,7 @@ def pod_of(obj: Object) -> Pod:
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
-        group=int(labels[GROUP_INDEX_LABEL]),
+        group=int(labels[GROUP_INDEX_LABEL]) if group is None else group,
         worker=int(labels[WORKER_INDEX_LABEL]),
         key=labels.get(REVISION_LABEL, ""),
         owner=_owner(obj),
@@ -188,6 +188,7 @@ def pod_of(obj: Object) -> Pod:
         is_terminating=is_terminating,
         has_failed=status.get("phase") in ("Failed", "Succeeded"),
         restarts=sum(each.get("restartCount", 0) for each in containers),
+        is_gated=bool((obj.get("spec") or {}).get("schedulingGates")),
     )
 
 

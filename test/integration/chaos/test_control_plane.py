@@ -1,4 +1,4 @@
-"""What if the API server and its store die, again and again, in the middle of rollouts?"""
+"""Rollouts keep their promises while the API server and etcd die again and again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import datetime
 
 import pytest
 
-from test.harness.control_plane import awaken
+from test.harness.control_plane import restart_controllers
 from test.harness.proxied import Stage
 from test.harness.repeating import repeated
 from test.harness.world import World
@@ -51,7 +51,7 @@ def test_api_server_and_etcd_die_in_the_middle_of_rollouts(
                 # What was done in the last instant may not have been written down, and the manager may be
                 # faster.
                 record.snapshot(resumed)
-                awaken(cluster)
+                restart_controllers(cluster)
         roll_to_the_end(world, [*names, pair], "server:last")
     played = judge(record, world.namespace, names, pair)
     assert_never_below_the_budget(played, began, floors_of(names), deaths)

@@ -1,6 +1,6 @@
-"""What if pods are deleted and fail at random, a node goes with all that ran on it, or webhooks are down?
+"""Rollouts keep their promises while pods are deleted and fail, a node is lost, or webhooks are down.
 
-Budgets are about what managers do: what others take away is gone. But each loss costs its own group only.
+Budgets limit what managers do: what others take away is gone. But each loss costs its own group only.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def lose_pods(world: World, cluster: LocalCluster, dice: random.Random) -> None:
 
 def victims(world: World, dice: random.Random) -> Iterator[Object]:
     for _ in range(LOSSES):
-        yield dice.choice(world.list("Pod", f"{NAME_LABEL}!={STRANDED}"))
+        yield dice.choice(world.list("Pod", f"{NAME_LABEL},{NAME_LABEL}!={STRANDED}"))
 
 
 def befall(world: World, cluster: LocalCluster, dice: random.Random, pod: str) -> None:

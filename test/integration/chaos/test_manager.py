@@ -1,4 +1,4 @@
-"""What if managers die, hang, or are told a wrong time, at any instant of a rollout?"""
+"""Rollouts keep their promises while managers are killed, frozen or get a wrong time."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from test.harness.groups import settle
-from test.harness.manifests import a_set
+from test.harness.groups import is_leader, name_of, pods_of, settle
+from test.harness.manifests import a_set, new_image, rolling
 from test.harness.proxied import Stage
 from test.harness.repeating import repeated
 from test.harness.waiting import eventually
-from test.harness.world import World
+from test.harness.world import SET, World
 from test.integration.chaos.endpoint import Endpoint
+from test.integration.chaos.invariants import hash_violations
 from test.integration.chaos.load import create_fleet, create_pair, floors_of, roll_to_the_end, rolling_out
 from test.integration.chaos.record import Record
 from test.integration.chaos.verdict import assert_never_below_the_budget, assert_one_acts, judge, now
 from tools.deployment import NAMESPACE, ManagerProcess
-from tools.localcluster import Api
+from tools.localcluster import Api, ApiError
 
 pytestmark = pytest.mark.local_only
 
@@ -113,6 +114,34 @@ def test_killed_again_and_again(
         roll_to_the_end(world, [*names, pair], "server:last")
     played = judge(record, world.namespace, names, pair)
     assert_never_below_the_budget(played, began, floors_of(names))
+    assert_one_acts(record, world.namespace, managers, SHORT_DEADLINE)
+
+
+def test_killed_while_hash_groups_are_lost_and_replaced(
+    stage: Stage, endpoint: Endpoint, world: World, record: Record, dice: random.Random
+) -> None:
+    """New groups wait for former ones, whoever decides it."""
+    name, budget = "hashed", rolling(maxUnavailable=1, maxSurge=1)
+    with stage.proxy() as proxy:
+        managers = start(endpoint, *(stage.manager(*SHORT_LEASE, proxy=proxy) for _ in range(2)))
+        world.create(a_set(name, replicas=3, size=2, groupIdentity="Hash", rolloutStrategy=budget))
+        settle(world, name)
+        with rolling_out(world, [name]):
+            dead: set[str] = set()
+            while len(dead) < KILLS // 2:
+                victim, identity = acting(world.api, managers, dead)
+                time.sleep(dice.uniform(0, 1.2))
+                victim.kill()
+                dead.add(identity)
+                if workers := [pod for pod in pods_of(world, name) if not is_leader(pod)]:
+                    with suppress(ApiError):
+                        world.delete("Pod", name_of(dice.choice(workers)))
+                victim.start()
+        settle(world, name, seconds=300)
+        world.patch(SET, name, new_image("server:last"))
+        settle(world, name, seconds=300)
+    assert {pod["spec"]["containers"][0]["image"] for pod in pods_of(world, name)} == {"server:last"}
+    assert hash_violations(name, record.changes(), most=4) == []
     assert_one_acts(record, world.namespace, managers, SHORT_DEADLINE)
 
 

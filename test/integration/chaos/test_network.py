@@ -1,4 +1,4 @@
-"""What if writes are refused or lost and streams break off, all the time and all at once?"""
+"""Rollouts keep their promises while writes are refused or lost and streams break off."""
 
 from __future__ import annotations
 

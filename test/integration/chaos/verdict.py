@@ -1,7 +1,4 @@
-"""Did a bad day leave its marks? What is asked of every record, and how failures are shown.
-
-In: a record and the sets in it. Out: nothing, or a failure that names every promise that was broken.
-"""
+"""Judge the record of a bad day: fail with every promise that was broken."""
 
 from __future__ import annotations
 
@@ -12,7 +9,13 @@ import pytest
 
 from test.harness.disaggregated import promises, scenes
 from test.harness.proxied import credential_of
-from test.integration.chaos.invariants import fewest_ready, violations, writes_out_of_turn
+from test.integration.chaos.invariants import (
+    fewest_ready,
+    hash_violations,
+    violations,
+    writes_out_of_turn,
+)
+from test.integration.chaos.load import MOST_HASH_GROUPS
 from test.integration.chaos.record import KINDS, Change, Record
 from test.integration.chaos.replay import Frame, Step, groups_of, steps_of
 from tools.deployment import NAMESPACE, ManagerProcess
@@ -21,15 +24,18 @@ _TOLD = 40
 
 
 def judge(
-    record: Record, namespace: str, names: Iterable[str], disaggregated: str = ""
+    record: Record, namespace: str, names: Sequence[str], disaggregated: str = ""
 ) -> Mapping[str, Sequence[Step]]:
-    """Fail if a promise about any of the sets was broken; returns what happened to each.
+    """Fail if a promise about any of the sets was broken; returns what happened to each whose groups have
+    indices.
 
     disaggregated: name of the DisaggregatedSet, where there is one.
     """
-    changes = record.changes()
-    played = {name: steps_of(name, changes) for name in names}
-    found: list[str] = []
+    changes, found = record.changes(), list[str]()
+    hashed = {name: MOST_HASH_GROUPS[name] for name in names if name in MOST_HASH_GROUPS}
+    for name, most in hashed.items():
+        found += [f"{name} at {each}" for each in hash_violations(name, changes, most)]
+    played = {name: steps_of(name, changes) for name in names if name not in hashed}
     for name, steps in played.items():
         leaders = {group: [pod.key for pod in pods] for group, pods in groups_of(steps)}
         print(f"{namespace}/{name}: {len(steps)} steps; revisions of leaders by group: {leaders}")
@@ -64,7 +70,11 @@ def _broken_of(name: str, changes: Iterable[Change]) -> list[str]:
     broken = promises.violations(steps)
     if broken:
         first = min(each.position for each in broken)
-        print(f"{name}, until the first promise was broken:", *promises.told(steps[: first + 1]), sep="\n  ")
+        print(
+            f"{name}, until the first promise was broken:",
+            *promises.described(steps[: first + 1]),
+            sep="\n  ",
+        )
     return [f"{name} at {steps[each.position].at:.3f}: {each.what}" for each in broken]
 
 

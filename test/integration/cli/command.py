@@ -1,7 +1,4 @@
-"""How do tests call `lws`? In this process, as a person with some kubeconfig, in one namespace.
-
-In: arguments. Out: exit code, what was printed, and what was said on stderr.
-"""
+"""Call `lws` in this process, with a given kubeconfig and namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs while these tests run, and who calls the commands? One product for all, a namespace for each."""
+"""Fixtures for tests of the commands: one product for all, a namespace and a caller for each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How does `lws` look to somebody at a real terminal? It is started in one, of a certain width.
-
-In: arguments, variables, columns. Out: exit code and what the terminal was sent.
-"""
+"""Run `lws` in a real terminal of a given width."""
 
 from __future__ import annotations
 

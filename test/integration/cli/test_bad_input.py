@@ -82,17 +82,17 @@ def test_broken_revisions(world: World, lws: Caller, demo: Callable[[], object])
     assert len(said.lines) == 2 + 5
     warnings = "\n".join(sorted(said.err.splitlines()))
     for sentence in (
-        "Warning: ControllerRevision demo-broken-7: data holds no leaderWorkerTemplate",
+        "Warning: ControllerRevision demo-broken-7: data contains no leaderWorkerTemplate",
         "Warning: ControllerRevision demo-orphan-9 (revision 9) has no owner",
-        "Warning: ControllerRevision demo-shared-5 holds other data than its name says",
+        "Warning: ControllerRevision demo-shared-5 contains other data than its name says",
         "Warning: more than one revision has the number 1",
     ):
         assert sentence in warnings
 
     for number, why in {
-        "7": "revision 7 cannot be used: ControllerRevision demo-broken-7: data holds no",
+        "7": "revision 7 cannot be used: ControllerRevision demo-broken-7: data contains no",
         "1": "more than one revision has the number 1",
-        "5": "revision 5 cannot be used: ControllerRevision demo-shared-5 holds other data",
+        "5": "revision 5 cannot be used: ControllerRevision demo-shared-5 contains other data",
         "9": "ControllerRevision demo-orphan-9 (revision 9) has no owner",
     }.items():
         assert why in refused(lws, "undo", "demo", "--to-revision", number)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lws.leaderworkerset.spec import leaders_kind
 from lws_api.disaggregatedset.v1 import KIND as DISAGGREGATED_KIND
 from lws_api.leaderworkerset.v1 import KIND
 from test.harness.groups import pod_uids, revisions_of, settle, uids_of_group
@@ -62,15 +63,13 @@ def defaulted(world: World, template: Object, claims: list[str]) -> Object:
     return found
 
 
-def rewrite(world: World, name: str) -> None:
-    """A typed client has read the set and written it back."""
-    lws = copy.deepcopy(world.get(SET, name))
+def write_defaults(world: World, lws: Object) -> None:
+    """Complete the templates of a set as a typed client does that has read it and writes it back."""
     templates = lws["spec"]["leaderWorkerTemplate"]
-    claims = [each["metadata"]["name"] for each in templates.get("volumeClaimTemplates", [])]
+    claims = [claim["metadata"]["name"] for claim in templates.get("volumeClaimTemplates", [])]
     for part in ("leaderTemplate", "workerTemplate"):
         if part in templates:
             templates[part] = defaulted(world, templates[part], claims)
-    world.api.send(Call("PUT", world.path(SET, name), lws))
 
 
 def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Caller) -> None:
@@ -79,7 +78,8 @@ def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Calle
     seen = "the controller has seen it"
     for name in every:
         eventually(seen, lambda name=name: len(revisions_of(world, name)), lambda count: count == 1)
-        eventually(seen, lambda name=name: world.find("StatefulSet", name))
+        kind = leaders_kind(world.get(SET, name))
+        eventually(seen, lambda kind=kind, name=name: world.find(kind, name))
 
     # All files at once: one connection, one answer per set.
     text = "\n---\n".join(path.read_text() for path in SETS)
@@ -90,7 +90,7 @@ def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Calle
     ]
     assert lws.well("plan", "-f", "-", stdin=text).lines == nothing
     for name in every:
-        rewrite(world, name)
+        world.update(SET, name, partial(write_defaults, world))
     said = lws.well("plan", "-f", "-", stdin=text).lines
     assert said[1::2] == nothing[1::2]
     stays("no revision is recorded", lambda: {name: len(revisions_of(world, name)) for name in every}, 1)

@@ -1,6 +1,6 @@
-"""What does the API server accept, refuse and fill in when sets pass the webhooks on a real wire?
+"""The API server and the webhooks accept, refuse and default sets, as users see it.
 
-The rules themselves are tested one by one without a cluster: here it is their way to the user.
+The rules themselves are tested one by one without a cluster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tools.localcluster import ApiError, CommandError
 
 TEMPLATE = "spec.leaderWorkerTemplate"
 BUDGET = "spec.rolloutStrategy.rollingUpdateConfiguration"
-SUBGROUP = f"{TEMPLATE}.SubGroupPolicy.subGroupSize"
+SUBGROUP = f"{TEMPLATE}.subGroupPolicy.subGroupSize"
 PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' "
     "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
@@ -67,6 +67,8 @@ def test_defaults_are_filled_in(world: World) -> None:
     assert container["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
     assert spec == {
         "replicas": 0,
+        "groupIdentity": "Ordinal",
+        "groupReplacementPolicy": "PostTermination",
         "startupPolicy": "LeaderCreated",
         "networkConfig": {"subdomainPolicy": "Shared"},
         "rolloutStrategy": {
@@ -120,9 +122,7 @@ BAD = [
         f'{BUDGET}.maxUnavailable: Invalid value: "25%": must not be 0 when `maxSurge` is 0',
         id="empty budget",
     ),
-    pytest.param(
-        grouped(4), f"{SUBGROUP}: Required value: subGroupSize must be set when subGroupPolicy is", id="{}"
-    ),
+    pytest.param(grouped(4), f"{SUBGROUP}: Required value: subGroupSize is required", id="{}"),
     pytest.param(
         grouped(4, subGroupSize=0),
         f"{SUBGROUP}: Invalid value: 0: subGroupSize must be equal or greater than 1",

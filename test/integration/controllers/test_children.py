@@ -1,4 +1,4 @@
-"""What happens when somebody else deletes or edits an object that a set consists of?"""
+"""Objects of a set that another client deletes or edits are restored."""
 
 from __future__ import annotations
 

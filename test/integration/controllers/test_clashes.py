@@ -1,6 +1,6 @@
-"""What if somebody else has an object of a name that a set needs? It is left alone, and users are told.
+"""Foreign objects with a name that a set needs are left alone and reported.
 
-One namespace for the whole file: the sets in it wait together for the strangers to go.
+One namespace for the whole file: the sets in it wait together until the foreign objects are gone.
 """
 
 from __future__ import annotations

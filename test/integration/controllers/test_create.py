@@ -1,6 +1,6 @@
-"""What does a set of 4 groups of 4 pods consist of, once it is there?
+"""A set of 4 groups of 4 pods has the expected objects, names, labels, variables and owners.
 
-One set for the whole file: its tests only look.
+One set for the whole file: its tests only read.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from lws_api.leaderworkerset.v1 import (
     NAME_LABEL,
     REPLICAS_ANNOTATION,
     REVISION_LABEL,
+    ROLE_LABEL,
     SIZE_ANNOTATION,
     WORKER_INDEX_LABEL,
 )
@@ -112,8 +113,9 @@ def test_labels_say_who_each_pod_is(world: World, key: str) -> None:
         for worker in WORKERS:
             pod = world.get("Pod", f"{NAME}-{index}-{worker}")
             assert lws_labels(pod) == identity | {WORKER_INDEX_LABEL: str(worker)}
-        assert lws_labels(world.get("StatefulSet", f"{NAME}-{index}")) == identity
-    assert lws_labels(world.get("StatefulSet", NAME)) == {NAME_LABEL: NAME, REVISION_LABEL: key}
+        assert lws_labels(world.get("StatefulSet", f"{NAME}-{index}")) == identity | {ROLE_LABEL: "worker"}
+    of_leaders = {NAME_LABEL: NAME, REVISION_LABEL: key, ROLE_LABEL: "leader"}
+    assert lws_labels(world.get("StatefulSet", NAME)) == of_leaders
     assert all(labels_of(pod)["app"] == "server" for pod in pods_of(world, NAME))
 
 
@@ -236,6 +238,7 @@ def test_the_status_says_that_all_is_there(world: World, key: str) -> None:
     }
     assert {each: conditions[each]["status"] for each in conditions} == {
         "Available": "True",
+        "Degraded": "False",
         "Progressing": "False",
     }
     said = condition(lws, "Available")

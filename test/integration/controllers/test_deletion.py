@@ -1,4 +1,4 @@
-"""What is left when a set is deleted, and what does the next set of that name find?"""
+"""A deleted set leaves nothing behind; orphaned objects are adopted by the next set of that name."""
 
 from __future__ import annotations
 

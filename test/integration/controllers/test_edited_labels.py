@@ -1,4 +1,4 @@
-"""What happens when somebody edits what tells who a pod is? It is put back, and nothing that runs notices."""
+"""Edited identity labels and annotations are restored, and no pod is recreated."""
 
 from __future__ import annotations
 

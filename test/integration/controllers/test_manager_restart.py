@@ -1,7 +1,7 @@
-"""What does a manager do that comes new to a cluster? Go on where the last one stopped, and nothing else.
+"""A new manager continues where the last one stopped, and writes nothing else.
 
 Writes are counted in the audit log, by the user name of the chart's ServiceAccount: every request but reads,
-renewals of the Lease apart. Events count too: there is nothing to tell.
+renewals of the Lease apart. Events count too: there is nothing to report.
 """
 
 from __future__ import annotations

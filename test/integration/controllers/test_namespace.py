@@ -1,4 +1,4 @@
-"""Is the manager silent while a namespace goes away?"""
+"""The manager reports nothing while a namespace is terminating."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the partition of a set hold back, and what does lowering it let go?"""
+"""The partition of a set holds back groups until it is lowered."""
 
 from __future__ import annotations
 

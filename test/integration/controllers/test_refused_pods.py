@@ -1,4 +1,4 @@
-"""Do pods come soon after whatever refused them is over, however often they were refused?"""
+"""Refused pods are created soon after the refusals end, however many there were."""
 
 from __future__ import annotations
 

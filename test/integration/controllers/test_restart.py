@@ -1,7 +1,8 @@
-"""Which pods are made anew when one of a group is lost or restarts, for each restart policy?"""
+"""A lost or restarted pod recreates its group as the restart policy says."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -10,12 +11,15 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import (
+    GROUP_RESTART_COUNTS_ANNOTATION,
+    RECOVER_ANNOTATION,
     RECREATE_GROUP_AFTER_START_ANNOTATION,
+    RESTART_BUDGET_FINALIZER,
     RESTART_EXEMPT_CONTAINERS_ANNOTATION,
     RESTART_EXEMPT_SIDECARS_ANNOTATION,
 )
 from test.harness.drains import evict
-from test.harness.events import Event, events_of, told_of
+from test.harness.events import Event, events_of, wait_for_events
 from test.harness.groups import condition, settle, uids_of_group
 from test.harness.history import History
 from test.harness.manifests import CONTAINER, a_set, new_image, pod_template
@@ -48,7 +52,7 @@ def eviction(world: World, pods: Pods, pod: str) -> None:
 def recreated(world: World, name: str, index: int, before: dict[str, str]) -> None:
     """Wait until the group has the same pods by name, and none of them by UID."""
     eventually(
-        f"group {index} was made anew",
+        f"group {index} was recreated",
         lambda: uids_of_group(world, name, index),
         lambda now: now.keys() == before.keys() and not set(now.values()) & set(before.values()),
     )
@@ -121,7 +125,7 @@ def test_a_group_is_made_anew_as_one(world: World, pods: Pods, trouble: Trouble,
     recreated(world, "g", 1, before)
 
     assert uids_of_group(world, "g", 0) == other
-    (told,) = told_of(world, "g", "RecreateGroup")
+    (told,) = wait_for_events(world, "g", "RecreateGroup")
     note, _, why = told.note.partition(": ")
     named = {"g-1-1", "g-1-2"} if why == ONE_OF_THEM else {pod}
     assert note in {f"Worker pod {each} failed, deleted leader pod g-1 to recreate group 1" for each in named}
@@ -190,11 +194,11 @@ def test_restarts_during_the_start_count_only_under_the_plain_policy(
         container_restart(world, pods, "young-0")
 
     eventually(
-        "the group was made anew",
+        "the group was recreated",
         lambda: uids_of_group(world, "young", 0),
         lambda now: len(now) == 2 and not set(now.values()) & set(before.values()),
     )
-    assert len(told_of(world, "young", "RecreateGroup")) == 1
+    assert len(wait_for_events(world, "young", "RecreateGroup")) == 1
 
 
 def test_a_policy_that_is_changed_takes_effect_at_once_and_restarts_nothing(world: World, pods: Pods) -> None:
@@ -228,7 +232,7 @@ def test_a_worker_that_was_replaced_while_no_manager_ran(world: World, product: 
     recreated(world, "away", 0, before)
 
     assert uids_of_group(world, "away", 1) == other
-    (told,) = told_of(world, "away", "RecreateGroup")
+    (told,) = wait_for_events(world, "away", "RecreateGroup")
     assert told.note.startswith("Worker pod away-0-1 failed, deleted leader pod away-0 to recreate group 0")
     assert restarts_of(world, "away").keys() == {"0"} and restarts_of(world, "away")["0"].startswith("1.1.")
 
@@ -267,7 +271,7 @@ def test_a_worker_that_was_ready_again_before_any_manager_led(
         assert (uids_of_group(world, "led", 0), restarts_told(world, "led")) == (after, [])
     else:
         recreated(world, "led", 0, after)
-        (told,) = told_of(world, "led", "RecreateGroup")
+        (told,) = wait_for_events(world, "led", "RecreateGroup")
         note, _, why = told.note.partition(": ")
         assert note == "Worker pod led-0-2 failed, deleted leader pod led-0 to recreate group 0"
         assert why in {REPLACED, ONE_OF_THEM}
@@ -292,11 +296,11 @@ def test_a_group_that_fails_again_and_again_waits_longer_and_longer(world: World
     put_off = [each for each in events_of(world, "again") if each.reason == "RecreateGroupDelayed"]
     assert all(each.type == "Warning" and each.related == "Pod again-0" for each in put_off)
     # On a slow machine a delay may be over by the time the group is there again.
-    assert {each.note.partition(" in short order")[0] for each in put_off} <= {
+    assert {each.note.partition(" in quick succession")[0] for each in put_off} <= {
         "group 0 was recreated once",
         "group 0 was recreated 2 times",
     }
-    assert len(told_of(world, "again", "RecreateGroup", 3)) == 3
+    assert len(wait_for_events(world, "again", "RecreateGroup", 3)) == 3
 
 
 def test_a_group_that_is_evicted_again_and_again_comes_back_at_once_each_time(world: World) -> None:
@@ -310,7 +314,7 @@ def test_a_group_that_is_evicted_again_and_again_comes_back_at_once_each_time(wo
         assert evict(world, worker)
         recreated(world, "drained", 0, before)
     assert restarts_of(world, "drained") == {}
-    assert len(told_of(world, "drained", "RecreateGroup", 3)) == 3
+    assert len(wait_for_events(world, "drained", "RecreateGroup", 3)) == 3
     assert not {each.reason for each in events_of(world, "drained")} & {"RecreateGroupDelayed", "GroupFailed"}
 
 
@@ -324,7 +328,7 @@ def test_a_group_that_has_used_up_its_restarts_is_kept(world: World, pods: Pods,
     failed = eventually("it is told", lambda: condition(world.get(SET, "used"), "Failed"))
     assert (failed["status"], failed["reason"]) == ("True", "GroupRestartsExhausted")
     assert failed["message"].startswith("Group 0 has failed")
-    told = told_of(world, "used", "GroupFailed")
+    told = wait_for_events(world, "used", "GroupFailed")
     assert len(told) == 1 and told[0].note.startswith("group 0 failed and is left as it is for diagnosis")
     stays("it is there for diagnosis", lambda: uids_of_group(world, "used", 0), 2)
     assert restarts_told(world, "used") == []
@@ -340,8 +344,60 @@ def test_a_group_that_has_used_up_its_restarts_is_kept(world: World, pods: Pods,
         "it is told that it is over", lambda: condition(world.get(SET, "used"), "Failed")["status"] == "False"
     )
     times = int(way_out == "limit")
-    assert len(told_of(world, "used", "RecreateGroup", times)) == times
+    assert len(wait_for_events(world, "used", "RecreateGroup", times)) == times
     assert (uids_of_group(world, "used", 1) == other) is (way_out != "revision")
+
+
+def kept(world: World) -> set[str]:
+    """Names of the pods that the finalizer keeps."""
+    found = (pod["metadata"] for pod in world.list("Pod"))
+    return {each["name"] for each in found if RESTART_BUDGET_FINALIZER in each.get("finalizers", ())}
+
+
+@pytest.mark.parametrize("way_out", ["recovery", "revision", "scaling", "deletion"])
+def test_a_group_that_has_used_up_upstreams_limit_ends(world: World, pods: Pods, way_out: str) -> None:
+    world.create(a_set("ended", replicas=2, size=2, group={"maxGroupRestarts": 1, "restartBackoff": {}}))
+    settle(world, "ended")
+    before, other = uids_of_group(world, "ended", 1), uids_of_group(world, "ended", 0)
+    container_restart(world, pods, "ended-1-1")
+    recreated(world, "ended", 1, before)
+    again = uids_of_group(world, "ended", 1)
+    container_restart(world, pods, "ended-1-1")
+    eventually("its pods are kept", lambda: kept(world), lambda now: now == {"ended-1", "ended-1-1"})
+    degraded = eventually(
+        "it is told",
+        lambda: condition(world.get(SET, "ended"), "Degraded"),
+        lambda now: now["status"] == "True",
+    )
+    assert degraded["reason"] == "ReplicaRestartBudgetExceeded"
+    assert {each.type for each in wait_for_events(world, "ended", "ReplicaRestartBudgetExceeded", 2)} == {
+        "Normal",
+        "Warning",
+    }
+    stays("it has ended", lambda: uids_of_group(world, "ended", 1) == again, 2)
+    (count,) = json.loads(
+        world.get(SET, "ended")["metadata"]["annotations"][GROUP_RESTART_COUNTS_ANNOTATION]
+    ).values()
+    assert count == 1
+
+    if way_out == "deletion":
+        world.delete(SET, "ended")
+        eventually("nothing is left", lambda: world.list("Pod"), lambda found: not found)
+        return
+    if way_out == "scaling":
+        world.patch(SET, "ended", {"spec": {"replicas": 1}})
+        eventually("it is gone", lambda: uids_of_group(world, "ended", 1), lambda found: not found)
+    elif way_out == "recovery":
+        world.patch("Pod", "ended-1", {"metadata": {"annotations": {RECOVER_ANNOTATION: "true"}}})
+        recreated(world, "ended", 1, again)
+    else:
+        world.patch(SET, "ended", new_image("server:2"))
+        recreated(world, "ended", 1, again)
+    eventually(
+        "it is told that it is over",
+        lambda: condition(world.get(SET, "ended"), "Degraded")["status"] == "False",
+    )
+    assert (uids_of_group(world, "ended", 0) == other) is (way_out != "revision")
 
 
 # --- What does not count ------------------------------------------------------------------------------------
@@ -362,7 +418,7 @@ def test_restarts_of_exempt_containers_do_not_count(world: World, pods: Pods) ->
     stays("they may restart", lambda: uids_of_group(world, "spared", 0), 2)
     container_restart(world, pods, "spared-0-1")
     recreated(world, "spared", 0, before)
-    (told,) = told_of(world, "spared", "RecreateGroup")
+    (told,) = wait_for_events(world, "spared", "RecreateGroup")
     assert told.note.endswith(f"container {CONTAINER} exited with code 1 (Error) and was restarted")
 
 

@@ -1,4 +1,4 @@
-"""Are the keys of revisions those that every earlier release of the original controller has given?
+"""Revision keys equal those of every earlier release of the original controller.
 
 Clients compare them with labels of running pods, so a key that differs is a restart of every group.
 """

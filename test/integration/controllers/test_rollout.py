@@ -1,4 +1,4 @@
-"""How does a new template reach all groups, and what stays up meanwhile?
+"""A new template reaches all groups within the budget of the rollout.
 
 Availability is read from every state that the API server went through, not from samples.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lws.kube.pods import gate_of
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.harness.events import events_of
 from test.harness.groups import (
@@ -66,17 +67,64 @@ def test_groups_are_replaced_one_by_one_from_the_top_and_each_once(world: World)
     frames = history.pods()
     assert (fewest_ready(frames), most_existing(frames)) == (2, 3)
     assert {index: len(uids) for index, uids in history.leaders().items()} == {0: 2, 1: 2, 2: 2}
-    told = history.told()
+    told = history.leader_specs()
     # At rest before; then the new template reaches nobody, then one more group each time.
     assert [each.partition for each in told] == [0, 3, 2, 1, 0]
     assert {each.replicas for each in told} == {3}
 
 
+WAVES = {"seedGroups": 1, "growthFactor": 2}
+
+
+def newest_in_waves(frames: list[Frame], key: str) -> list[tuple[int, int]]:
+    """Existing and ready groups of a revision in each frame."""
+    of_key = [
+        {name: pod for name, pod in frame.items() if labels_of(pod)[REVISION_LABEL] == key}
+        for frame in frames
+    ]
+    return [(len(existing_groups(frame)), len(ready_groups(frame))) for frame in of_key]
+
+
+def test_groups_start_in_waves(world: World) -> None:
+    world.create(a_set("waves", 1, startStrategy=WAVES, rolloutStrategy=rolling(maxUnavailable="100%")))
+    settle(world, "waves")
+    history, keys = History(world, "waves"), [keys_of(world, "waves")[0]]
+    world.patch(SET, "waves", {"spec": {"replicas": 6}})
+    settle(world, "waves")
+    frames = [history.pods(), roll(world, "waves").pods()]
+    keys.append(keys_of(world, "waves")[0])
+
+    for (key,), seen in zip(keys, frames, strict=True):
+        counts = newest_in_waves(seen, key)
+        assert counts[-1] == (6, 6)
+        assert [(existing, ready) for existing, ready in counts if existing > max(1, 2 * ready)] == []
+
+
 def test_old_workers_never_meet_a_new_leader(world: World) -> None:
-    slow = pod_template(annotations={"localcluster/stops-after": "1"})
+    slow = pod_template(annotations={"localcluster/stops-after": "5"})
     world.create(a_set("apart", replicas=3, size=3, workers=slow))
     settle(world, "apart")
     history = roll(world, "apart")
+    assert history.overlaps() == []
+    gated = {name for frame in history.pods() for name, pod in frame.items() if gate_of(pod)}
+    assert gated == {f"apart-{index}" for index in range(3)}, "their workers take five seconds to stop"
+
+
+def test_a_leader_that_somebody_else_deletes_does_not_meet_its_workers_either(world: World) -> None:
+    slow = pod_template(annotations={"localcluster/stops-after": "1"})
+    world.create(a_set("lost", replicas=1, size=3, workers=slow))
+    settle(world, "lost")
+    history = History(world, "lost")
+    former = world.get("Pod", "lost-0")["metadata"]["uid"]
+
+    world.delete("Pod", "lost-0")
+    eventually(
+        "there is another leader",
+        lambda: world.find("Pod", "lost-0"),
+        lambda pod: pod is not None and pod["metadata"]["uid"] != former,
+    )
+    settle(world, "lost")
+
     assert history.overlaps() == []
 
 
@@ -95,7 +143,8 @@ def test_a_rollout_is_recorded_and_told(world: World) -> None:
     status = world.get(SET, "told")["status"]
     assert status["currentRevision"] == status["updateRevision"] == name_of(new)
     conditions = {each["type"]: each["status"] for each in status["conditions"]}
-    assert conditions == {"Available": "True", "Progressing": "False", "UpdateInProgress": "False"}
+    false = dict.fromkeys(("Degraded", "Progressing", "UpdateInProgress"), "False")
+    assert conditions == {"Available": "True", **false}
 
     told = eventually(
         "the last step is told",
@@ -133,15 +182,13 @@ def test_a_rollout_uses_its_budget_and_keeps_to_it(
     history = roll(world, "budget")
 
     frames = history.pods()
-    assert max(each.replicas for each in history.told()) == most
+    assert max(each.replicas for each in history.leader_specs()) == most
     assert most_existing(frames) <= most
     # How far the budget is used depends on how soon groups are ready again.
     assert fewest_ready(frames) >= fewest
     # Of a surge every leader is new; each of the others is replaced once.
     assert {len(history.leaders()[index]) for index in range(replicas)} == {2}
-    # A StatefulSet that does not know maxUnavailable may take the next leader before we do.
-    update = world.get("StatefulSet", "budget")["spec"]["updateStrategy"]["rollingUpdate"]
-    assert "maxUnavailable" not in update or history.overlaps() == []
+    assert history.overlaps() == []
 
 
 def test_several_changes_in_a_row_end_at_the_newest(world: World) -> None:

@@ -1,4 +1,4 @@
-"""What happens when a set is made larger, smaller, or to nothing?"""
+"""Sets scale up, down and to zero; a new group size is a rollout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the status say what is wrong, for as long as it is, and remember what nothing else shows?"""
+"""The status reports what is wrong for as long as it is, and records what no other object shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lws.leaderworkerset.memory import Members
-from test.harness.events import told_of
+from test.harness.events import wait_for_events
 from test.harness.groups import (
     condition,
     is_leader,
@@ -20,7 +20,8 @@ from test.harness.groups import (
 )
 from test.harness.manifests import a_set, new_image, pod_template
 from test.harness.never_ready import hold_unready, never_ready, ready_again, running_unready
-from test.harness.refusal import SAID, deletions_refused
+from test.harness.refusal import MESSAGE as REFUSAL
+from test.harness.refusal import deletions_refused
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
 
@@ -65,7 +66,7 @@ def test_a_set_without_progress_is_stalled_and_told_once_until_it_moves(world: W
     settle(world, "stuck")
     assert condition(world.get(SET, "stuck"), "Stalled")["status"] == "False"
     assert status_of(world, "stuck")["groups"] == {"counts": {"Ready": 2}}
-    told = told_of(world, "stuck", "Stalled")
+    told = wait_for_events(world, "stuck", "Stalled")
     assert [(each.type, each.note) for each in told] == [("Warning", stalled["message"])]
 
 
@@ -152,7 +153,7 @@ def test_a_status_that_is_emptied_restored_or_edited_is_put_right_at_once(world:
 
 
 def told_in(world: World, name: str) -> dict[str, Any]:
-    """What can be told anew: no memory, no moments, and of conditions those that hold and are ours."""
+    """The part of the status that a pass can compute again: no records, no times, and our true conditions."""
     status = status_of(world, name)
     true = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
     told = {field: each for field, each in status.items() if field not in ("lastProgressTime", "members")}
@@ -163,7 +164,7 @@ def test_a_quota_in_the_way_is_named(world: World) -> None:
     world.kubectl("create", "quota", "few", "--hard=pods=2")
     world.create(a_set("many", replicas=2))
     assert "exceeded quota: few" in failure(world, "many", "QuotaExceeded")
-    assert told_of(world, "many", "QuotaExceeded")[0].type == "Warning"
+    assert wait_for_events(world, "many", "QuotaExceeded")[0].type == "Warning"
 
     world.kubectl("delete", "quota", "few")
     settle(world, "many")
@@ -199,15 +200,15 @@ def test_a_freeze_of_deletions_is_told_and_the_rollout_goes_on_when_it_is_lifted
     with deletions_refused(world, "frozen-1"):
         world.patch(SET, "frozen", new_image("server:2"))
         message = failure(world, "frozen", "AdmissionDenied")
-        assert message.startswith("cannot delete Pod frozen-1: ") and SAID in message
+        assert message.startswith("cannot delete Pod frozen-1: ") and REFUSAL in message
         reasons = eventually(
             "groups say what holds them up",
             lambda: [
                 each["reason"] for each in status_of(world, "frozen").get("groups", {}).get("unsettled", ())
             ],
         )
-        held_up = "the API server refuses what is next: cannot delete Pod frozen-1"
-        assert reasons == [f"the rollout is held up, {held_up}"] * 2
+        held_up = "the API server rejects the next step: cannot delete Pod frozen-1"
+        assert reasons == [f"the rollout is blocked, {held_up}"] * 2
         assert uids_of_group(world, "frozen", 1) == before
     settle(world, "frozen", updated=2)
 
@@ -215,5 +216,5 @@ def test_a_freeze_of_deletions_is_told_and_the_rollout_goes_on_when_it_is_lifted
         "there is nothing in the way any more",
         lambda: condition(world.get(SET, "frozen"), "ReplicaFailure").get("status") != "True",
     )
-    (told,) = told_of(world, "frozen", "AdmissionDenied")
-    assert (told.type, told.action) == ("Warning", "Delete") and SAID in told.note
+    (told,) = wait_for_events(world, "frozen", "AdmissionDenied")
+    assert (told.type, told.action) == ("Warning", "Delete") and REFUSAL in told.note

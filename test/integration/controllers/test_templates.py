@@ -1,4 +1,4 @@
-"""What do leaders, workers and Services look like when a set asks for more than the simplest?"""
+"""Leaders, workers and Services follow the set's own leader template, startup policy and subdomain policy."""
 
 from __future__ import annotations
 

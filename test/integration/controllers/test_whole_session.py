@@ -1,4 +1,7 @@
-"""Did the manager behave during all the other tests of this package? Runs last: its name sees to that."""
+"""The manager had enough permissions, did not crash and logged no bug during the other tests of this package.
+
+Runs last: its name sees to that.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs while these tests run, and where does each work? One product for all, a namespace for each."""
+"""Fixtures for tests of DisaggregatedSets: one product for all, a namespace for each."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The original controller, played: it leaves on a real API server what a state describes.
+"""Play the original controller: create on a real API server the DisaggregatedSet that a state describes.
 
-In: a namespace, a state that is written into this as if it were a cluster in memory. Out: first the
-LeaderWorkerSets, which nobody controls yet, so that they get their pods; then the set that controls them, and
-whatever else it has.
+The LeaderWorkerSets come first, without an owner, so that they get their pods; then the set that controls
+them, and whatever else it has.
 """
 
 from __future__ import annotations

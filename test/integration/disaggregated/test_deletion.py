@@ -1,4 +1,4 @@
-"""What becomes of the children of a DisaggregatedSet that is deleted, in whichever way?"""
+"""The children of a deleted DisaggregatedSet are deleted, or orphaned and adopted by the next one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
 from test.harness.disaggregated.manifests import a_disaggregated_set, a_role, new_roles, roles
-from test.harness.disaggregated.standing import OWN_REVISIONS, SECONDS, images_of, left_of, settle
+from test.harness.disaggregated.standing import OWN_REVISIONS, SECONDS, images_of, remaining_objects, settle
 from test.harness.disaggregated.watching import Watch
 from test.harness.groups import controller_of, name_of
 from test.harness.waiting import eventually
@@ -52,7 +52,7 @@ def test_nothing_is_left_of_one_that_is_deleted_in_a_rollout(world: World, propa
     world.patch(KIND, "pd", new_roles(manifest("server:2")["spec"]["roles"]))
     eventually("it rolls", lambda: watch.counts("pd")[0], lambda now: len(now) == 2, SECONDS)
     world.delete(KIND, "pd", propagation)
-    eventually("nothing is left", lambda: left_of(world, "pd"), lambda left: not left, SECONDS)
+    eventually("nothing is left", lambda: remaining_objects(world, "pd"), lambda left: not left, SECONDS)
     assert world.find(KIND, "pd") is None
 
 

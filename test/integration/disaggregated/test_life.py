@@ -1,5 +1,6 @@
-"""Does a DisaggregatedSet live on a real API server as it does in memory? Created, rolled, scaled, deleted;
-and while its definition is not there, LeaderWorkerSets go on.
+"""A DisaggregatedSet is created, rolled, scaled and deleted on a real API server.
+
+While its definition is missing, LeaderWorkerSets are reconciled as before.
 """
 
 from __future__ import annotations

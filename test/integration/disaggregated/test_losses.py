@@ -1,6 +1,6 @@
-"""What if something that belongs to a DisaggregatedSet is deleted at each step of a rollout?
+"""A rollout keeps every promise when an object of a DisaggregatedSet is deleted at each of its steps.
 
-One rollout for each kind of loss, side by side. All of them end at the newest state, with every promise kept.
+One rollout for each kind of loss, side by side. All of them end at the newest revision.
 """
 
 from __future__ import annotations

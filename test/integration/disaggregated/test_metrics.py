@@ -1,4 +1,4 @@
-"""Does a manager serve what the pages about its metrics list, and are the numbers those of the cluster?"""
+"""A manager serves the metrics that the docs list, with the numbers of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the real scheduler give slices a part of the cluster of their own?"""
+"""The real scheduler gives slices a topology domain of their own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Does scaling act at once: by an autoscaler, or by users of the scaler or of the set; at rest and at each
-step of a rollout?
-"""
+"""Scaling acts at once: by an autoscaler, the scaler or the set; at rest and at each step of a rollout."""
 
 from __future__ import annotations
 

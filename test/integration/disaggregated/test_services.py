@@ -1,4 +1,4 @@
-"""Does a router that uses nothing but Services and labels ever see half of a revision?"""
+"""A router that uses only Services and labels never sees half of a revision."""
 
 from __future__ import annotations
 

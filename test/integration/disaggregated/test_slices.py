@@ -1,4 +1,4 @@
-"""Do slices come and go, at rest and in the middle of a rollout?"""
+"""Slices are added and removed, at rest and in the middle of a rollout."""
 
 from __future__ import annotations
 

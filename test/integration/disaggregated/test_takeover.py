@@ -1,6 +1,6 @@
-"""DisaggregatedSets as the original leaves them: what changes when our manager takes over?
+"""DisaggregatedSets as the original leaves them are taken over without a needless change.
 
-All of them are made first, while the Lease is not ours; then it is handed over once.
+All of them are created first, while another holds the Lease; then it is handed over once.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def rows(watch: Watch, old: str, new: str) -> list[Any]:
     found: list[Any] = []
     for step in watch.steps(NAME):
         by_key = {
-            key: {each.place[1]: each.wanted for each in step.after.children.values() if each.key == key}
+            key: {each.place[1]: each.desired for each in step.after.children.values() if each.key == key}
             for key in (old, new)
         }
         row = tuple(tuple(by_key[key].get(role, 0) for role in ("prefill", "decode")) for key in (old, new))

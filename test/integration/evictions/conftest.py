@@ -1,4 +1,4 @@
-"""Who runs while groups are evicted? The product, on a cluster whose nodes no other test drains."""
+"""Evictions have a cluster of their own, whose nodes no other test drains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do evictions do to a set with a budget for them, and who keeps that budget?"""
+"""Evictions take no more groups at a time than the PodDisruptionBudget of a set grants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs while these tests run? The product with gangs by Volcano; nobody schedules by them."""
+"""Fixtures for tests of single fields: the product with gangs by Volcano, whose scheduler is not there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GANGS = ("--set", "gangSchedulingManagement.schedulerProvider=volcano")
 
 @pytest.fixture(scope="package")
 def product(cluster: ClusterAccess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """The chart, and a manager that makes PodGroups."""
+    """The chart, and a manager that creates PodGroups of Volcano."""
     cluster.kubectl("apply", "-f", str(POD_GROUPS))
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=180s", "-f", str(POD_GROUPS))
     with running_product(cluster, tmp_path_factory.mktemp("product"), *_GANGS) as product:

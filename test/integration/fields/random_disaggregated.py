@@ -1,7 +1,4 @@
-"""Which DisaggregatedSets may somebody send? Good ones, and those with a few things wrong.
-
-In: nothing but the committed definition. Out: a hypothesis strategy for manifests.
-"""
+"""Generate DisaggregatedSets from the committed definition: valid ones and ones with wrong values."""
 
 from __future__ import annotations
 

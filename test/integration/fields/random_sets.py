@@ -1,7 +1,4 @@
-"""Which LeaderWorkerSets and pods may somebody send? Good ones, and those with a few things wrong.
-
-In: nothing but the committed definition. Out: hypothesis strategies for manifests.
-"""
+"""Generate LeaderWorkerSets and pods from the committed definition: valid ones and ones with wrong values."""
 
 from __future__ import annotations
 

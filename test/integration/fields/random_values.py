@@ -1,8 +1,7 @@
-"""Which values may somebody send where a schema asks for one? Mostly what it allows, now and then others.
+"""Generate values for a structural schema: mostly valid ones, now and then others.
 
-In: a structural schema of a CustomResourceDefinition, and hypothesis' `draw`. Out: JSON values, and objects
-with one value of them replaced. Plain functions: a strategy for each node of a schema would take longer to be
-made than all that is drawn.
+Plain functions on hypothesis' `draw`: creating a strategy for each node of a schema would take longer than
+drawing from all of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Whatever is sent, is it answered in time, and can the controller run what is accepted?
+"""Whatever is sent is answered in time, and the controller can run whatever is accepted.
 
 2,000 random sets and pods and 1,000 DisaggregatedSets, drawn from the schemas of the committed definitions,
 go through API server and webhooks: the same every day, and with HYPOTHESIS_PROFILE=nightly ten times as many,
-other ones each time.
+different ones each time.
 """
 
 from __future__ import annotations

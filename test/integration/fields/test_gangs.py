@@ -1,4 +1,4 @@
-"""Does every group have a PodGroup of its own, of its size, for as long as it lives?"""
+"""Every group has a PodGroup of its own, of its size, for as long as it exists."""
 
 from __future__ import annotations
 

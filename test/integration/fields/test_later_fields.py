@@ -1,4 +1,4 @@
-"""Are manifests of later releases of the original run as what they say, or not at all?"""
+"""Manifests of later releases of the original are run as they say, or not at all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from test.harness.events import told_of
+from test.harness.events import wait_for_events
 from test.harness.groups import condition, revisions_of, settle
 from test.harness.manifests import a_set
 from test.harness.waiting import eventually
@@ -35,32 +35,32 @@ def is_created(world: World, manifest: dict[str, Any]) -> bool:
 
 
 def test_a_set_that_was_stored_with_a_later_field_is_left_alone_and_says_so(world: World) -> None:
-    hashed = a_set("hashed", 1, 2, groupIdentity="Hash")
-    with pytest.raises(ApiError, match="groups have ordinals here, and their leaders are pods of a Stateful"):
-        world.create(hashed)
+    scheduled = a_set("scheduled", 1, 2, scheduling={"replica": {}})
+    with pytest.raises(ApiError, match="requires the WorkloadAwareScheduling feature gate"):
+        world.create(scheduled)
     elsewhere = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [world.namespace]}
     validate(world, {"matchExpressions": [elsewhere]})
     try:
-        eventually("stored, as the original stored it", lambda: is_created(world, hashed), bool)
+        eventually("stored, as the original stored it", lambda: is_created(world, scheduled), bool)
     finally:
         validate(world, {})
     eventually(
         "it says why nothing happens",
-        lambda: condition(world.get(SET, "hashed"), "ReplicaFailure").get("reason"),
+        lambda: condition(world.get(SET, "scheduled"), "ReplicaFailure").get("reason"),
         lambda reason: reason == "UnsupportedField",
     )
-    told_of(world, "hashed", "UnsupportedField")
+    wait_for_events(world, "scheduled", "UnsupportedField")
 
     def is_refused() -> bool:
         try:
-            world.patch(SET, "hashed", {"spec": {"groupIdentity": "Ordinal"}})
+            world.patch(SET, "scheduled", {"spec": {"scheduling": None}})
         except ApiError as error:
-            return "groupIdentity is immutable" in str(error)
+            return "cannot remove scheduling after creation" in str(error)
         return False
 
     eventually("validated again", is_refused, bool)
-    world.patch(SET, "hashed", {"metadata": {"labels": {"team": "a"}}, "spec": {"replicas": 2}})
-    assert world.get(SET, "hashed")["spec"]["groupIdentity"] == "Hash"
+    world.patch(SET, "scheduled", {"metadata": {"labels": {"team": "a"}}, "spec": {"replicas": 2}})
+    assert world.get(SET, "scheduled")["spec"]["scheduling"] == {"replica": {}}
     for kind in ("StatefulSet", "Service", "ControllerRevision", "Pod"):
         assert world.list(kind) == [], kind
 

@@ -1,4 +1,4 @@
-"""Do clients reach the leaders through the Service that a set asks for, whatever becomes of the two?"""
+"""Clients reach the leaders through the Service that a set asks for, whatever happens to either."""
 
 from __future__ import annotations
 

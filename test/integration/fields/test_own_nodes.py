@@ -1,4 +1,4 @@
-"""Does the real scheduler put groups where their set asks: on nodes of their own, and beside other sets?"""
+"""The real scheduler places groups on nodes of their own index, and beside other sets, as the set says."""
 
 from __future__ import annotations
 

@@ -1,13 +1,16 @@
-"""Does the real scheduler give groups and subgroups a part of the cluster of their own?"""
+"""The real scheduler gives groups and subgroups a topology domain of their own."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from lws.kube.metadata import is_terminating
+from lws.kube.pods import has_gate
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
+    GROUP_REPLACEMENT_GATE,
     NAME_LABEL,
     SIZE_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -15,7 +18,7 @@ from lws_api.leaderworkerset.v1 import (
     WORKER_INDEX_LABEL,
 )
 from test.harness.groups import labels_of, name_of, pod_uids, pods_of, settle
-from test.harness.manifests import a_set, pod_template, rolling
+from test.harness.manifests import a_set, new_image, pod_template, rolling, scaled_to
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
 from tools.localcluster.nodes import POOL_LABEL
@@ -77,10 +80,10 @@ def test_groups_and_subgroups_have_their_own_place_and_a_new_topology_is_a_rollo
     assert EXCLUSIVE_TOPOLOGY_ANNOTATION not in moved["metadata"]["annotations"]
 
 
-def test_a_leader_that_its_former_group_kept_from_other_nodes_goes_there_when_it_is_gone(
+def test_a_leader_is_scheduled_when_its_former_group_is_gone_and_not_tied_to_its_nodes(
     world: World,
 ) -> None:
-    """By itself the scheduler would not look at it again before five minutes have passed."""
+    """Before that, the affinity to pods of its group would leave it no node."""
     world.create(a_set("moved", 1, 2, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: POOL_LABEL}))
     settle(world, "moved")
     (before,) = domains(world, "moved", POOL_LABEL, GROUP_INDEX_LABEL).values()
@@ -89,9 +92,9 @@ def test_a_leader_that_its_former_group_kept_from_other_nodes_goes_there_when_it
     world.kubectl("cordon", f"--selector={POOL_LABEL}={min(before)}")
     try:
         world.kubectl("delete", "pod", "moved-0", "--force", "--grace-period=0")
-        eventually("a new leader finds no node", lambda: has_no_node(world, "moved-0", leader))
+        eventually("a new leader is gated", lambda: is_gated(world, "moved-0", leader))
         eventually("its former worker goes", lambda: is_terminating(world.get("Pod", "moved-0-1")))
-        assert has_no_node(world, "moved-0", leader)
+        assert is_gated(world, "moved-0", leader)
         world.patch("Pod", "moved-0-1", {"metadata": {"finalizers": None}})
         world.gone_or_replaced("Pod", "moved-0-1", worker)
         settle(world, "moved", seconds=60.0)
@@ -101,12 +104,10 @@ def test_a_leader_that_its_former_group_kept_from_other_nodes_goes_there_when_it
     assert not after & before
 
 
-def has_no_node(world: World, name: str, former: str) -> bool:
-    """It is another pod, and the scheduler has looked at it in vain."""
+def is_gated(world: World, name: str, former: str) -> bool:
+    """The pod has another UID than `former`, and waits at the gate of group replacement."""
     pod = world.find("Pod", name)
-    conditions = ((pod or {}).get("status") or {}).get("conditions") or ()
-    reasons = {each.get("reason") for each in conditions if each["type"] == "PodScheduled"}
-    return pod is not None and pod["metadata"]["uid"] != former and reasons == {"Unschedulable"}
+    return pod is not None and pod["metadata"]["uid"] != former and has_gate(pod, GROUP_REPLACEMENT_GATE)
 
 
 def test_marks_in_templates_are_overwritten_or_honoured_and_the_set_runs(world: World) -> None:
@@ -129,3 +130,35 @@ def test_marks_in_templates_are_overwritten_or_honoured_and_the_set_runs(world: 
     led = [pod["spec"]["nodeName"] for name, pod in pods.items() if name.count("-") == 1]
     nodes = {name: world.api.get(f"/api/v1/nodes/{name}")["metadata"]["labels"][POOL_LABEL] for name in led}
     assert len(set(nodes.values())) == 2, nodes
+
+
+def nodes_of(world: World, name: str) -> dict[str, str]:
+    """Pod → its node."""
+    return {name_of(pod): pod["spec"]["nodeName"] for pod in pods_of(world, name)}
+
+
+def test_recreated_pods_return_to_their_nodes_where_the_set_asks_for_that(world: World) -> None:
+    """After a lost leader, a rollout, and a scale-down that is taken back."""
+    world.create(a_set("back", 2, 3, annotations={NODE_RETURN_ANNOTATION: "Preferred"}))
+    settle(world, "back")
+    nodes, before = nodes_of(world, "back"), pod_uids(world, "back")
+
+    world.delete("Pod", "back-0")
+    eventually(
+        "group 0 is new",
+        lambda: {name for name, uid in pod_uids(world, "back").items() if before.get(name) != uid},
+        lambda new: new == {"back-0", "back-0-1", "back-0-2"},
+    )
+    settle(world, "back")
+    assert nodes_of(world, "back") == nodes
+
+    world.patch(SET, "back", new_image("server:2"))
+    settle(world, "back")
+    assert not set(before.values()) & set(pod_uids(world, "back").values())
+    assert nodes_of(world, "back") == nodes
+
+    world.patch(SET, "back", scaled_to(1))
+    settle(world, "back")
+    world.patch(SET, "back", scaled_to(2))
+    settle(world, "back")
+    assert nodes_of(world, "back") == nodes

@@ -1,4 +1,4 @@
-"""Do claims outlive what befalls their pods, and do they go when the set says so?"""
+"""PersistentVolumeClaims outlive their pods, and are deleted when the set says so."""
 
 from __future__ import annotations
 

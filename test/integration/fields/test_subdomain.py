@@ -1,4 +1,4 @@
-"""Do pods keep the Service that their names need while the subdomain policy changes, both ways?"""
+"""Pods keep the Service that their names need while the subdomain policy changes, both ways."""
 
 from __future__ import annotations
 

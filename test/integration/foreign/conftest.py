@@ -1,6 +1,7 @@
-"""On which cluster do these tests run? One that the tests inside of them take for somebody else's.
+"""These tests run on a cluster that the tests inside of them take for a foreign one.
 
-A control plane without nodes. Each file brings nodes to it, and runs tests there in a pytest of their own.
+It is a control plane without nodes. Each file adds nodes to it, and runs tests there in a pytest of their
+own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tools.localcluster import LocalCluster, Options
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
-    """Nothing simulates here."""
+    """A control plane without simulated nodes."""
     if chosen() != LOCAL:
         pytest.skip("starts a control plane that stands in for another cluster")
     with LocalCluster(Options(nodes=0)) as local:

@@ -1,7 +1,4 @@
-"""How do tests run on a cluster of somebody else? In a pytest of their own, as a user would call it.
-
-In: names of tests, environment variables. Out: what became of each, and which processes it left.
-"""
+"""Run tests on a foreign cluster, in a pytest of their own, as a user would call it."""
 
 from __future__ import annotations
 

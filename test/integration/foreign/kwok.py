@@ -1,6 +1,6 @@
-"""How does somebody else simulate nodes? With kwok as in its guide: its own stages and nodes, no kubelet.
+"""Simulate nodes with kwok as in its guide: its own stages and nodes, no kubelet.
 
-In: a cluster. Out: two nodes on which pods run at once and are ready, whatever their annotations say.
+Pods run there at once and are ready, whatever their annotations say.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Do tests that need pods which are not ready hold where somebody else simulates the nodes?
+"""Tests that need unready pods pass where another kwok simulates the nodes.
 
-Such a simulation has pods ready at once, whatever our annotations say, and ends them in its own way.
+Such a simulation makes pods ready at once, whatever our annotations say, and ends them in its own way.
 """
 
 from __future__ import annotations

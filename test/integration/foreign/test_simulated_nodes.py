@@ -1,4 +1,4 @@
-"""Do tests run on simulated nodes beside the kubelets of another cluster, and is it as before afterwards?
+"""Tests run on simulated nodes beside the kubelets of another cluster, which is as before afterwards.
 
 The other cluster is a control plane of ours with a node that only looks as if it had a kubelet. Of kind, only
 the programs `kind` and `docker` are played: the first hands out that cluster, the second says where it is.

@@ -1,4 +1,4 @@
-"""On which versions of Kubernetes can these tests run? They have its scheduler place groups as a whole."""
+"""The versions of Kubernetes that these tests run on: its own scheduler places groups as a whole."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""On which cluster do these tests run? One whose scheduler places PodGroups of Kubernetes itself.
+"""Gangs have a cluster of their own, whose scheduler places PodGroups of Kubernetes itself.
 
-That takes feature gates and an API that is off by default, so the suite has a control plane of its own. Each
-file has its own product: a manager makes PodGroups for one scheduler.
+That takes feature gates and an API that is off by default. Each file has its own product: a manager creates
+PodGroups for one scheduler.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools.localcluster.versions import chosen_minor, number_of
 
 __all__ = ["pytest_runtest_makereport", "world"]
 
-# The test of what does not fit counts them.
+# The test of a group that does not fit depends on this number.
 NODES = 4
 
 

@@ -1,6 +1,6 @@
-"""Do groups get the PodGroups of scheduler-plugins, from when on these are there until they are not?
+"""Groups get PodGroups of scheduler-plugins while that API is served, and only then.
 
-Nobody schedules by them here.
+No scheduler acts on them here.
 """
 
 from __future__ import annotations

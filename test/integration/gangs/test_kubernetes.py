@@ -1,4 +1,4 @@
-"""Does the scheduler of Kubernetes place groups as a whole or not at all, by the PodGroups that we make?"""
+"""The scheduler of Kubernetes places groups as a whole or not at all, by the manager's PodGroups."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from test.integration.gangs import FIRST, native
 from tools.localcluster import LocalCluster
 
 PROVIDER = ("--set", "gangSchedulingManagement.schedulerProvider=kubernetes")
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 A_WHOLE_NODE = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
 
 Object = dict[str, Any]
@@ -111,6 +112,40 @@ def test_a_group_on_top_waits_as_a_whole_until_there_is_room_for_all_of_it(world
         lambda names: named_by(world, "gang") == {"0": names},
     )
     assert left.isdisjoint(names_of([first]))
+
+
+@pytest.fixture
+def high(world: World) -> Iterator[str]:
+    """A priority class."""
+    name = f"{world.namespace}-high"
+    metadata = {"metadata": {"name": name}}
+    world.api.create(
+        PRIORITIES,
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **metadata, "value": 1000},
+    )
+    yield name
+    world.api.delete(f"{PRIORITIES}/{name}")
+
+
+@pytest.mark.kubernetes("1.37", "PodGroups of 1.36 know no disruption mode")
+def test_a_pod_that_needs_one_node_preempts_a_whole_group(world: World, high: str) -> None:
+    template = pod_template()
+    template["spec"]["containers"][0] |= A_WHOLE_NODE
+    world.create(a_set("low", 2, 2, workers=template))
+    settle(world, "low")
+    assert all(each["spec"]["disruptionMode"] == {"all": {}} for each in pod_groups(world).values())
+
+    taker = {**pod_template(), "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "taker"}}
+    taker["spec"]["containers"][0] |= A_WHOLE_NODE
+    taker["spec"]["priorityClassName"] = high
+    world.create(taker)
+    eventually("it has a node", lambda: world.get("Pod", "taker")["spec"].get("nodeName"))
+    preempted = eventually(
+        "the scheduler has said whom it preempted",
+        lambda: {each["regarding"]["name"] for each in world.list("Event") if each["reason"] == "Preempted"},
+        lambda names: len(names) > 1,
+    )
+    assert preempted in ({"low-0", "low-0-1"}, {"low-1", "low-1-1"})
 
 
 def test_each_leader_has_its_own_which_stays_for_as_long_as_its_pods(world: World) -> None:

@@ -1,7 +1,7 @@
-"""How does Kueue run beside the product? By its own manifests, its manager as a process of this host.
+"""Run Kueue beside the product: its own manifests, its manager as a process of this host.
 
-The API server calls its webhooks through the Service that the manifests name, which points at this host here:
-so Kueue makes its certificates itself, as everywhere, and what Kubernetes would mount into its pod is copied.
+The Service of its webhooks points at this host. Kueue creates its certificates itself, as everywhere; the
+Secret that Kubernetes would mount into its pod is copied.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["product", "pytest_runtest_makereport", "world"]
 NAMESPACE = "kueue-system"
 ACCOUNT = "kueue-controller-manager"
 WEBHOOKS, CERTIFICATE = "kueue-webhook-service", "kueue-webhook-server-cert"
-# Nothing of it runs in pods here; without an APIService that answers, no namespace would ever go.
+# Kueue does not run in pods here, and an APIService that does not answer would block deletions of namespaces.
 _LEFT_OUT = ("APIService", "Deployment")
 
 Object = dict[str, Any]
@@ -38,7 +38,7 @@ Object = dict[str, Any]
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
-    """One of its own: while Kueue is away nobody makes pods."""
+    """A control plane for these tests alone: no pod is created while Kueue is down."""
     if chosen() != LOCAL:
         pytest.skip("installs Kueue for the whole cluster")
     with LocalCluster() as local:
@@ -49,16 +49,16 @@ def cluster() -> Iterator[LocalCluster]:
 def kueue(
     cluster: LocalCluster, product: Product, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ManagerProcess]:
-    """Kueue with the configuration that it is published with, and the rights of its ServiceAccount."""
+    """Kueue with its published configuration and the permissions of its ServiceAccount."""
     workspace = tmp_path_factory.mktemp("kueue")
     manifests = find_module(KUEUE, KUEUE_MODULE, LinePrinter()) / "config" / "default"
     webhooks, health = pick_ports(2)
     objects = [
-        pointed_here(each, webhooks)
-        for each in yaml.safe_load_all(cluster.kubectl("kustomize", str(manifests)))
-        if each["kind"] not in _LEFT_OUT
+        pointed_here(manifest, webhooks)
+        for manifest in yaml.safe_load_all(cluster.kubectl("kustomize", str(manifests)))
+        if manifest["kind"] not in _LEFT_OUT
     ]
-    # As client-side applies these definitions would not fit into their annotation.
+    # With a client-side apply these definitions would not fit into its annotation.
     cluster.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump_all(objects))
     manager = a_manager(cluster, workspace, published_configuration(objects), (webhooks, health))
     manager.start()
@@ -74,8 +74,8 @@ def kueue(
 
 @pytest.fixture
 def holding_kueue(kueue: ManagerProcess) -> Iterator[None]:
-    """Kueue with finalizers on the pods of sets, too, as earlier releases have them by default."""
-    (flag,) = (each for each in kueue.command if each.startswith("--config="))
+    """Kueue with finalizers on pods of sets, too, as in earlier releases by default."""
+    (flag,) = (argument for argument in kueue.command if argument.startswith("--config="))
     path = Path(flag.removeprefix("--config="))
     before = path.read_text()
     configuration = yaml.safe_load(before)
@@ -103,10 +103,8 @@ def pointed_here(manifest: Object, port: int) -> Object:
 
 
 def published_configuration(objects: list[Object]) -> Object:
-    """The file that its pod would be given."""
-    (text,) = (
-        each["data"]["controller_manager_config.yaml"] for each in objects if each["kind"] == "ConfigMap"
-    )
+    """The configuration file that would be mounted into its pod."""
+    (text,) = (obj["data"]["controller_manager_config.yaml"] for obj in objects if obj["kind"] == "ConfigMap")
     return dict(yaml.safe_load(text))
 
 
@@ -114,16 +112,16 @@ def a_manager(
     cluster: LocalCluster, workspace: Path, configuration: Mapping[str, Any], ports: tuple[int, int]
 ) -> ManagerProcess:
     webhooks, health = ports
-    here = {
+    overrides = {
         "health": {"healthProbeBindAddress": f"{LOOPBACK}:{health}"},
         "metrics": {"bindAddress": "0"},
         "webhook": {"host": LOOPBACK, "port": webhooks, "certDir": str(workspace / "certificates")},
         "leaderElection": {"leaderElect": False},
-        # It is an API server, and nobody asks it here.
+        # This is an API server, which no test uses.
         "featureGates": {"VisibilityOnDemand": False},
     }
     path = workspace / "kueue.yaml"
-    path.write_text(yaml.safe_dump({**configuration, **here}))
+    path.write_text(yaml.safe_dump({**configuration, **overrides}))
     program = find_programs(["kueue"], LinePrinter())["kueue"]
     kubeconfig = cluster.kubeconfig_for_service_account(NAMESPACE, ACCOUNT)
     return ManagerProcess(
@@ -136,14 +134,14 @@ def a_manager(
 
 
 def copy_certificate(cluster: LocalCluster, directory: Path) -> None:
-    """What a kubelet does with a Secret that is mounted."""
+    """Copy the Secret of the certificate as a kubelet would mount it."""
     path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{CERTIFICATE}"
     data = eventually(
-        "Kueue has made a certificate",
+        "Kueue has created a certificate",
         lambda: cluster.api.get(path).get("data") or {},
-        lambda found: "tls.crt" in found,
+        lambda data: "tls.crt" in data,
     )
     directory.mkdir()
-    # It waits for the certificate, and reads the key then.
+    # Kueue waits for tls.crt, so it comes last.
     for name in ("ca.crt", "tls.key", "tls.crt"):
         (directory / name).write_bytes(base64.b64decode(data[name]))

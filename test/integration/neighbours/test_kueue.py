@@ -1,4 +1,4 @@
-"""Does Kueue do with our sets what it does with the original's? Real Kueue, of the version in its module."""
+"""Kueue treats our sets as it treats the original's. Real Kueue, of the version in its module."""
 
 from __future__ import annotations
 

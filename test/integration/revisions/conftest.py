@@ -1,4 +1,4 @@
-"""Who runs while these tests run? The API server for what is equal, the product for what is recorded."""
+"""Fixtures for tests of revisions: the API server for what is equal, the product for what is recorded."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A manager that dies at a certain write: the first ones in a namespace reach the API server, no other does.
+"""A rule for the fault proxy that ends a manager at a certain write: only the first ones pass.
 
-In: how many, by namespace. Out: a rule for the fault proxy.
+The number of writes is given for each namespace.
 """
 
 from __future__ import annotations

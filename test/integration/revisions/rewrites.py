@@ -1,6 +1,6 @@
-"""Other spellings of pod and claim templates: some mean the same, some do not; which do is not said here.
+"""Generate other spellings of pod and claim templates, with the same meaning or another.
 
-In: a template. Out: a hypothesis strategy of templates that differ from it in a few places.
+Which ones mean the same is not said here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Pod templates and claim templates as people write them: valid ones, of all that usually stands in them.
-
-In: nothing. Out: a hypothesis strategy of plain dicts.
-"""
+"""Generate valid pod templates and claim templates, with all fields that are commonly used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a revision that nothing can be made from, or that can hardly be read, stop anything?"""
+"""A revision that is unusable or hardly readable is reported once and stops nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from lws.kube.metadata import owner_reference
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
-from test.harness.events import events_of, told_of
+from test.harness.events import events_of, wait_for_events
 from test.harness.groups import labels_of, pod_uids, revisions_of, settle
 from test.harness.manifests import a_set
 from test.harness.product import Product
@@ -43,7 +43,7 @@ def test_a_broken_revision_is_told_once_and_stops_nothing(world: World, product:
     raw = raw.replace('"DATA"', f'{{"half a character":"\\ud800","deep":{DEEP}}}')
     world.create(broken)
     world.cluster.kubectl("create", "--raw", world.path("ControllerRevision"), "-f", "-", input=raw)
-    told = told_of(world, NAME, "BrokenRevision", 2)
+    told = wait_for_events(world, NAME, "BrokenRevision", 2)
     assert any(
         "broken: data.spec.leaderWorkerTemplate.size is 'two', not a whole number" in each.note
         for each in told

@@ -1,4 +1,4 @@
-"""A manager is killed between any two of the writes of a rollout; what does its successor make of it?
+"""A manager that is killed between any two writes of a rollout leaves nothing double to its successor.
 
 One set for each write, each in a namespace of its own; all of them lose the same manager.
 """

@@ -71,7 +71,7 @@ def replace(cluster: ClusterAccess, definition: Object) -> None:
 
 
 def keeps(world: World) -> bool:
-    """Does the API server keep a field that earlier releases do not know?"""
+    """Report whether the API server keeps a field that earlier releases do not know."""
     manifest = a_set("probe", revisionHistoryLimit=3)
     path = f"{world.path(SET)}?dryRun=All"
     return "revisionHistoryLimit" in world.api.create(path, manifest)["spec"]

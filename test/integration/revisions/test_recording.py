@@ -1,4 +1,4 @@
-"""Is there one revision for each template, whatever goes wrong while it is recorded and acted upon?"""
+"""Each template has one revision, whatever fails while it is recorded and acted upon."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
 from test.harness.audit import AuditLog
-from test.harness.events import notes_of, told_of
+from test.harness.events import notes_of, wait_for_events
 from test.harness.groups import (
     annotations_of,
     controller_of,
@@ -24,7 +24,8 @@ from test.harness.groups import (
 from test.harness.identities import differences, identities, specs
 from test.harness.manifests import a_set, new_image, rolling
 from test.harness.product import Product
-from test.harness.refusal import SAID, statefulsets_refused
+from test.harness.refusal import MESSAGE as REFUSAL
+from test.harness.refusal import statefulsets_refused
 from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
 
@@ -59,7 +60,7 @@ def test_twelve_refused_applies_leave_one_revision(world: World, product: Produc
         eventually("twelve applies are refused", refused, lambda count: count >= 12)
         assert numbers_of(world) == [1, 2]
         assert pod_uids(world, NAME) == before
-        eventually("it is told", lambda: [note for note in notes_of(world, NAME) if SAID in note])
+        eventually("it is told", lambda: [note for note in notes_of(world, NAME) if REFUSAL in note])
         # The former template is asked for again: nothing was done, and nothing has to be.
         world.patch(SET, NAME, new_image("server:1"))
         eventually("it is the newest", lambda: numbers_of(world), lambda now: now == [2, 3])
@@ -130,7 +131,7 @@ def test_a_revision_whose_name_is_taken_gets_the_next_free_name_and_the_same_key
     assert keys_of(world, NAME) == {0: {TINY_KEY}}
     after = specs(identities(world, "ControllerRevision"))
     assert differences(strangers, {key: each for key, each in after.items() if key in strangers}) == []
-    told = sorted(each.note for each in told_of(world, NAME, "NameClash", count=2))
+    told = sorted(each.note for each in wait_for_events(world, NAME, "NameClash", count=2))
     assert [note.partition(":")[0] for note in told] == [
         f"ControllerRevision {NAME}-{TINY_KEY}-1 exists and is not controlled by anything",
         f"ControllerRevision {NAME}-{TINY_KEY}-2 exists and is controlled by Service theirs",
@@ -188,7 +189,7 @@ def test_edited_revisions_are_put_back_and_move_no_group(world: World, has_seal:
     stays("nothing else changes", lambda: specs(identities(world, "Pod", "StatefulSet", "Service")), 3)
     assert differences(before, specs(identities(world, "Pod", "StatefulSet", "Service"))) == []
     assert numbers_of(world) == [1, 2]
-    told = {each.related for each in told_of(world, NAME, "RevisionEdited", count=2)}
+    told = {each.related for each in wait_for_events(world, NAME, "RevisionEdited", count=2)}
     assert told == {f"ControllerRevision {name}" for name in keys}
 
     # A group that is lost comes back as it was.

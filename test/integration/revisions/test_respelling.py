@@ -75,15 +75,22 @@ def respell(world: World) -> None:
 
 def write_back_with_defaults(world: World) -> None:
     """As a client with typed models does, after reading: with all that the API server fills in."""
-    stored = world.get(SET, NAME)
-    for part in ("leaderTemplate", "workerTemplate"):
-        template = stored["spec"]["leaderWorkerTemplate"][part]
-        body = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "any"}, "template": template}
-        path = f"/api/v1/namespaces/{world.namespace}/podtemplates"
-        completed = world.api.send(Call("POST", path, body, query={"dryRun": "All"}))["template"]
-        assert completed != template
-        stored["spec"]["leaderWorkerTemplate"][part] = completed
-    world.api.send(Call("PUT", world.path(SET, NAME), stored))
+    path = f"/api/v1/namespaces/{world.namespace}/podtemplates"
+
+    def complete(stored: Object) -> None:
+        for part in ("leaderTemplate", "workerTemplate"):
+            template = stored["spec"]["leaderWorkerTemplate"][part]
+            body = {
+                "apiVersion": "v1",
+                "kind": "PodTemplate",
+                "metadata": {"name": "any"},
+                "template": template,
+            }
+            completed = world.api.send(Call("POST", path, body, query={"dryRun": "All"}))["template"]
+            assert completed != template
+            stored["spec"]["leaderWorkerTemplate"][part] = completed
+
+    world.update(SET, NAME, complete)
 
 
 @pytest.mark.parametrize(

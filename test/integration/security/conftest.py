@@ -1,5 +1,6 @@
-"""Who runs while these tests run? One product, with PodGroups and a namespaceSelector, so that it needs every
-permission that there is.
+"""Fixtures for tests of security: one product with every option that needs a permission.
+
+PodGroups and a namespaceSelector are on, so that it needs every permission that there is.
 """
 
 from __future__ import annotations

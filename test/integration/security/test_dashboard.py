@@ -1,6 +1,6 @@
-"""Does every panel of the dashboard show something where a real Prometheus scrapes a manager under load?
+"""Every panel of the dashboard has data where a real Prometheus scrapes a manager under load.
 
-With PICTURE=1 what the panels show becomes the recording from which docs/pictures/dashboard.svg is drawn.
+With PICTURE=1, what the panels show becomes the recording from which docs/pictures/dashboard.svg is drawn.
 """
 
 from __future__ import annotations

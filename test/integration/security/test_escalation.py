@@ -1,8 +1,7 @@
-"""What can be done with the token of the manager by somebody who has stolen it? Asked of the API server, and
-tried.
+"""A stolen token of the manager gives no further rights: the API server is asked, and requests are tried.
 
-That StatefulSets can be made with it in every namespace, and so pods of every ServiceAccount there, is what a
-controller of workloads is for: docs/reference/permissions.md says so.
+It can create StatefulSets, Deployments and Jobs in every namespace, and so pods of every ServiceAccount
+there, as any controller of workloads can: docs/reference/permissions.md says so.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ NEVER = [
     ("create", "certificatesigningrequests"),
     ("approve", "signers"),
     ("sign", "signers"),
-    ("create", "deployments"),
-    ("create", "jobs"),
+    ("create", "daemonsets"),
     ("*", "*"),
 ]
 
@@ -128,7 +126,6 @@ GROUPS = {
     "uids": "authentication.k8s.io",
     "userextras": "authentication.k8s.io",
     "deployments": "apps",
-    "jobs": "batch",
     "*": "*",
 }
 

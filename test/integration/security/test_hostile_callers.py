@@ -1,4 +1,4 @@
-"""Whoever reaches the ports of a manager: does it answer others meanwhile, does its memory stay flat?"""
+"""A manager answers others, with flat memory, while hostile callers flood its ports."""
 
 from __future__ import annotations
 

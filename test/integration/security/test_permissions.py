@@ -1,7 +1,7 @@
-"""Is every permission that the chart grants used, and every one that is used granted?
+"""Every permission that the chart grants is used, and every one that is used is granted.
 
-A play in which the manager has to do everything that it can do, and the audit log of the API server beside
-the roles that are bound to the manager there.
+The manager is made to do everything that it can do; the audit log of the API server is compared with the
+roles that are bound to it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,19 @@ BLOCKED_OWNERS = {
     ("leaderworkerset.x-k8s.io", "leaderworkersets/finalizers", "update"),
     ("disaggregatedset.x-k8s.io", "disaggregatedsets/finalizers", "update"),
 }
-ADOPTED = {("", "persistentvolumeclaims", "delete"), ("apps", "statefulsets", "delete")}
+ADOPTED = {
+    ("", "persistentvolumeclaims", "delete"),
+    ("apps", "deployments", "delete"),
+}
+APPLIED = {("apps", "deployments", "create")}
+"""A server-side apply of an object that does not exist yet is a patch, and authorised as a creation too."""
 OF_GANGS = {("scheduling.x-k8s.io", "podgroups", verb) for verb in ("get", "patch", "delete")}
 """Asked for PodGroups that somebody else has changed or orphaned, of which this play has none."""
+OF_CLASHES = {("batch", "jobs", "get")}
+"""Asked for a Job of another owner with the name of one that pulls images."""
 OF_SHARDS = {("coordination.k8s.io", "leases", "patch")}
 """Asked for by the roll call of managers that share the work."""
-NEVER_SENT = BLOCKED_OWNERS | ADOPTED
+NEVER_SENT = BLOCKED_OWNERS | ADOPTED | APPLIED
 """What no request is sent for, but the admission plugin OwnerReferencesPermissionEnforcement asks for: of who
 makes an object that blocks the deletion of its owner, and of who changes owners.
 """
@@ -112,6 +119,23 @@ def play_a_set(world: World, pods: Pods) -> None:
     settle(world, "all")
 
 
+def play_hash_groups(world: World) -> None:
+    slow = pod_template(annotations={"localcluster/stops-after": "2"})
+    policies = {"groupIdentity": "Hash", "podTerminationPolicy": "Parallel"}
+    world.create(a_set("keyed", 1, 2, workers=slow, **policies))
+    settle(world, "keyed")
+    orphan(world, "Deployment", "keyed")
+    world.patch(SET, "keyed", new_image("server:2"))
+    settle(world, "keyed")
+
+
+def play_prewarm(world: World) -> None:
+    world.create(a_set("warm", 1, 2, rolloutStrategy={"type": "RollingUpdate", "prewarm": {}}))
+    settle(world, "warm")
+    world.patch(SET, "warm", new_image("server:2"))
+    settle(world, "warm")
+
+
 def orphan(world: World, kind: str, name: str) -> None:
     """As a restore or a careless edit does; its owner takes it back."""
     owned = world.get(kind, name)["metadata"]["ownerReferences"]
@@ -158,6 +182,8 @@ def test_every_permission_is_used_or_asked_for(
     play_a_refusal(world)
     play_a_disaggregated_set(world)
     play_a_set(world, pods)
+    play_hash_groups(world)
+    play_prewarm(world)
     product.restart()
     settle(world, "all")
 
@@ -166,7 +192,7 @@ def test_every_permission_is_used_or_asked_for(
     known, seen = granted(cluster), used(requests)
     assert known >= NEVER_SENT
     assert sorted(seen - known - everybody_may(seen)) == []
-    assert sorted(known - seen - NEVER_SENT - OF_GANGS - OF_SHARDS) == []
+    assert sorted(known - seen - NEVER_SENT - OF_GANGS - OF_CLASHES - OF_SHARDS) == []
     assert sorted(NEVER_SENT & seen) == []
     refused = [str(each) for each in requests if each.code == 403 and "cannot" in each.message]
     assert refused == []

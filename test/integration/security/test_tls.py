@@ -1,5 +1,7 @@
-"""Which versions and ciphers of TLS do the ports of the manager speak? Scanned: each by itself is tried. And
-whose certificates does it have the API server trust?
+"""The ports of the manager speak only safe versions and ciphers of TLS.
+
+The ports are scanned: each version and cipher is tried by itself. The API server keeps calling replicas that
+present the certificate of cert-manager after it is switched off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where do managers share the work? On a control plane that writes down what is done."""
+"""Sharding has a control plane of its own, with an audit log of all that is done."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lws.runtime.leadership.shard_election import shard_of
-from test.harness.control_plane import a_control_plane, let_finalize
+from test.harness.control_plane import a_control_plane, allow_finalizers
 from test.harness.proxied import Stage
 from test.harness.world import World, a_namespace
 from test.integration.chaos.endpoint import Endpoint
@@ -23,9 +23,9 @@ SHARDS = 4
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[LocalCluster]:
-    """A control plane that nobody else is disturbed by."""
+    """A control plane for these tests alone."""
     with a_control_plane(Options(nodes=4, audit_policy=AUDIT_CHAOS)) as cluster:
-        let_finalize(cluster)
+        allow_finalizers(cluster)
         yield cluster
 
 
@@ -37,19 +37,19 @@ def _release(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def stage(_release: None, cluster: LocalCluster, tmp_path: Path) -> Iterator[Stage]:
-    """What it takes to make managers; they end with the test."""
+    """Starts managers; they end with the test."""
     stage = Stage(Deployment(cluster, tmp_path), cluster)
     try:
         yield stage
     finally:
         stage.end()
         for log in sorted(tmp_path.glob("*.log")):
-            print(f"What {log.stem} said:", *log.read_text().splitlines()[-80:], sep="\n")
+            print(f"Log of {log.stem}:", *log.read_text().splitlines()[-80:], sep="\n")
 
 
 @pytest.fixture
 def endpoint(stage: Stage) -> Iterator[Endpoint]:
-    """Where the API server finds the webhooks of the managers that run."""
+    """The endpoint through which the API server reaches the webhooks of running managers."""
     with Endpoint() as endpoint:
         stage.deployment.point_webhooks_at(endpoint.port)
         yield endpoint

@@ -1,4 +1,4 @@
-"""Do two managers share the namespaces and take over from each other, and do never two act on one set?"""
+"""Two managers share the namespaces and take over from each other; never do two act on one set."""
 
 from __future__ import annotations
 

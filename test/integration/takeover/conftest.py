@@ -1,4 +1,4 @@
-"""Who runs while these tests run? One manager for all, which does not act while another holds the Lease."""
+"""Fixtures for tests of takeovers: one manager for all, which does not act while another holds the Lease."""
 
 from __future__ import annotations
 

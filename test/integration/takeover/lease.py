@@ -1,7 +1,4 @@
-"""Which manager acts? The holder of the Lease; these tests say which one that is.
-
-In: the API. Out: a manager that answers webhooks and otherwise waits, and the moment in which it takes over.
-"""
+"""Hold the Lease in place of the original controller, then hand it over to the manager of the product."""
 
 from __future__ import annotations
 

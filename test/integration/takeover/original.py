@@ -1,7 +1,7 @@
-"""The original controller, played: it leaves on a real API server what a state describes, in its own way.
+"""Play the original controller: create on a real API server the set that a state describes, as it would.
 
-In: a state, a namespace. Out: the state, made by server-side applies and creates of the field manager `lws`,
-by the StatefulSet controller and by whichever manager answers webhooks.
+Objects are made by server-side applies and creates of the field manager `lws`, by the StatefulSet controller
+and by whichever manager answers webhooks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from lws.kube.pods import gate_of
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_REPLACEMENT_GATE, REVISION_LABEL
 from test.harness.groups import controller_of, labels_of, name_of
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
@@ -79,7 +80,17 @@ class Original:
         pod = self.world.find("Pod", f"web-{index}")
         if pod is None or "deletionTimestamp" in pod["metadata"] or labels_of(pod)[REVISION_LABEL] != key:
             return None
+        if gate_of(pod) == GROUP_REPLACEMENT_GATE:
+            self._admit(pod)
         return pod if "nodeName" in pod["spec"] else None
+
+    def _admit(self, pod: Object) -> None:
+        """Lift the gate that the webhook of the product has added, as later releases of the original do."""
+        group = f"{GROUP_INDEX_LABEL}={labels_of(pod)[GROUP_INDEX_LABEL]}"
+        if len(self.world.list("Pod", group)) == 1:
+            patch = {"spec": {"schedulingGates": [{"$patch": "delete", "name": GROUP_REPLACEMENT_GATE}]}}
+            path, kind = self.world.path("Pod", name_of(pod)), "application/strategic-merge-patch+json"
+            self.world.api.send(Call("PATCH", path, patch, content_type=kind))
 
     def _zone_of(self, pod: Object) -> str:
         node = json.loads(self.world.kubectl("get", "node", pod["spec"]["nodeName"], "-o", "json"))

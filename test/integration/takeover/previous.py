@@ -1,7 +1,6 @@
-"""Which product ran before this one? The newest commit whose code is another, or that of $UPGRADE_FROM.
+"""Read the product that came before this one: the newest commit with other code, or that of $UPGRADE_FROM.
 
-In: the repository that the tests run from. Out: that product as files, its chart and a manager of it; a skip
-that says why where there is no history.
+The repository is the one that the tests run from. Without a history, the tests are skipped and say why.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Do the commands of the page about revisions work, and do they print what the page says?
+"""The commands of the page about revisions work and print what the page says.
 
 A fenced block of `console` after the line `<!-- tested -->` is run: every `$ ` starts a command. Of its
 output the page shows lines, in order; `…` stands for anything, also for whole lines, and blanks for any.

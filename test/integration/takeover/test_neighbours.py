@@ -97,8 +97,8 @@ async def _carried_out(cluster: ClusterAccess, planned: Plan) -> Outcome:
     memory = WriteHooks(
         put=seen.append,
         applied=lambda action, stored: None,
-        refused=lambda action, error: None,
-        taken=lambda action: None,
+        rejected=lambda *_: None,
+        name_taken=lambda action: None,
     )
     recorder: Any = None
     try:

@@ -1,6 +1,6 @@
-"""Sets as the original controller left them, on a real API server: what changes when our manager takes over?
+"""Sets as the original controller left them are taken over on a real API server without a needless change.
 
-All of them are made first, while the Lease is not ours; then it is handed over once.
+All of them are created first, while another holds the Lease; then it is handed over once.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def taken(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[d
                 f"{name} was taken over", lambda world=world: _status(world).get("updateRevision"), seconds=60
             )
         for name in NEXT_STEPS:
-            eventually(f"{name} goes on", histories[name].told, lambda told: len(told) > 1)
+            eventually(f"{name} goes on", histories[name].leader_specs, lambda specs: len(specs) > 1)
         time.sleep(WATCHED_SECONDS)
         asked = audit.requests()
         yield {
@@ -115,7 +115,7 @@ def taken(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[d
                 history=histories[name],
                 before=before[name],
                 after=_objects(world),
-                steps=[(told.partition, told.replicas) for told in histories[name].told()],
+                steps=[(spec.partition, spec.replicas) for spec in histories[name].leader_specs()],
                 frames=histories[name].pods(),
                 written=[each for each in asked if each.is_write and each.namespace == world.namespace],
             )
@@ -163,7 +163,8 @@ def test_the_state_is_what_the_api_server_makes_of_it(taken: dict[str, Taken], n
     uid = it.before[f"{SET} web"]["metadata"]["uid"]
     owned["f:metadata"] = {**owned["f:metadata"], "f:ownerReferences": {f'k:{{"uid":"{uid}"}}': {}}}
     assert applied["fieldsV1"] == owned
-    assert it.before[f"{SET} web"]["spec"] == it.state.lws["spec"]
+    defaults = {"groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTermination"}
+    assert it.before[f"{SET} web"]["spec"] == {**defaults, **it.state.lws["spec"]}
     keys = {name_of(pod): labels_of(pod)[REVISION_LABEL] for pod in it.state.of_kind("Pod")}
     pods = [each for title, each in it.before.items() if title.startswith("Pod ")]
     assert {name_of(pod): labels_of(pod)[REVISION_LABEL] for pod in pods} == keys

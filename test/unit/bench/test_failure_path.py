@@ -42,6 +42,11 @@ def test_each_event_is_followed_to_what_both_make_of_it(tmp_path: Path) -> None:
                 _line(STATEFULSET_CONTROLLER, "create", "pods", "set-0-3", 2.0, 2.01),
                 _line("echo", "get", "pods", "set-0-3", 2.014),
                 _line(US, "create", "statefulsets", "set-0-3", 2.018),
+                # A gate held this one for its former group.
+                _line(STATEFULSET_CONTROLLER, "create", "pods", "set-0-5", 2.1, 2.11),
+                _line("echo", "get", "pods", "set-0-5", 2.114),
+                _line(US, "patch", "pods", "set-0-5", 2.5),
+                _line(US, "create", "statefulsets", "set-0-5", 2.6),
                 # Nobody answers this one.
                 _line("kubelet", "patch", "pods/status", "set-0-4-1", 3.0, 3.01),
             ]

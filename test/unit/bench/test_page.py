@@ -16,7 +16,7 @@ import pytest
 from test.bench import __main__ as bench
 from test.bench.failure_path import FAILED, MADE
 from test.bench.goals import growth, verdicts
-from test.bench.guard import budgets, counts, counts_of_one, ratios
+from test.bench.guard import budgets, counts, counts_of_hash, counts_of_one, ratios
 from test.bench.measure import Order
 from test.bench.page import ONCE, PAGES, PICTURES, REPORT, RESULTS, draw_flames, keep_before, write_pages
 from test.bench.table import HEAD, columns, rows
@@ -119,7 +119,7 @@ def test_a_row_for_each_phase() -> None:
 
 def test_the_guard_counts_what_its_budget_names() -> None:
     budget, _ = budgets()
-    found = counts(_result()) | counts_of_one(_result())
+    found = counts(_result()) | counts_of_one(_result()) | counts_of_hash(_result())
     found |= ratios({FAILED: {"ratio p50": 2.0}, MADE: {"ratio p50": 3.0}})
     assert found.keys() >= budget.keys()
     assert found["create: passes per group"] == 2.2 and found["rollout: objects listed"] == 3.0

@@ -1,4 +1,4 @@
-"""Does the pass that is measured decide what the phase is named for?"""
+"""The pass that is measured decides what its phase is named for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from test.bench.pass_cost import LargeSet, measure
 
 @pytest.mark.parametrize(
     ("phase", "written"),
-    [("at rest", []), ("rollout", [Merge, Delete, Apply]), ("create", [])],
+    [("at rest", []), ("rollout", [Merge, Apply, Delete, Delete]), ("create", [])],
 )
 def test_every_other_pass_meets_groups_that_have_become_ready(
     phase: str, written: list[type[Action]]

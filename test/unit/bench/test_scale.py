@@ -43,7 +43,7 @@ def test_costs_of_one_set() -> None:
     assert (model.create.stream_bytes, model.rollout.stream_bytes) == (92_000, 184_000)
     assert (model.create.writes, model.rollout.writes, model.rollout.told) == (4, 8, 2)
     assert (model.rollout.acting, model.rollout.following) == pytest.approx((0.04, 0.01))
-    assert (model.memory, model.base_memory, model.list_bytes) == (50_000, 60_000_000, 50_000)
+    assert (model.memory, model.base_memory) == (50_000, 60_000_000)
     assert (model.look, model.pods) == pytest.approx((0.006, 10))
 
 
@@ -70,7 +70,7 @@ def test_how_many_managers(acting: float, following: float, managers: int | None
 
 
 def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
-    page = tmp_path / "scale.md"
+    page = tmp_path / "performance.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     write_page(page, tmp_path)
     assert page.read_text() == f"before\n{BEGIN}\n\n{_UNMEASURED}\n\n{END}\nafter\n"
@@ -83,7 +83,7 @@ def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
 
 
 def test_the_page_of_the_repository_is_what_its_measurements_say(tmp_path: Path) -> None:
-    page = tmp_path / "scale.md"
+    page = tmp_path / "performance.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
     write_page(page, MEASURED)
     assert page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")

@@ -1,7 +1,4 @@
-"""A set as the audit log would show it: writes, one after the other, and what a checker says of them.
-
-In: who does what to which object. Out: changes like those that are read from a log.
-"""
+"""Play writes to a set as the audit log would show them, and check them."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import Any
 
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
+    GROUP_REPLACEMENT_GATE,
     NAME_LABEL,
     REVISION_LABEL,
     SIZE_ANNOTATION,
@@ -58,10 +56,15 @@ class Played:
 
     def bring(self, group: int, key: str, generation: int = 1, worker_key: str = "") -> None:
         """A whole group comes up: leader, StatefulSet of its worker, worker."""
-        leader, uid = f"{NAME}-{group}", f"leader-{group}-{generation}"
-        self.write(STATEFULSET_CONTROLLER, _pod(group, 0, key, uid, "leaders"), leader)
+        self.bring_leader(group, key, generation)
         self.make_workers(group, generation)
         self.bring_worker(group, worker_key or key, generation)
+
+    def bring_leader(self, group: int, key: str, generation: int = 1, is_gated: bool = False) -> None:
+        """The leader alone comes up, or waits at its gate."""
+        pod = _pod(group, 0, key, f"leader-{group}-{generation}", "leaders")
+        gates = [{"name": GROUP_REPLACEMENT_GATE}] if is_gated else []
+        self.write(STATEFULSET_CONTROLLER, {**pod, "spec": {"schedulingGates": gates}}, f"{NAME}-{group}")
 
     def make_workers(self, group: int, generation: int, uid: str = "") -> None:
         """The StatefulSet of a worker."""

@@ -1,4 +1,4 @@
-"""Does the checker find what it is there to find, and nothing else?"""
+"""The checker finds each broken promise, and nothing else."""
 
 from __future__ import annotations
 
@@ -67,12 +67,25 @@ def failed_leader_that_kubernetes_deletes_too(played: Played) -> None:
     played.set_status("web-3", phase="Failed", conditions=[])
     played.delete(MANAGER, "web-3")
     played.delete(STATEFULSET_CONTROLLER, "web-3", grace=0)
+    played.bring_leader(3, "old", generation=2, is_gated=True)
+    played.delete(KUBELET, "web-3-1", grace=0)
     played.bring(3, "old", generation=2)
+
+
+def gated_leader(played: Played, waits: bool = True) -> None:
+    played.tell("new", replicas=4, partition=3)
+    played.delete(MANAGER, "web-3")
+    played.delete(KUBELET, "web-3", grace=0)
+    played.bring_leader(3, "new", generation=2, is_gated=True)
+    if waits:
+        played.delete(KUBELET, "web-3-1", grace=0)
+    played.bring(3, "new", generation=2)
 
 
 @pytest.mark.parametrize(
     "story",
     [
+        gated_leader,
         failed_leader_that_kubernetes_deletes_too,
         worker_made_anew_while_it_goes,
         rollout,
@@ -104,6 +117,16 @@ def overlap(played: Played) -> None:
     played.delete(MANAGER, "web-3")
     played.delete(KUBELET, "web-3", grace=0)
     played.bring(3, "new", generation=2, worker_key="new")
+
+
+def overlap_that_somebody_else_began(played: Played) -> None:
+    played.delete(USER, "web-3")
+    played.delete(KUBELET, "web-3", grace=0)
+    played.bring(3, "old", generation=2)
+
+
+def gate_that_is_lifted_too_early(played: Played) -> None:
+    gated_leader(played, waits=False)
 
 
 def workers_for_a_leader_that_goes(played: Played) -> None:
@@ -161,6 +184,8 @@ def leader_rolled_above_its_turn(played: Played) -> None:
         (surge_too_far, "5 groups, at most 4 may be"),
         (mixed_group, "group 1 has pods of revisions ['new', 'old']"),
         (overlap, "worker web-3-1 of the former leader meets leader web-3"),
+        (overlap_that_somebody_else_began, "worker web-3-1 of the former leader meets leader web-3"),
+        (gate_that_is_lifted_too_early, "worker web-3-1 of the former leader meets leader web-3"),
         (workers_for_a_leader_that_goes, "worker web-3-1 of the former leader meets leader web-3"),
         (two_at_once, "groups [2] taken down, 2 stay, 3 have to"),
         (partition_too_low, "groups [2, 3] taken down, 2 stay, 3 have to"),

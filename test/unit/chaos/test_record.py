@@ -1,4 +1,4 @@
-"""Is the audit log read as what happened, in the order in which it happened?"""
+"""The audit log is read as what happened, in the order in which it happened."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What can be read of the chart without rendering it: templates with their directives stripped.
+"""Read the chart's templates without rendering them: directives are stripped.
 
-In: a template's path. Out: its objects as plain dicts; what a directive would have inserted is the text `X`.
+What a directive would have inserted is the text `X`.
 """
 
 from __future__ import annotations

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import pytest
 import yaml
 
-from lws.leaderworkerset.group.gangs import GANG_VERBS
+from lws.leaderworkerset.group.gangs import GANG_VERBS, WORKLOAD_VERBS
 from lws.runtime.client.resources import DISAGGREGATED_VERBS, NAMESPACED_VERBS, VERBS
 from test.unit.chart.templates import TEMPLATES, stripped
 
@@ -52,7 +54,7 @@ def granted(rules: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], frozens
 @pytest.mark.parametrize(
     ("kind", "needed"),
     [
-        ("ClusterRole", VERBS | {key: verbs for each in GANG_VERBS.values() for key, verbs in each.items()}),
+        ("ClusterRole", reduce(or_, (VERBS, WORKLOAD_VERBS, *GANG_VERBS.values()))),
         ("Role", NAMESPACED_VERBS),
     ],
     ids=["cluster-wide", "in its own namespace"],

@@ -112,7 +112,8 @@ def test_further_configuration_has_keys_of_the_configuration_file() -> None:
 
 def test_the_configuration_file_has_no_key_that_the_chart_knows_nothing_of() -> None:
     """But for what the chart says itself."""
-    own = {"apiVersion", "kind", "health", "webhook", "internalCertManagement", "gangSchedulingManagement"}
+    own = {"apiVersion", "kind", "health", "webhook", "internalCertManagement"}
+    own |= {"gangSchedulingManagement", "featureGates"}
     sections = {field.alias or name for name, field in Configuration.model_fields.items()}
     taken = SCHEMA["properties"]["configuration"]["properties"].keys()
     assert sections - own == taken

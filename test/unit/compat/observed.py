@@ -1,7 +1,4 @@
-"""What would the controller see of a state, and what would it do? The real observer, without a cluster.
-
-In: objects. Out: snapshots and plans.
-"""
+"""Observe and plan a stored state as the controller would, with the real observer and without a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Any, cast
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.observe.observer import Observer
-from lws.leaderworkerset.observe.recent_writes import WriteMemory
+from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.plan import plan as plan_set
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.tables import TABLES
@@ -61,7 +58,7 @@ class Observed:
         for each in self._objects:
             if each not in missing:
                 store.put(each)
-        self._observer = Observer(cast(Cluster, StoredObjects(self._objects)), store, WriteMemory(store))
+        self._observer = Observer(cast(Cluster, StoredObjects(self._objects)), store, SetWrites(store))
 
     async def of_set(self) -> SetSnapshot:
         snapshot = await self._observer.observe_set("default", self._name, NOW)

@@ -1,7 +1,5 @@
 """Sets as the original controller left them, written by hand from what is known of it (states/*.yaml).
 
-In: the name of a state. Out: every object of it, as the API server would hold them.
-
 A state is a file of objects, or a base with changes: `merge` is a JSON merge patch, `put` replaces whole
 fields, `own` is merged into what the controller's server-side apply owns. Objects of groups are written once,
 with INDEX and GROUP (its key) in them; KEY and WAS are the keys of revisions.

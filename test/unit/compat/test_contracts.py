@@ -117,4 +117,5 @@ def test_serving_layers_that_compare_whole_specs_see_no_change(spec: dict[str, A
     default(again)
     assert again == stored
     added = stored["spec"].keys() - written["spec"].keys()
-    assert added <= {"rolloutStrategy", "networkConfig"}
+    of_upstream = {"groupIdentity", "groupReplacementPolicy"}
+    assert added <= {"rolloutStrategy", "networkConfig"} | of_upstream

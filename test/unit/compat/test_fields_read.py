@@ -84,5 +84,5 @@ def test_a_change_of_any_field_that_is_kept_wakes_somebody_or_is_declared_to_wak
             woken = set() if is_same(kept, after) else {key for key, _ in route(kept, after)}
             if declared is Wakes.ALL:
                 assert concerned <= woken, f"{kept['kind']}: {path}"
-            elif declared is Wakes.NOBODY:
+            elif declared is Wakes.NONE:
                 assert woken == set(), f"{kept['kind']}: {path}"

@@ -140,8 +140,8 @@ async def test_pods_without_a_key_wait_for_a_rollout(state: State) -> None:
 async def test_a_container_restart_still_recreates_the_group(state: State) -> None:
     pod = state.get("Pod", "web-1-1")
     pod["status"]["containerStatuses"][0]["restartCount"] = 1
-    remember, delete = actions_of((await Observed(without(state, OLD_TEMPLATE)).plan_groups())[1])
-    assert isinstance(remember, Merge) and isinstance(delete, Delete)
+    remember, delete, workers = actions_of((await Observed(without(state, OLD_TEMPLATE)).plan_groups())[1])
+    assert isinstance(remember, Merge) and isinstance(delete, Delete) and isinstance(workers, Delete)
     assert delete.target.name == "web-1"
     assert delete.why.startswith("pod web-1-1: container ")
 

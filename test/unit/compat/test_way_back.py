@@ -12,11 +12,11 @@ from lws.kube.defaults import DEFAULTS
 from lws.kube.typed import POD_TYPES, Normaliser
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.revisions.encoding import serialised
-from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION, build_revision, parse, record, restore
+from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION, parse, record, restore
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
-from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
-from test.unit.builders import make_set
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL, ROLE_LABEL
+from test.unit.builders import build_revision, make_set
 from test.unit.compat.observed import Observed
 from test.unit.compat.states import Object, State, load, names
 
@@ -139,6 +139,8 @@ async def test_worker_statefulsets_that_we_would_create_are_those_that_are_there
         assert {field: made["spec"][field] for field in fields} == {
             field: stored["spec"][field] for field in fields
         }
+        # Releases before 0.11 did not write it.
+        stored["metadata"]["labels"].setdefault(ROLE_LABEL, "worker")
         for field in ("labels", "annotations"):
             assert made["metadata"][field] == _inherited(stored, field)
         assert made["metadata"]["ownerReferences"] == stored["metadata"]["ownerReferences"]

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from lws.cli.commands.manager import manager
 from lws.config.loading import FLAGS
-from lws.leaderworkerset.group.gangs import GANG_VERBS
+from lws.leaderworkerset.group.gangs import GANG_VERBS, WORKLOAD_VERBS
 from lws.runtime.client.resources import DISAGGREGATED_VERBS, NAMESPACED_VERBS, VERBS
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 
@@ -81,7 +81,7 @@ def test_every_permission_is_there() -> None:
         for resource in re.findall(r"`([^`]+)`", row[0]):
             documented.setdefault(resource, set()).update(row[1].split(", "))
     granted: dict[str, set[str]] = {}
-    for table in (VERBS, NAMESPACED_VERBS, DISAGGREGATED_VERBS, *GANG_VERBS.values()):
+    for table in (VERBS, NAMESPACED_VERBS, DISAGGREGATED_VERBS, WORKLOAD_VERBS, *GANG_VERBS.values()):
         for (_, resource), verbs in table.items():
             granted.setdefault(resource, set()).update(verbs)
     assert documented == granted

@@ -37,7 +37,7 @@ def test_there_are_pictures_of_each_kind() -> None:
 
 def test_numbers_and_defaults_are_those_of_the_code() -> None:
     assert SetSpec.of(make_set()).progress_deadline is None
-    assert "Without that field the condition is never there" in text()
+    assert "The deadline is optional" in text()
     assert f"at most {summary.MOST_NAMED} of those" in text()
     for field in (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE):
         assert f"| `{field.name}` | {field.default} |" in text()

@@ -18,7 +18,7 @@ from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.observe.observer import DisaggregatedObserver
 from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
 from lws.disaggregatedset.plan import plan
-from lws.disaggregatedset.revisions.record import build_revision, record
+from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.tables import TABLES
 from lws.leaderworkerset.tables import TABLES as SET_TABLES
 from lws.runtime.actions import Delete, Merge, Plan
@@ -26,7 +26,7 @@ from lws.runtime.errors import NotFound
 from lws.runtime.store import Store
 from test.unit import api_server
 from test.unit.builders import NOW
-from test.unit.disaggregated import make_child, make_disaggregated, make_role
+from test.unit.disaggregated import build_revision, make_child, make_disaggregated, make_role
 
 RUNS = 1000
 OLD, NEW = "1" * 8, "2" * 8

@@ -1,6 +1,6 @@
-"""Would the API server take this value by its structural schema? Rules in CEL apart.
+"""Validate a JSON value against a structural schema, as the API server would; CEL rules are left out.
 
-In: a JSON value and a schema, as far as the definitions here use them. Out: yes or no.
+Only the keywords that the definitions here use are supported.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Does the judge of rollouts of DisaggregatedSets on a cluster see each promise that is broken?
+"""The judge of rollouts of DisaggregatedSets finds each promise that is broken.
 
-Stories are texts: a line for each change, as the API server would tell it.
+Stories are texts: a line for each change, as the API server would report it.
 """
 
 from __future__ import annotations

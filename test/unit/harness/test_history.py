@@ -1,73 +1,73 @@
-"""Which leaders does the history of a set excuse, and which does it count?"""
+"""The history of a set excuses a leader that was created before its controller saw the group's turn."""
 
 from __future__ import annotations
 
 import pytest
 
-from test.harness.history import Life, Telling, Told, is_detour
+from test.harness.history import Leader, LeaderSpec, SpecChange, is_detour
 
-AT_REST = Telling(1, Told(0, 3, "old"), True)
-HELD = Telling(10, Told(3, 3, "new"), True)
+AT_REST = SpecChange(1, LeaderSpec(0, 3, "old"), True)
+HELD = SpecChange(10, LeaderSpec(3, 3, "new"), True)
 
 
-def turn(version: int, index: int, is_observed: bool) -> Telling:
-    """The group may move from now on."""
-    return Telling(version, Told(index, 3, "new"), is_observed)
+def turn(version: int, index: int, is_observed: bool) -> SpecChange:
+    """The StatefulSet controller may replace the group from this version on."""
+    return SpecChange(version, LeaderSpec(index, 3, "new"), is_observed)
 
 
 @pytest.mark.parametrize(
-    ("former", "life", "tellings", "expected"),
+    ("former", "leader", "spec_changes", "expected"),
     [
         pytest.param(
-            Life("a", "old", 1, 20),
-            Life("b", "old", 21),
+            Leader("a", "old", 1, 20),
+            Leader("b", "old", 21),
             [AT_REST, HELD, turn(22, 2, False), turn(24, 2, True)],
             True,
             id="made before the StatefulSet was told, right after the deletion",
         ),
         pytest.param(
-            Life("a", "old", 1, 20),
-            Life("b", "old", 23),
+            Leader("a", "old", 1, 20),
+            Leader("b", "old", 23),
             [AT_REST, HELD, turn(22, 2, False), turn(24, 2, True)],
             True,
             id="made before its controller had seen it",
         ),
         pytest.param(
-            Life("b", "old", 21, 30),
-            Life("c", "new", 31),
+            Leader("b", "old", 21, 30),
+            Leader("c", "new", 31),
             [AT_REST, HELD, turn(22, 2, False), turn(24, 2, True)],
             False,
             id="the new one",
         ),
         pytest.param(
-            Life("a", "old", 1, 20),
-            Life("b", "old", 21),
+            Leader("a", "old", 1, 20),
+            Leader("b", "old", 21),
             [AT_REST, HELD],
             False,
             id="restarted, and nobody was told of a turn",
         ),
         pytest.param(
-            Life("c", "new", 31, 40),
-            Life("d", "new", 41),
+            Leader("c", "new", 31, 40),
+            Leader("d", "new", 41),
             [AT_REST, HELD, turn(22, 2, True), turn(42, 1, True)],
             False,
             id="a new one is replaced again",
         ),
         pytest.param(
-            Life("b", "wrong", 21, 30),
-            Life("c", "old", 31),
+            Leader("b", "wrong", 21, 30),
+            Leader("c", "old", 31),
             [AT_REST, HELD, turn(32, 2, False)],
             True,
             id="a broken update is left by way of the first template",
         ),
-        pytest.param(Life("a", "old", 1), Life("b", "old", 21), [], False, id="nothing is known"),
+        pytest.param(Leader("a", "old", 1), Leader("b", "old", 21), [], False, id="nothing is known"),
     ],
 )
-def test_a_detour(former: Life, life: Life, tellings: list[Telling], expected: bool) -> None:
-    assert is_detour(2, former, life, tellings) is expected
+def test_a_detour(former: Leader, leader: Leader, spec_changes: list[SpecChange], expected: bool) -> None:
+    assert is_detour(2, former, leader, spec_changes) is expected
 
 
 def test_a_group_that_goes_before_its_turn_is_counted() -> None:
     """The next that is told is the turn of another group."""
-    tellings = [AT_REST, HELD, turn(22, 2, True), turn(30, 1, True)]
-    assert not is_detour(0, Life("a", "old", 1, 15), Life("b", "old", 16), tellings)
+    spec_changes = [AT_REST, HELD, turn(22, 2, True), turn(30, 1, True)]
+    assert not is_detour(0, Leader("a", "old", 1, 15), Leader("b", "old", 16), spec_changes)

@@ -1,7 +1,6 @@
 """A DisaggregatedSet in a cluster in memory while everything goes wrong, every write of its passes judged.
 
-In: a scenario, the write at which something happens, and what happens. Out: an AssertionError that begins
-with the promise that was broken.
+A scenario says what happens at which write. An AssertionError begins with the broken promise.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, cast
 from lws import timing
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions.target import target_revision
-from lws.disaggregatedset.slices.state import RoleTargets, remembered
+from lws.disaggregatedset.slices.state import RoleTargets, rollout_record
 from lws.disaggregatedset.spec import parse
 from lws.kube.metadata import is_terminating
 from lws.registrations import REGISTRATIONS
@@ -69,7 +68,7 @@ class Attack:
         self.roles = {
             (index, each.name): each
             for index in range(self.spec.slices)
-            for each in wanted.in_slice(index, remembered(snapshot.obj, index)).targets
+            for each in wanted.in_slice(index, rollout_record(snapshot.obj, index)).targets
         }
         self.steps.check_decisions()
 

@@ -1,8 +1,7 @@
-"""What no pass over a DisaggregatedSet may do, judged step by step and pod by pod.
+"""Judge what no pass over a DisaggregatedSet may do, step by step and pod by pod.
 
-In: the steps that a pass takes, its writes to children, pods that are deleted. Out: an AssertionError that
-begins with the promise that was broken. Steps are judged by what the pass knew, by the same rules as those of
-the planner alone; pods by what is true.
+An AssertionError begins with the broken promise. Steps are judged by what the pass knew, by the same rules as
+those of the planner alone; pods by what is true.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class _Taken:
         """Whether all of it is: what has the name of a child may keep it waiting."""
         counts = {self.within.key: self.step.new, **self.step.old}
         return all(
-            (child := self.children.get(key, role)) is not None and child.wanted == wanted
+            (child := self.children.get(key, role)) is not None and child.desired == wanted
             for key, roles in counts.items()
             for role, wanted in roles.items()
         )
@@ -92,7 +91,7 @@ class Steps:
             memory = taken.within.memory
             lost = max(memory.initial.values(), default=0) if memory is not None else wanted
             taken.promises.check_return(key, role, wanted, lost)
-        elif key == taken.within.key and wanted > (before.wanted if before else 0):
+        elif key == taken.within.key and wanted > (before.desired if before else 0):
             taken.promises.check_ratio(role, wanted)
         taken.children.want(key, role, wanted)
 
@@ -108,14 +107,14 @@ class Steps:
         if taken is None or groups != 1:
             return False
         count = next((each.of(role) for each in taken.state.old if each.key == key), None)
-        is_broken = count is not None and count.ready < count.wanted
+        is_broken = count is not None and count.ready < count.desired
         return is_broken and taken.promises.new_is_ready and not taken.state.old_starting(role)
 
 
 def _children(within: SliceFacts) -> Children:
     children = Children()
     for each in sorted(within.children, key=lambda each: each.name):
-        if not each.is_leaving or each.existing:
+        if not each.is_terminating or each.existing:
             children.by_key.setdefault(each.key, {})[each.role] = _child(each)
     return children
 
@@ -123,9 +122,9 @@ def _children(within: SliceFacts) -> Children:
 def _child(facts: ChildFacts) -> Child:
     """As the pass knew it. Which of its groups are ready it may not know; whether all are, it does."""
     groups = {index: Group.STARTING for index in range(facts.existing)}
-    ready = facts.wanted if facts.is_settled else min(facts.ready, facts.wanted - 1)
+    ready = facts.desired if facts.is_settled else min(facts.ready, facts.desired - 1)
     groups |= {index: Group.READY for index in range(ready)}
-    return Child(facts.wanted, groups, not facts.is_leaving, has_acted=facts.is_settled)
+    return Child(facts.desired, groups, not facts.is_terminating, has_acted=facts.is_settled)
 
 
 def check_record(cluster: FakeCluster, child: Any) -> None:

@@ -1,6 +1,6 @@
-"""A cluster in memory with DisaggregatedSets, and all that runs for them.
+"""A cluster in memory with DisaggregatedSets, their users, and all controllers that act on them.
 
-In: sets, and what users do. Out: what came of it. Between two writes of ours everybody else goes on.
+Between two writes of ours everybody else goes on.
 """
 
 from __future__ import annotations

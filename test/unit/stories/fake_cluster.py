@@ -1,7 +1,7 @@
-"""An API server in memory, with its garbage collector: what workloads and their children go through.
+"""An API server in memory, with its garbage collector.
 
-In: writes, by the same methods as `lws.runtime.client.connection.Cluster`. Out: objects, and the history of
-every kind for streams to read. Objects are never changed in place.
+It has the methods of `lws.runtime.client.connection.Cluster`, and keeps the history of every kind for
+streams. Objects are never changed in place.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from lws.leaderworkerset.admission.pod import admit
 from lws.runtime.actions import Object, Reference
 from lws.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound
 from test.unit import api_server
+from test.unit.stories.hash_cluster import strategic
 
 NAMESPACE = "default"
 NAME = "demo"
@@ -28,7 +29,9 @@ Key = tuple[str, str]
 
 
 class FakeCluster:
-    """before_write: called before each write that comes through the client's methods; may raise."""
+    """before_write: called before each write that comes through the client's methods; may raise. has_former:
+    what the pod webhook knows of the former group of a new leader.
+    """
 
     def __init__(self, has_feature: bool) -> None:
         self.has_feature = has_feature
@@ -37,9 +40,12 @@ class FakeCluster:
         """By kind, in order: is it gone, and its state then."""
         self.images: dict[str, str] = {}
         """By UID, of every pod that there ever was."""
+        self.made_for: dict[str, str] = {}
+        """By UID of every StatefulSet that there ever was, that of its last owner."""
         self.now = _START
         self.writes = 0
         self.before_write: Callable[[], None] = lambda: None
+        self.has_former: Callable[[Object], bool] = lambda pod: False
         self._version = 100
         self._uids = 0
         self._children: defaultdict[str, set[Key]] = defaultdict(set)
@@ -50,6 +56,7 @@ class FakeCluster:
         """Another cluster in which everything is the same so far."""
         twin = FakeCluster(self.has_feature)
         twin.objects, twin.images = dict(self.objects), dict(self.images)
+        twin.made_for = dict(self.made_for)
         twin.now, twin._version, twin._uids = self.now, self._version, self._uids
         twin._living, twin._to_collect = set(self._living), set(self._to_collect)
         twin._children.update({uid: set(keys) for uid, keys in self._children.items()})
@@ -83,7 +90,7 @@ class FakeCluster:
         if key in self.objects:
             raise AlreadyExists(409, "AlreadyExists", f"{key} already exists")
         if obj["kind"] == "Pod":
-            admit(obj, NAMESPACE)  # type: ignore[arg-type]
+            admit(obj, NAMESPACE, has_former=self.has_former(obj))  # type: ignore[arg-type]
         self._uids += 1
         metadata = {
             **obj["metadata"],
@@ -169,8 +176,9 @@ class FakeCluster:
                 self.condemn(each, foreground=each["kind"] == "StatefulSet")
         if dependents:
             return
-        if obj["metadata"].get("deletionGracePeriodSeconds"):
-            self.change(obj, {"finalizers": None})
+        others = [each for each in obj["metadata"]["finalizers"] if each != _FOREGROUND]
+        if others or obj["metadata"].get("deletionGracePeriodSeconds"):
+            self.change(obj, {"finalizers": others or None})
         else:
             self.end(obj)
 
@@ -184,6 +192,8 @@ class FakeCluster:
         owner = controller_of(made)
         if owner is not None:
             self._children[owner["uid"]].add(key)
+            if key[0] == "StatefulSet":
+                self.made_for[made["metadata"]["uid"]] = owner["uid"]
             if owner["uid"] not in self._living:
                 self._to_collect.add(key)
         if _FOREGROUND in made["metadata"].get("finalizers", ()):
@@ -241,9 +251,14 @@ class FakeCluster:
         annotations = annotations_of(known) | annotations_of(made)
         return self.change(known, {**made["metadata"], **kept, "annotations": annotations}, spec=made["spec"])
 
-    async def merge(self, target: Reference, patch: Object, subresource: str = "") -> dict[str, Any]:
+    async def merge(
+        self, target: Reference, patch: Object, subresource: str = "", is_strategic: bool = False
+    ) -> dict[str, Any]:
         self._before()
         known = self._named(target)
+        if is_strategic:
+            merged = strategic(known, patch)
+            return self.change(known, merged["metadata"], spec=merged["spec"])
         metadata = {**known["metadata"]}
         expected = patch.get("metadata", {}).get("resourceVersion")
         if expected not in (None, metadata["resourceVersion"]):
@@ -251,7 +266,11 @@ class FakeCluster:
         for field, value in patch.get("metadata", {}).items():
             metadata[field] = _merged(metadata.get(field), value)
         parts = {part: _merged(known.get(part), value) for part, value in patch.items() if part != "metadata"}
-        return self.change(known, metadata, **parts)
+        made = self.change(known, metadata, **parts)
+        is_released = known["metadata"].get("finalizers") and not made["metadata"].get("finalizers")
+        if is_released and is_terminating(made) and not made["metadata"].get("deletionGracePeriodSeconds"):
+            self.end(made)
+        return made
 
     async def delete(
         self, target: Reference, propagation: str, grace_seconds: int | None = None

@@ -1,7 +1,7 @@
 """The product between its streams and its writes: real store, wake-ups, observation, plans and application.
 
-In: a FakeCluster, whose news are delivered when the test says so. Out: writes. What it remembers is lost with
-it; a new one begins with a list.
+Changes of a FakeCluster are delivered when the test says so. What a manager remembers is lost with it; a new
+one begins with a list.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from lws.config import load
+from lws.leaderworkerset.registration import may_have_former_group
+from lws.leaderworkerset.scheduling import NOBODY
 from lws.registrations import REGISTRATIONS
 from lws.runtime.actions import Announce, Key, Plan
 from lws.runtime.apply import OwnerLocks
@@ -22,7 +24,7 @@ from lws.runtime.informer import Source
 from lws.runtime.queue import Queue
 from lws.runtime.registration import Parts, Registration, together
 from lws.runtime.store import Store
-from test.unit.stories.fake_cluster import FakeCluster
+from test.unit.stories.fake_cluster import NAMESPACE, FakeCluster
 
 _SETTINGS = load(None, {}, {}, namespace_file=Path("there-is-none"))
 
@@ -109,6 +111,10 @@ class FakeManager:
         return Parts(
             _SETTINGS, source, self._store, self.recorder, self._add, self.resync, self._turns, _at_once
         )
+
+    def has_former(self, pod: Any) -> bool:
+        """What its pod webhook knows of the former group of a new leader."""
+        return may_have_former_group(self._store, lambda: NOBODY, pod, NAMESPACE)
 
     @property
     def late(self) -> list[str]:

@@ -1,7 +1,6 @@
-"""The StatefulSet controller, the scheduler and the kubelets of a cluster in memory, move by move.
+"""The StatefulSet controller, the scheduler and the kubelets of a FakeCluster, move by move.
 
-In: a FakeCluster. Out: changed objects. What a StatefulSet deletes and creates is decided by
-statefulset_sync.py.
+statefulset_sync.py decides what a StatefulSet deletes and creates.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ from functools import partial
 from typing import Any
 
 from lws.kube.metadata import controller_of, is_terminating, owner_reference
+from lws.kube.pods import gate_of
+from lws.leaderworkerset.assessment.prewarm import has_ended, is_idle
 from lws.runtime.actions import Object
 from test.unit.stories.fake_cluster import FakeCluster
 from test.unit.stories.statefulset_sync import SeenPod, Told, sync
@@ -24,7 +25,7 @@ _HASH = "controller-revision-hash"
 class FakeNodes:
     """stuck: UIDs of pods that do not get ready. hopeless: images that never do. held: UIDs of pods whose
     node does not say that they have ended. refused: names that a StatefulSet wanted for its pods while others
-    had them.
+    had them. is_cold: no Job ends by itself.
     """
 
     def __init__(self, cluster: FakeCluster) -> None:
@@ -32,6 +33,7 @@ class FakeNodes:
         self.hopeless: frozenset[str] = frozenset()
         self.held: set[str] = set()
         self.refused: set[str] = set()
+        self.is_cold = False
         self._cluster = cluster
         # By identity: objects are never changed in place.
         self._hashes: dict[int, tuple[Object, str]] = {}
@@ -46,7 +48,15 @@ class FakeNodes:
     def moves(self) -> list[Move]:
         """What may happen next to any pod by itself."""
         found = (self._move(pod) for pod in self._cluster.of_kind("Pod"))
-        return [move for move in found if move is not None]
+        jobs = (
+            job
+            for job in self._cluster.of_kind("Job")
+            if is_idle(job) or not (self.is_cold or has_ended(job))
+        )
+        return [
+            *(move for move in found if move is not None),
+            *(partial(self._go_on, job) for job in jobs),
+        ]
 
     def crash(self, pod: Object) -> None:
         """A container ended and was started again; the pod is not ready for a while."""
@@ -184,11 +194,19 @@ class FakeNodes:
             return None if is_over else partial(self._cluster.stopped, pod)
         if pod["status"]["phase"] == "Failed" or _is_ready(pod) or metadata["uid"] in self.stuck:
             return None
-        if pod["spec"]["containers"][0].get("image", "") in self.hopeless:
+        if pod["spec"]["containers"][0].get("image", "") in self.hopeless or gate_of(pod):
             return None
         # Every other pod runs for a while before it is ready.
         is_slow = pod["status"]["phase"] == "Pending" and int(metadata["uid"].rpartition("-")[2]) % 2
         return partial(self._report, pod, ready=not is_slow)
+
+    def _go_on(self, job: Object) -> None:
+        """The Job gets its pod, or that ends."""
+        if is_idle(job):
+            self._cluster.change(job, status={"active": 1})
+            return
+        kind = "Complete" if int(job["metadata"]["uid"].rpartition("-")[2]) % 3 else "Failed"
+        self._cluster.change(job, status={"conditions": [{"type": kind, "status": "True"}]})
 
     def _report(self, pod: Object, ready: bool, restarts: int = 0) -> None:
         """What a kubelet says; the scheduler has found it a node by then."""

@@ -1,7 +1,7 @@
-"""Edits that no API server refuses and no controller expects: in stored revisions, in what a status
-remembers, in labels and annotations of every kind that the product reads.
+"""Random edits that no API server refuses and no controller expects.
 
-In: a cluster in memory, and chance. Out: the same cluster with one object edited; what was done, in words.
+They change stored revisions, what a status remembers, and labels and annotations of every kind that the
+product reads. Each changes one object and is described in words.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DisaggregatedSets and all that belongs to them, written by hand as releases of the original leave them.
 
-In: what a set asks for, and where it is. Out: objects in a cluster in memory. The product builds none.
+The product builds none of these objects.
 """
 
 from __future__ import annotations

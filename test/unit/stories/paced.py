@@ -1,8 +1,4 @@
-"""A rollout in virtual time: our planner and our pacing, the fake StatefulSet controller, and groups that
-take their time to start.
-
-In: a wish, how long each group takes, how slow everybody else is. Out: when each group was taken and ready.
-"""
+"""A rollout in virtual time: our planner and our pacing, the fake StatefulSet controller, and slow groups."""
 
 from __future__ import annotations
 
@@ -51,7 +47,7 @@ class Paced:
     seconds_of: Callable[[int], float]
     has_feature: bool = False
     delays: Delays = field(default_factory=Delays)
-    rest: float = timing.SHORTEST_REST_SECONDS
+    rest: float = timing.MIN_PASS_DELAY_SECONDS
 
     def __post_init__(self) -> None:
         self._now = 0.0

@@ -1,7 +1,6 @@
-"""What is promised of every pass, told from objects alone: nothing here asks the product's own decisions.
+"""Check every promise of a pass by its objects alone, before anything is written.
 
-In: the snapshot and the plan of a pass, before anything is written. Out: an AssertionError where a promise is
-broken.
+Nothing here calls the product's own decisions.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from lws.kube.metadata import controller_of, is_terminating
+from lws.kube.pods import gate_of
+from lws.leaderworkerset.assessment.prewarm import has_ended
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.runtime.actions import Action, Apply, Create, Delete, Plan
@@ -49,8 +50,13 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     reported = snapshot.leader.get("status", {}).get("observedGeneration")
     is_observed = reported == snapshot.leader["metadata"]["generation"]
     assert is_observed or not deleted, "deleted before the StatefulSet controller has reported"
-    at_once = snapshot.leader["spec"]["updateStrategy"]["rollingUpdate"].get("maxUnavailable", 1)
-    assert len([index for index in replaced if index < partition]) <= at_once, f"{replaced} before their turn"
+    update = snapshot.leader["spec"]["updateStrategy"]["rollingUpdate"]
+    early = [each.index for each in snapshot.groups if each.index in replaced and each.index < partition]
+    if "maxUnavailable" in update:
+        # With the feature, the StatefulSet controller takes every leader at once that does not serve.
+        serving = {each.index for each in snapshot.groups if _is_available(each.leader)}
+        early = [index for index in early if index in serving]
+    assert len(early) <= update.get("maxUnavailable", 1), f"{replaced} before their turn"
     going = replaced | set(range(replicas, stored))
     is_current = revision_of(snapshot.leader["spec"]["template"]) == wanted
     if spec["rolloutStrategy"].get("paused"):
@@ -58,7 +64,12 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
         covered = range(lowered, min(partition, replicas))
         moved = [each.index for each in snapshot.groups if each.index in covered and outdated(each)]
         assert not is_current or not moved, f"a paused rollout goes on with {moved}"
-    elif is_current and is_observed:
+    elif is_prewarming(snapshot, plan):
+        assert not replaced, "a rollout that waits for nodes replaces groups"
+        covered = range(lowered, min(partition, replicas))
+        moved = [each.index for each in snapshot.groups if each.index in covered and outdated(each)]
+        assert not is_current or not moved, f"a rollout that waits for nodes goes on with {moved}"
+    elif is_current and is_observed and not spec.get("startStrategy"):
         broken = {each.index for each in snapshot.groups if outdated(each) and is_down(each, images)}
         left = {index for index in broken - replaced if max(partition, lowered) <= index < replicas}
         assert not left, f"groups {left} are broken, and nobody replaces them"
@@ -90,11 +101,26 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     assert broken - ready and ready | broken == set(range(stored)), f"{said}; {broken - ready} are broken"
 
 
+def is_prewarming(snapshot: SetSnapshot, plan: Plan) -> bool:
+    """A Job for a node is created, or runs on, and the pass does not say that it is over."""
+    if any((status.patch.get("prewarm") or {}).get("completionTime") for status in plan.statuses):
+        return False
+    made = [each for each in _actions(plan) if isinstance(each, Create) and each.intent["kind"] == "Job"]
+    gone = {each.target.uid for each in _actions(plan) if isinstance(each, Delete)}
+    jobs = snapshot.prewarm.jobs if snapshot.prewarm is not None else ()
+    running = [job for job in jobs if job["metadata"]["uid"] not in gone and not has_ended(job)]
+    return bool(made or running)
+
+
 def check_group_pass(snapshot: GroupSnapshot, plan: Plan, images: Images, incidents: Container[str]) -> None:
     """No group is restarted without an incident, and its workers are of its leader's revision."""
     for action in _actions(plan):
         if isinstance(action, Delete) and action.target.kind == "Pod":
             assert action.target.uid in incidents, f"{action.target} is restarted without a reason"
+        if isinstance(action, Delete) and action.target.kind == "StatefulSet":
+            goes = {each.target.uid for each in _actions(plan) if isinstance(each, Delete)}
+            is_going = is_terminating(snapshot.leader) or snapshot.leader["metadata"]["uid"] in goes
+            assert is_going, f"{action.target} goes without its leader"
         if isinstance(action, Create) and action.intent["kind"] == "StatefulSet":
             check_workers(action.intent, snapshot.leader, images)
 
@@ -111,6 +137,25 @@ def check_workers(workers: Any, leader: Any, images: Images) -> None:
     assert len(keys) == 1, f"keys {keys} in one group"
 
 
+def check_meetings(pods: Iterable[Any], made_for: Mapping[str, str]) -> None:
+    """No worker meets a leader that came after its own, unless it came later still. made_for: by UID of a
+    StatefulSet, that of its owner.
+    """
+    pods = list(pods)
+    leaders = {pod["metadata"]["name"]: pod for pod in pods if not gate_of(pod)}
+    for pod in pods:
+        owner = controller_of(pod) or {"name": "", "uid": ""}
+        leader, former = leaders.get(owner["name"]), made_for.get(owner["uid"])
+        if leader is None or not former or former == leader["metadata"]["uid"]:
+            continue
+        name, since = leader["metadata"]["name"], _order(leader)
+        assert _order(pod) > since, f"{pod['metadata']['name']} of a former leader meets {name}"
+
+
+def _order(pod: Any) -> int:
+    return int(pod["metadata"]["uid"].rpartition("-")[2])
+
+
 def limits(spec: Any) -> tuple[int, int]:
     """maxUnavailable and maxSurge as they act, in groups."""
     replicas = spec["replicas"]
@@ -124,6 +169,12 @@ def revision_of(podlike: Any) -> str:
     """The revision of a pod or a template, by its image."""
     image: str = podlike["spec"]["containers"][0]["image"]
     return image
+
+
+def _is_available(leader: Any) -> bool:
+    conditions = {each["type"]: each["status"] for each in leader["status"].get("conditions", ())}
+    is_running = leader["status"]["phase"] == "Running" and conditions.get("Ready") == "True"
+    return is_running and not is_terminating(leader)
 
 
 def is_ready(group: GroupFacts, images: Images) -> bool:

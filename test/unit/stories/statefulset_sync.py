@@ -1,7 +1,6 @@
-"""What does the StatefulSet controller (Kubernetes 1.37, podManagementPolicy Parallel) do in one pass?
+"""One pass of the StatefulSet controller (Kubernetes 1.37, podManagementPolicy Parallel).
 
-In: what a StatefulSet was told, and its pods as that controller sees them. Out: pods to delete and to create.
-Held against recordings of the real one by test_recorded.py; stories and the machine are played with it.
+test_recorded.py compares it with recordings of the real one; stories and the machine are played with it.
 """
 
 from __future__ import annotations

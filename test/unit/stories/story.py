@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import plan_rollout
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState, budget
+from lws.leaderworkerset.spec import StartWaves
 from test.unit.stories.letters import letters_of
 from test.unit.stories.statefulset_controller import FakePod, FakeStatefulSet
 
@@ -29,6 +30,9 @@ class Wish:
     floor: int = 0
     bad: frozenset[str] = frozenset()
     paused: bool = False
+    start_strategy: StartWaves | None = None
+    prewarms: bool = False
+    """Nodes get what a new revision needs, until somebody lets the rollout go on (`Story.warmed`)."""
 
 
 @dataclass
@@ -40,6 +44,10 @@ class Story:
     statefulset: FakeStatefulSet | None = None
     is_patient: bool = True
     """A report of the StatefulSet controller is awaited before the partition is lowered again."""
+    warm: str = "A"
+    """The revision for which nodes have what it needs."""
+    warming: str = ""
+    """The one for which a pass has begun to see to that."""
     told: list[str] = field(default_factory=list)
     """One line for each pass that changed something."""
 
@@ -65,6 +73,9 @@ class Story:
         """One pass of ours; True if it wrote anything."""
         states = self.states
         rollout = plan_rollout(self._rollout_state(states))
+        if self.is_warming:
+            self.warming = self.wish.revision
+            assert not rollout.replace, "a rollout that waits for nodes replaces groups"
         if self.statefulset is None:
             self.statefulset = FakeStatefulSet(rollout.replicas, self.wish.revision, rollout.partition)
             self.statefulset.last_replicas = self.wish.replicas
@@ -124,6 +135,22 @@ class Story:
         return [move for index in sorted(pods) if (move := self._move(index, pods[index])) is not None]
 
     @property
+    def is_warming(self) -> bool:
+        """As the assessment decides it: a rollout that has begun goes on."""
+        wish, statefulset = self.wish, self.statefulset
+        if statefulset is None or not wish.prewarms or wish.paused or self.warm == wish.revision:
+            return False
+        has_moved = statefulset.revision == wish.revision and statefulset.partition < statefulset.replicas
+        serving = [state for state in self.states if state.serves_outdated]
+        scope = range(wish.floor, wish.replicas)
+        return self.warming == wish.revision or not (has_moved or all(s.index not in scope for s in serving))
+
+    def warmed(self) -> bool:
+        """All Jobs have ended, or the deadline has passed; True if a rollout has waited for it."""
+        was_warming, self.warm = self.is_warming, self.wish.revision
+        return was_warming
+
+    @property
     def is_finished(self) -> bool:
         """Everything is as the user wants it."""
         wish, statefulset = self.wish, self.statefulset
@@ -155,7 +182,7 @@ class Story:
         wish, statefulset = self.wish, self.statefulset
         limits = budget(wish.replicas, wish.unavailable, wish.surge)
         if statefulset is None:
-            return RolloutState(wish.replicas, limits, wish.floor)
+            return RolloutState(wish.replicas, limits, wish.floor, start_strategy=wish.start_strategy)
         observed = statefulset.observed_generation == statefulset.generation
         stored = LeaderStatefulSet(
             replicas=statefulset.replicas,
@@ -166,7 +193,16 @@ class Story:
             awaited=self.is_patient and not observed and statefulset.observed_generation > 0,
             max_unavailable=statefulset.max_unavailable,
         )
-        return RolloutState(wish.replicas, limits, wish.floor, states, stored, paused=wish.paused)
+        return RolloutState(
+            wish.replicas,
+            limits,
+            wish.floor,
+            states,
+            stored,
+            paused=wish.paused,
+            start_strategy=wish.start_strategy,
+            prewarming="images on nodes" if self.is_warming else "",
+        )
 
     def _apply(self, statefulset: FakeStatefulSet, rollout: Rollout) -> bool:
         wanted = (rollout.replicas, rollout.partition, self.wish.revision, self._max_unavailable)
@@ -232,3 +268,32 @@ def check(wish: Wish, states: tuple[GroupState, ...], statefulset: FakeStatefulS
     floor = min(wish.replicas - limits.unavailable, len(before) - 1)
     if before & going:
         assert len(before - going) >= floor, where()
+    if wish.start_strategy is not None and not wish.paused:
+        _check_starts(wish, wish.start_strategy, states, statefulset, rollout, where)
+
+
+def _check_starts(
+    wish: Wish,
+    strategy: StartWaves,
+    states: tuple[GroupState, ...],
+    statefulset: FakeStatefulSet,
+    rollout: Rollout,
+    where: Callable[[], str],
+) -> None:
+    """No step starts more groups than a multiple of the ready ones allows."""
+    by_index = {state.index: state for state in states if state.index < statefulset.replicas}
+    updated = [state for state in by_index.values() if not state.outdated]
+    is_current = statefulset.revision == wish.revision
+    moved = statefulset.partition if is_current else rollout.partition
+    on_their_way = [
+        index
+        for index in range(moved, statefulset.replicas)
+        if index not in by_index or (by_index[index].outdated and by_index[index].terminating)
+    ]
+    newly = set(rollout.replace) | set(range(statefulset.replicas, rollout.replicas))
+    newly |= {
+        i for i in range(rollout.partition, statefulset.partition) if i in by_index and by_index[i].outdated
+    }
+    if newly - set(on_their_way):
+        most = max(strategy.seed, strategy.growth * sum(state.settled for state in states))
+        assert len(updated) + len(newly | set(on_their_way)) <= most, where()

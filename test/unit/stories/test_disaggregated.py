@@ -11,8 +11,8 @@ import pytest
 
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.routes import PASS
-from lws.disaggregatedset.slices.course import slices_remembered
-from lws.disaggregatedset.slices.state import remembered_children
+from lws.disaggregatedset.slices.course import slices_recorded
+from lws.disaggregatedset.slices.state import recorded_children
 from lws.kube.conditions import is_true
 from lws.kube.metadata import controller_of, name_of
 from lws.runtime.actions import Key
@@ -186,7 +186,7 @@ def test_the_limit_of_the_history_holds_in_a_rollout_that_never_ends(world: Worl
     world.nodes.hopeless = frozenset(f"bad:{number}" for number in range(12))
     for number in range(12):
         image(world, f"bad:{number}")
-        identities = (identity_of("demo", each) for each in remembered_children(world.get(KIND)))
+        identities = (identity_of("demo", each) for each in recorded_children(world.get(KIND)))
         keys = {each.key for each in identities if each is not None} | world.counts().keys()
         live = [name for name in own() if name.split("-")[1] in keys]
         assert first in live, "it serves on"
@@ -511,8 +511,8 @@ def test_slices_that_cannot_be_remembered_yet_roll_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where a rollout overtakes another one, so that each slice has more to remember."""
-    room = functools.partial(slices_remembered, most=5)
-    monkeypatch.setattr("lws.disaggregatedset.slices.course.slices_remembered", room)
+    room = functools.partial(slices_recorded, most=5)
+    monkeypatch.setattr("lws.disaggregatedset.slices.course.slices_recorded", room)
     add(world, slices=3)
     most: list[int] = []
     told: set[str] = set()

@@ -236,7 +236,7 @@ def test_what_others_leave_in_a_status_is_put_right_at_once_by_one_write(
     for edited in left_by_others(told_in(known)):
         before = {**edited, "conditions": [*edited.get("conditions", ()), FOREIGN]}
         # So long after the last one that it is no fight.
-        world.cluster.now += timedelta(seconds=timing.SETS_MOVE_SECONDS + 1)
+        world.cluster.now += timedelta(seconds=timing.ACTIVE_SET_SECONDS + 1)
         world.cluster.change(world.get(kind, name), status=before)
         writes = world.cluster.writes
         world.passes.clear()

@@ -70,7 +70,8 @@ def accepted(raw: dict[str, Any], image: str) -> dict[str, Any] | None:
     stored.pop("status", None)
     if not is_valid(stored.get("spec"), FIELDS["properties"]["spec"]) or errors_in(stored):
         return None
-    stored["spec"].setdefault("progressDeadlineSeconds", 60)
+    # One of hours is over after more turns than are played.
+    stored["spec"]["progressDeadlineSeconds"] = min(60, stored["spec"].get("progressDeadlineSeconds") or 60)
     roles = stored["spec"]["roles"]
     for template in (each["spec"]["leaderWorkerTemplate"] for each in roles):
         for part in (template.get("leaderTemplate"), template["workerTemplate"]):

@@ -1,4 +1,4 @@
-"""A new revision of a DisaggregatedSet is recorded in the pass that acts on it: what if that goes wrong?"""
+"""A new revision of a DisaggregatedSet is recorded in the pass that acts on it, whatever fails meanwhile."""
 
 from __future__ import annotations
 

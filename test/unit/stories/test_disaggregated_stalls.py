@@ -1,4 +1,4 @@
-"""When is a DisaggregatedSet stalled, and how quiet is its status until then and afterwards?"""
+"""A DisaggregatedSet that makes no progress is stalled in time, and its status is quiet before and after."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_wart_20_what_is_as_old_as_another_is_told_apart_the_same_way_every_time
     assert orders == {("bbbbbbbb", "aaaaaaaa")}
     of_key = [each for each in children if each.key == "bbbbbbbb"]
     found = {
-        tuple((name, counts_of(each, "cccccccc", None)[name].wanted) for name in NAMES)
+        tuple((name, counts_of(each, "cccccccc", None)[name].desired) for name in NAMES)
         for each in permutations(of_key)
     }
     assert len(found) == 1

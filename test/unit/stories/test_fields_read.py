@@ -42,7 +42,8 @@ def happen(world: World, event: str, chance: random.Random) -> None:
         world.miss(chance.randint(0, 4))
     elif event == "policies":
         restart = chance.choice(["RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"])
-        world.set_policies(restart, chance.choice(["LeaderCreated", "LeaderReady"]))
+        startup, termination = ["LeaderCreated", "LeaderReady"], ["Default", "Parallel"]
+        world.set_policies(restart, chance.choice(startup), chance.choice(termination))
     else:
         world.cluster.pass_time(100)
         world.manager.ring()

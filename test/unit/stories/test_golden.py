@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lws.leaderworkerset.spec import StartWaves
 from test.unit.stories.story import Story, Wish
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -170,6 +171,22 @@ def two_stuck_of_six() -> Book:
     return book
 
 
+def start_waves() -> Book:
+    book = Book(Wish(4, unavailable=8, start_strategy=StartWaves(1, 2)), has_feature=True)
+    book.chapter("4 groups, maxUnavailable 8, seedGroups 1, growthFactor 2; a new revision", revision="B")
+    book.chapter("scaled to 12", replicas=12)
+    return book
+
+
+def prewarmed() -> Book:
+    book = Book(Wish(4, unavailable=2, prewarms=True))
+    book.chapter("4 groups, maxUnavailable 2, prewarm; a new revision", revision="B")
+    book.chapter("scaled to 5 meanwhile", replicas=5)
+    book.story.warmed()
+    book.chapter("nodes have the images")
+    return book
+
+
 STORIES: dict[str, Callable[[], Book]] = {
     "four": four,
     "four-two-missing": four_two_missing,
@@ -187,6 +204,8 @@ STORIES: dict[str, Callable[[], Book]] = {
     "paused": paused,
     "no-budget": no_budget,
     "two-stuck-of-six": two_stuck_of_six,
+    "start-waves": start_waves,
+    "prewarm": prewarmed,
 }
 
 

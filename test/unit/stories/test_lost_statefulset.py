@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from lws.leaderworkerset.assessment.assessment import assess, begun
+from lws.leaderworkerset.assessment.assessment import assess, initial_rollout
 from lws.leaderworkerset.observe.observer import Observer
-from lws.leaderworkerset.observe.recent_writes import WriteMemory
+from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.rollout.simulation import simulate
 from lws.runtime.client.connection import Cluster
 from lws_api.leaderworkerset.v1 import KIND
@@ -54,6 +54,22 @@ def test_a_change_before_the_first_report_moves_nothing(
     world.settle()
 
 
+@pytest.mark.parametrize("has_feature", [False, True], ids=["feature off", "feature on"])
+def test_leaders_that_it_has_left_are_no_wave_of_starts(
+    loop: asyncio.AbstractEventLoop, has_feature: bool
+) -> None:
+    """With as many replicas as the first wave has, it would adopt all of them and delete the others."""
+    world = World.settled(loop, has_feature, "A", 6)
+    world.start_in_waves(seedGroups=1)
+    world.settle()
+    world.lose_statefulset(leaves_pods=True)
+    fewest = 6
+    while world.go_on_fairly(1):
+        fewest = min(fewest, len(ready_groups(world.cluster)))
+    assert fewest == 6
+    world.settle()
+
+
 @pytest.mark.parametrize("steps", [0, 2, 4])
 @pytest.mark.parametrize("rolling", [{}, {"maxSurge": 1, "maxUnavailable": 0}, {"maxUnavailable": 2}])
 def test_its_way_back_is_foreseen(
@@ -72,11 +88,11 @@ def test_its_way_back_is_foreseen(
     began = len(world.cluster.log["StatefulSet"])
     for kind in world.manager.kinds:
         world.manager.read(kind)
-    observer = Observer(cast(Cluster, world.cluster), world.manager._store, WriteMemory(world.manager._store))
+    observer = Observer(cast(Cluster, world.cluster), world.manager._store, SetWrites(world.manager._store))
     snapshot = loop.run_until_complete(observer.observe_set(NAMESPACE, NAME, world.cluster.now))
     assert snapshot is not None and snapshot.leader is None
     assessment = assess(snapshot)
-    simulation = simulate(assessment.rollout, begun(snapshot, assessment))
+    simulation = simulate(assessment.rollout, initial_rollout(snapshot, assessment))
     _play(world)
     foreseen = [(each.rollout.partition, each.rollout.replicas) for each in simulation.steps]
     assert [each for each, _ in groupby(foreseen)] == _told(world, began)

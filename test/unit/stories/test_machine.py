@@ -10,6 +10,7 @@ import asyncio
 import os
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -19,6 +20,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from lws.leaderworkerset.group import plan as group_plan
+from lws.leaderworkerset.observe import observer
+from test.unit.stories.fake_cluster import NAME
 from test.unit.stories.promises import SIZES
 from test.unit.stories.world import FAULTS, World
 
@@ -63,6 +67,9 @@ class Machine(RuleBasedStateMachine):
         is_new=st.sampled_from([False, False, False, True]),
         budget=st.tuples(unavailable, surges),
         policies=st.tuples(restarts, startups),
+        seed_groups=st.sampled_from([0, 0, 1, 2]),
+        deadline=st.sampled_from([0, 0, 5, 600]),
+        is_cold=st.booleans(),
         revision=revisions,
     )
     def begin(
@@ -71,12 +78,19 @@ class Machine(RuleBasedStateMachine):
         is_new: bool,
         budget: tuple[int | str, int | str],
         policies: tuple[str, str],
+        seed_groups: int,
+        deadline: int,
+        is_cold: bool,
         revision: str,
     ) -> None:
         """A set, settled or not, whose user wants another revision."""
         self.world = (World.new if is_new else World.settled)(self.loop, *beginning)
         self.world.configure(maxUnavailable=budget[0], maxSurge=budget[1])
-        self.world.set_policies(*policies)
+        self.world.set_policies(*policies, "Parallel" if beginning[2] % 2 else "Default")
+        if seed_groups:
+            self.world.start_in_waves(seedGroups=seed_groups)
+        if deadline:
+            self.world.prewarm(deadline, 2, is_cold)
         self.world.change(revision)
 
     @rule(revision=revisions, is_hopeless=st.booleans(), course=courses)
@@ -159,3 +173,44 @@ class Machine(RuleBasedStateMachine):
 
 def test_every_rollout_keeps_its_promises_and_ends(loop: asyncio.AbstractEventLoop) -> None:
     run_state_machine_as_test(lambda: Machine(loop), settings=PROFILES[PROFILE])
+
+
+def _without_webhook(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.cluster.has_former = lambda pod: False
+
+
+def _lifted_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observer, "former_pods", lambda *_: ())
+    monkeypatch.setattr(group_plan, "_is_of_former_leader", lambda *_: False)
+
+
+def _lifted_by_names(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if only those counted whose names the new group needs."""
+    every = observer.former_pods
+    needed = f"{NAME}-1-1"
+
+    def found(*args: Any) -> Any:
+        return tuple(pod for pod in every(*args) if pod["metadata"]["name"] == needed)
+
+    monkeypatch.setattr(observer, "former_pods", found)
+
+
+@pytest.mark.parametrize("mutant", [_without_webhook, _lifted_at_once, _lifted_by_names])
+@pytest.mark.parametrize("has_feature", [False, True])
+def test_old_workers_would_meet_new_leaders_without_a_part_of_the_gate(
+    loop: asyncio.AbstractEventLoop, has_feature: bool, mutant: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for is_broken in (False, True):
+        world = World.settled(loop, has_feature, "E", 2)
+        world.change("C")
+        name = f"{NAME}-1-2"
+        last = world.cluster.find("Pod", name)
+        assert last is not None
+        world.nodes.held.add(last["metadata"]["uid"])
+        if not is_broken:
+            world.go_on_fairly(20)
+            world.settle()
+            continue
+        mutant(world, monkeypatch)
+        with pytest.raises(AssertionError, match=f"{name} of a former leader meets {NAME}-1"):
+            world.go_on_fairly(20)

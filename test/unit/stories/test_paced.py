@@ -1,4 +1,4 @@
-"""How fully does a rollout use its budget where groups take their time? Planner and pacing in virtual time.
+"""A rollout uses its budget well although groups are slow. Planner and pacing run in virtual time.
 
 The control plane of these stories is a quiet one. What a busy one takes longer is measured by `make bench`.
 """

@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from lws.leaderworkerset.spec import StartWaves
 from test.unit.seeds import for_each_seed
 from test.unit.stories.letters import letters_of
 from test.unit.stories.story import Story, Wish
@@ -31,6 +32,9 @@ class Player:
             surge=self.random.choice([0, 0, 1, 2, 3, 5]),
             floor=self.random.choice([0, 0, 0, self.random.randint(0, replicas)]),
         )
+        if self.random.random() < 0.3:
+            self.wish.start_strategy = StartWaves(self.random.randint(1, 3), self.random.randint(2, 3))
+        self.wish.prewarms = self.random.random() < 0.3
         self.story = Story(self.wish, has_feature=self.random.random() < 0.5)
         self.story.is_patient = self.random.random() < 0.8
         if self.random.random() < 0.8:
@@ -47,6 +51,8 @@ class Player:
                 self._happen(self.events.pop(0))
                 quiet = 0
             moves = [*self.story.moves(), self.story.run_pass, self.story.sync]
+            if self.random.random() < 0.1:
+                moves.append(self.story.warmed)
             quiet = 0 if self.random.choice(moves)() else quiet + 1
             if quiet > QUIET and self._is_over():
                 return
@@ -56,7 +62,7 @@ class Player:
     def _is_over(self) -> bool:
         if self.events or self.story.moves() or self.story.run_pass() or self.story.sync():
             return False
-        if self.story.recover():
+        if self.story.warmed() or self.story.recover():
             return False
         assert self.story.is_finished, f"stuck: {self.wish}, groups {letters_of(self.story.states, 12)}"
         return True

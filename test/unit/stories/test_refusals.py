@@ -66,7 +66,7 @@ def test_a_rollout_that_is_refused_says_so_and_goes_on_by_itself(verb: str, kind
             assert failure(world.lws) == message
             reasons = {each["reason"] for each in world.lws["status"]["groups"]["unsettled"]}
             held_up = message.partition(":")[0]
-            assert reasons == {f"the rollout is held up, the API server refuses what is next: {held_up}"}
+            assert reasons == {f"the rollout is blocked, the API server rejects the next step: {held_up}"}
         warnings = [each for each in world.manager.recorder.announced if each.type == "Warning"]
         assert {each.reason for each in warnings} <= {"AdmissionDenied", "FailedUpdate"}
         assert all(SAID in each.note for each in warnings)

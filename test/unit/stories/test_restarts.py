@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from lws.kube.pods import gate_of
 from lws.runtime.actions import Key, Plan
 from lws.runtime.errors import Throttled
-from lws_api.leaderworkerset.v1 import KIND
+from lws_api.leaderworkerset.v1 import GROUP_REPLACEMENT_GATE, KIND, NAME_LABEL
 from test.unit.builders import make_set
+from test.unit.stories import promises
 from test.unit.stories.fake_cluster import NAME, FakeCluster
 from test.unit.stories.fake_manager import Crash, FakeManager
 from test.unit.stories.fake_nodes import FakeNodes
@@ -40,6 +42,7 @@ class World:
     def take_over(self) -> None:
         """The manager is another process now."""
         self.cluster.before_write = lambda: None
+        self.cluster.has_former = lambda pod: self.manager.has_former(pod)
         self.manager = FakeManager(self.cluster, self._loop, self.on_plan)
 
     def on_plan(self, key: Key, snapshot: Any, plan: Plan) -> None:
@@ -70,6 +73,7 @@ class World:
                 self.manager.run_pass()
             except Crash:
                 self.take_over()
+            promises.check_meetings(self.cluster.of_kind("Pod"), self.cluster.made_for)
         return did
 
     def wait(self) -> None:
@@ -192,18 +196,28 @@ def test_a_leader_that_is_lost_gets_its_workers_when_the_former_ones_are_gone(
         world.settle()
         assert not set(world.uids().values()) & {before[LEADER], before[WORKER]}, "nobody waits any longer"
         assert (world.nodes.refused, world.counted, world.status["readyReplicas"]) == (set(), {}, 2), policy
-        assert FORMER in world.waits
+        waited_for = f"the pods of the previous group {LEADER[-1]} to be gone"
+        assert any(wait.startswith(waited_for) for wait in world.waits)
 
 
-def test_former_workers_that_never_go_are_not_waited_for_forever(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_new_leader_never_meets_former_workers_however_long_they_stay(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
     world = World(loop)
     former = world.pod(WORKER)
     world.nodes.held.add(former["metadata"]["uid"])
     world.cluster.condemn(world.pod(LEADER))
     world.settle()
     world.wait()
-    assert ("StatefulSet", LEADER) in world.cluster.objects
-    assert world.nodes.refused == {WORKER}
+    assert gate_of(world.pod(LEADER)) == GROUP_REPLACEMENT_GATE
+    world.take_over()
+    world.settle()
+    assert gate_of(world.pod(LEADER)) == GROUP_REPLACEMENT_GATE, "another manager knows it too"
+    labels = {NAME_LABEL: NAME}
+    world.cluster.change(world.pod(WORKER), {"labels": labels})
+    world.settle()
+    world.wait()
+    assert gate_of(world.pod(LEADER)) == GROUP_REPLACEMENT_GATE, "whatever is edited off them"
     world.nodes.held.clear()
     world.settle()
     assert (world.counted, world.status["readyReplicas"]) == ({}, 2)

@@ -29,7 +29,7 @@ from test.unit.stories.fake_manager import FakeManager, FakeRecorder
 from test.unit.stories.fake_nodes import FakeNodes
 
 # What is remembered of what is gone, because late news may tell of it: so many, whatever happens.
-_TOMBSTONES = ((store, "_BURIED"), (apply, "_REMEMBERED"), (workloads, "_REMEMBERED"))
+_TOMBSTONES = ((store, "_DELETED"), (apply, "_DELETED"), (workloads, "_REMEMBERED"))
 _AS_MANY = 20
 _WARM_UP, _LIVES = 60, 2000
 _ROUNDS = 200
@@ -148,7 +148,8 @@ def test_what_is_remembered_is_found(loop: asyncio.AbstractEventLoop) -> None:
     world.cluster.add(make_set("web", replicas=1, size=2))
     world.settle()
     grown = {path for path, count in world.remembered().items() if count > nothing[path]}
-    for memory in ("_groups", "_known", "_written", "_parsed", "_checked", "applied", "_records", "_objects"):
+    memories = "_groups", "_cached", "_written", "_parsed", "_checked", "applied", "_records", "_objects"
+    for memory in memories:
         assert any(f".{memory}" in path for path in grown), memory
 
 

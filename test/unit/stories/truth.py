@@ -1,14 +1,11 @@
-"""How many groups serve in truth, whatever the manager's caches show of it, and how many have to?
+"""Count the groups that really serve, whatever the manager's caches show, and check them against the floor.
 
-In: a FakeCluster, and what befalls the set in it. Out: an AssertionError where a rollout takes more groups
-than it may.
-
-With caches that are late the manager may plan on groups that are gone. What it takes itself it knows at once,
-and what the StatefulSet controller takes for it is counted from the moment it is told. So as long as a
-rollout is all that happens, the floor holds in every instant, in whatever order the news arrives. Nothing is
-claimed any more once something else takes groups (faults, scaling, another budget, lost StatefulSets) or
-turns the clock on, because after a while a silent StatefulSet controller, or a group that does not get
-ready, is not waited for any longer.
+An AssertionError is raised if a rollout takes more groups than it may. With caches that are late the manager
+may plan on groups that are gone. What it takes itself it knows at once, and what the StatefulSet controller
+takes for it is counted from the moment it is told. So as long as a rollout is all that happens, the floor
+holds at every moment, in whatever order the news arrives. Nothing is claimed any more once something else
+takes groups (faults, scaling, another budget, lost StatefulSets) or turns the clock on: after a while the
+manager no longer waits for a silent StatefulSet controller, or for a group that does not become ready.
 """
 
 from __future__ import annotations

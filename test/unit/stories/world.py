@@ -1,6 +1,6 @@
 """One set with everything around it: its user, the product, the controllers of Kubernetes, and bad luck.
 
-In: what happens, event by event. Out: AssertionErrors where a promise is broken. Chance comes from one seed.
+A broken promise raises an AssertionError. Chance comes from one seed.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class World:
         self._random = random.Random(0)
         self._is_alive = True
         cluster.before_write = self._before_write
+        cluster.has_former = lambda pod: self.manager.has_former(pod)
         self.manager = self._new_manager()
 
     @classmethod
@@ -108,10 +109,20 @@ class World:
         known = strategy.get("rollingUpdateConfiguration", {})
         self._edit(rolloutStrategy={**strategy, "rollingUpdateConfiguration": {**known, **rolling}})
 
-    def set_policies(self, restart: str, startup: str) -> None:
-        """When groups are recreated, and when their workers are created."""
+    def set_policies(self, restart: str, startup: str, termination: str) -> None:
+        """When groups are recreated, and when their workers are created and terminated."""
         template = {**self.lws["spec"]["leaderWorkerTemplate"], "restartPolicy": restart}
-        self._edit(leaderWorkerTemplate=template, startupPolicy=startup)
+        self._edit(leaderWorkerTemplate=template, startupPolicy=startup, podTerminationPolicy=termination)
+
+    def start_in_waves(self, **strategy: int) -> None:
+        """seedGroups, growthFactor."""
+        self._edit(startStrategy=strategy)
+
+    def prewarm(self, seconds: int, parallelism: int, is_cold: bool) -> None:
+        """Nodes get what a rollout needs, before it begins. is_cold: none does."""
+        self.nodes.is_cold = is_cold
+        asked = {"deadlineSeconds": seconds, "parallelism": parallelism, "command": ["load"]}
+        self._edit(rolloutStrategy={**self.lws["spec"]["rolloutStrategy"], "prewarm": asked})
 
     def pause(self, is_paused: bool) -> None:
         """Hold the rollout, or let it go on."""
@@ -293,6 +304,7 @@ class World:
             leader = self.cluster.find("Pod", statefulset["metadata"]["name"])
             if owner and leader and owner["uid"] == leader["metadata"]["uid"]:
                 promises.check_workers(statefulset, leader, self.cluster.images)
+        promises.check_meetings(self.cluster.of_kind("Pod"), self.cluster.made_for)
 
     @property
     def picture(self) -> str:

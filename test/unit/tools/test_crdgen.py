@@ -15,6 +15,7 @@ from lws_api.crds import definitions
 from lws_api.leaderworkerset.v1 import KIND
 from lws_api.meta import KubeModel, PodTemplate, ResourceKind
 from tools import crdgen
+from tools.conformance.__main__ import read_table
 
 
 @cache
@@ -114,28 +115,13 @@ CONSTRAINTS: dict[str, dict[str, Any]] = {
     "spec.networkConfig.subdomainPolicy": {"type": "string", "enum": ["Shared", "UniquePerReplica"]},
     "spec.rolloutStrategy": {"type": "object"},
     "spec.rolloutStrategy.type": {"type": "string", "enum": ["RollingUpdate"], "default": "RollingUpdate"},
-    "spec.rolloutStrategy.paused": {"type": "boolean"},
-    "spec.revisionHistoryLimit": {"type": "integer", "format": "int32", "minimum": 0},
-    "spec.progressDeadlineSeconds": {"type": "integer", "format": "int32", "minimum": 1},
-    "spec.maxGroupRestarts": {"type": "integer", "format": "int32", "minimum": 0},
-    "spec.groupIdentity": {"type": "string", "enum": ["Ordinal", "Hash"]},
-    "spec.groupReplacementPolicy": {"type": "string", "enum": ["Immediate", "PostTermination"]},
-    "spec.scheduling": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-    "spec.podDisruptionBudget": {"type": "object"},
-    "spec.leaderService": {"type": "object"},
-    "spec.leaderService.type": {"type": "string", "enum": ["ClusterIP", "NodePort", "LoadBalancer"]},
-    "spec.leaderService.ports": {"type": "array"},
-    "spec.leaderService.ports[]": {"type": "object", "required": ["port"]},
-    "spec.leaderService.ports[].name": {"type": "string"},
-    "spec.leaderService.ports[].port": {
-        "type": "integer",
-        "format": "int32",
-        "minimum": 1,
-        "maximum": 65535,
+    "spec.podTerminationPolicy": {"type": "string", "enum": ["Default", "Parallel"]},
+    "spec.groupIdentity": {"type": "string", "enum": ["Ordinal", "Hash"], "default": "Ordinal"},
+    "spec.groupReplacementPolicy": {
+        "type": "string",
+        "enum": ["Immediate", "PostTermination"],
+        "default": "PostTermination",
     },
-    "spec.leaderService.ports[].targetPort": INT_OR_STRING,
-    "spec.leaderService.ports[].protocol": {"type": "string", "enum": ["TCP", "UDP", "SCTP"]},
-    "spec.podDisruptionBudget.maxUnavailableGroups": INT_OR_STRING,
     ROLLING: {"type": "object"},
     f"{ROLLING}.partition": {"type": "integer", "format": "int32", "default": 0},
     f"{ROLLING}.maxUnavailable": {**INT_OR_STRING, "default": 1},
@@ -148,6 +134,11 @@ CONSTRAINTS: dict[str, dict[str, Any]] = {
         "default": "RecreateGroupOnPodRestart",
     },
     f"{OWN}.maxGroupRestarts": {"type": "integer", "format": "int32", "minimum": 0},
+    f"{OWN}.restartBackoff": {"type": "object"},
+    f"{OWN}.restartBackoff.baseSeconds": {"type": "integer", "format": "int32", "minimum": 1},
+    f"{OWN}.restartBackoff.capSeconds": {"type": "integer", "format": "int32", "minimum": 1},
+    f"{OWN}.restartBackoff.base": {"type": "string"},
+    f"{OWN}.restartBackoff.cap": {"type": "string"},
     f"{OWN}.subGroupPolicy": {"type": "object"},
     f"{OWN}.subGroupPolicy.subGroupPolicyType": {
         "type": "string",
@@ -178,47 +169,69 @@ CONSTRAINTS: dict[str, dict[str, Any]] = {
     "status.updatedReplicas": {"type": "integer", "format": "int32"},
     "status.hpaPodSelector": {"type": "string"},
     "status.observedGeneration": {"type": "integer", "format": "int64"},
-    "status.currentRevision": {"type": "string"},
-    "status.updateRevision": {"type": "string"},
-    "status.collisionCount": {"type": "integer", "format": "int32"},
-    "status.lastProgressTime": {"type": "string", "format": "date-time"},
-    "status.groups": {"type": "object"},
-    "status.groups.counts": {
-        "type": "object",
-        "additionalProperties": {"type": "integer", "format": "int32"},
-    },
-    "status.groups.unsettled": {"type": "array"},
-    "status.groups.unsettled[]": {"type": "object"},
-    "status.groups.unsettled[].name": {"type": "string"},
-    "status.groups.unsettled[].state": {"type": "string"},
-    "status.groups.unsettled[].reason": {"type": "string"},
-    "status.rollout": {"type": "object"},
-    "status.rollout.revision": {"type": "string"},
-    "status.rollout.partition": {"type": "integer", "format": "int32"},
-    "status.members": {"type": "object", "additionalProperties": {"type": "string"}},
-    "status.restarts": {"type": "object", "additionalProperties": {"type": "string"}},
 }
+SCHEDULING_LEVELS = (
+    "spec.scheduling",
+    "spec.scheduling.replica",
+    "spec.scheduling.replica.leader",
+    "spec.scheduling.replica.worker",
+)
+for level in SCHEDULING_LEVELS:
+    objects = ("", ".schedulingPolicy", ".schedulingPolicy.basic", ".schedulingPolicy.gang")
+    objects += (".schedulingConstraints", ".disruptionMode", ".disruptionMode.single", ".disruptionMode.all")
+    CONSTRAINTS |= {f"{level}{each}": {"type": "object"} for each in objects}
+    topology = f"{level}.schedulingConstraints.topology"
+    CONSTRAINTS |= {
+        f"{level}.schedulingPolicy.gang.minCount": {"type": "integer", "format": "int32", "minimum": 1},
+        f"{level}.schedulingPolicy.gang.minGroupCount": {"type": "integer", "format": "int32"},
+        topology: {"type": "array", "maxItems": 1},
+        f"{topology}[]": {"type": "object", "required": ["key"]},
+        f"{topology}[].key": {"type": "string"},
+    }
+for level in SCHEDULING_LEVELS[2:]:
+    claims = f"{level}.resourceClaims"
+    CONSTRAINTS |= {
+        claims: {
+            "type": "array",
+            "maxItems": 4,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+        },
+        f"{claims}[]": {"type": "object", "required": ["name"]},
+        **{
+            f"{claims}[].{name}": {"type": "string"}
+            for name in ("name", "resourceClaimName", "resourceClaimTemplateName")
+        },
+    }
 
 
-def test_own_fields() -> None:
+def test_fields_that_upstream_has_too() -> None:
     apart = ("description", "properties", "items")
     made = {path: {key: value for key, value in at(path).items() if key not in apart} for path in CONSTRAINTS}
     assert made == CONSTRAINTS
 
 
-def test_there_are_no_other_fields_of_ours() -> None:
+def test_every_other_field_is_listed_as_added() -> None:
+    added = {row.name for row in read_table()["fields"] if row.is_added}
     listed = set(CONSTRAINTS) | {f"{OWN}.leaderTemplate", f"{OWN}.workerTemplate"}
     listed |= {f"status.conditions[].{field}" for field in ("type", "reason")} | {
         "apiVersion",
         "kind",
         "metadata",
     }
-    ours = {
-        path.strip(".")
+    others = {
+        path.strip(".").replace("[]", "")
         for path, _ in nodes(schema())
         if "Template." not in path.replace(OWN, "") and "Templates[]" not in path and not path.endswith("{}")
     }
-    assert ours - {""} == listed
+    others -= {path.replace("[]", "") for path in listed} | {""}
+    assert others == {path for name in added for path in parents_of(name)} - listed
+
+
+def parents_of(name: str) -> set[str]:
+    """The path of a field and of every object that it is in."""
+    parts = name.split(".")
+    return {".".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
 
 
 EVERY_KIND = pytest.mark.parametrize("kind", sorted(definitions()))
@@ -254,7 +267,8 @@ def test_it_is_structural(kind: str) -> None:
         assert not forbidden & node.keys(), path
         assert ("anyOf" in node) == ("x-kubernetes-int-or-string" in node), path
         assert "type" in node or "x-kubernetes-int-or-string" in node, path
-        assert ("x-kubernetes-preserve-unknown-fields" in node) == path.endswith("spec.scheduling"), path
+        is_opaque = path.endswith(".subRoles[]")
+        assert ("x-kubernetes-preserve-unknown-fields" in node) == is_opaque, path
         assert not ("properties" in node and "additionalProperties" in node), path
 
 

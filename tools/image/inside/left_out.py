@@ -31,7 +31,7 @@ _PROGRAMS = re.compile(r"python[0-9.]*|lws|kubectl.lws|kubectl_complete-lws")
 
 
 def left_out(module: str) -> bool:
-    """Does the image do without this module, by its full name?"""
+    """Report whether the image leaves out this module, given by its full name."""
     package, _, name = module.rpartition(".")
     return package in KEPT_MODULES and name not in KEPT_MODULES[package]
 

@@ -1,7 +1,7 @@
-"""What time is it? As wrong as the file $SKEWED_CLOCK says, in seconds; found by Python through PYTHONPATH.
+"""Skew Python's wall clock by the seconds in the file $SKEWED_CLOCK; loaded through PYTHONPATH.
 
 Wall clocks jump, by hand or by NTP; the monotonic clock does not. Only Python's view of the wall clock is
-bent: certificates are still checked with the real time, by OpenSSL.
+skewed: OpenSSL still checks certificates with the real time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Does the client that decides nothing send what a set needs, no more and no less?"""
+"""The client that decides nothing sends exactly what a set needs."""
 
 from __future__ import annotations
 

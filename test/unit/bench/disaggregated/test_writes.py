@@ -1,4 +1,4 @@
-"""Which writes are those of passes over DisaggregatedSets, and what came how long before their steps?"""
+"""The writes of passes over DisaggregatedSets are told apart, and their delay before a step is measured."""
 
 from __future__ import annotations
 

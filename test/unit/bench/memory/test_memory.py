@@ -1,4 +1,4 @@
-"""What is a manager's memory made of?"""
+"""The memory of a manager is divided into its parts, and what is shared is counted once."""
 
 from __future__ import annotations
 

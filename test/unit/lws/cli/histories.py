@@ -1,8 +1,4 @@
-"""Sets with a history, as the commands for people find them.
-
-In: images, one per revision. Out: stored revisions, snapshots, and what `lws.cli.histories` makes of
-them.
-"""
+"""Sets with a history, one revision per image, as the commands of `lws` find them."""
 
 from __future__ import annotations
 
@@ -12,11 +8,11 @@ from typing import Any
 
 from lws.cli.histories import SetHistory, SetObjects, set_history
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.revisions.history import build_revision, is_ours, parse, record
+from lws.leaderworkerset.revisions.history import is_ours, parse, record
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit import api_server
-from test.unit.builders import NOW, make_group, make_leader_statefulset, make_set
+from test.unit.builders import NOW, build_revision, make_group, make_leader_statefulset, make_set
 
 Object = dict[str, Any]
 

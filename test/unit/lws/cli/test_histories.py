@@ -61,9 +61,9 @@ def test_the_one_before_skips_what_is_broken() -> None:
 def test_a_broken_one() -> None:
     broken = {**revision_of(A, 1), "data": {"spec": {}}}
     found = past(B, extra=[broken | {"revision": 5}])
-    with pytest.raises(Refusal, match=r"revision 5 cannot be used: .* holds no leaderWorkerTemplate"):
+    with pytest.raises(Refusal, match=r"revision 5 cannot be used: .* contains no leaderWorkerTemplate"):
         found.numbered(5)
-    assert [each for each in found.complaints() if "holds no leaderWorkerTemplate" in each]
+    assert [each for each in found.complaints() if "contains no leaderWorkerTemplate" in each]
 
 
 def test_two_of_one_number() -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 
 from lws.cli.commands.plan import recreated
 from lws.cli.impact import Impact, impact, impact_lines
-from lws.kube.statefulsets import partition_of, wanted_replicas
+from lws.kube.statefulsets import desired_replicas, partition_of
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.simulation import simulate
 from lws.runtime.actions import Apply
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
 from test.unit.builders import NOW, make_group, make_leader_statefulset, make_set, make_worker_pod
 from test.unit.lws.cli.histories import revision_of, sets, snapshot_of, with_status
 from test.unit.set_world import actions_of
@@ -45,15 +47,27 @@ def test_another_spelling_changes_nothing() -> None:
 
 def test_a_set_that_is_left_alone() -> None:
     """It was stored by a later release of the original: whatever changes, nobody acts on it."""
-    hashed = {**B, "spec": {**B["spec"], "groupIdentity": "Hash"}}
+    hashed = {**B, "spec": {**B["spec"], "scheduling": {}}}
     (line,) = lines(change(hashed, before=hashed))
-    assert line.startswith("nothing happens: spec.groupIdentity: groups have ordinals here")
+    assert line.startswith("nothing happens: spec.scheduling: the feature gate")
+
+
+def test_a_set_of_another_controller() -> None:
+    others = {**B, "spec": {**B["spec"], "managedBy": "kueue.x-k8s.io/multikueue"}}
+    assert lines(change(others, before=others)) == [
+        "nothing happens: kueue.x-k8s.io/multikueue runs this set (spec.managedBy)"
+    ]
 
 
 def test_a_limit_of_restarts_takes_effect_at_once() -> None:
     limited = make_set(image="app:1", replicas=4, template={"maxGroupRestarts": 3})
     assert lines(change(limited))[0] == "no pod is restarted"
     assert any("maxGroupRestarts" in line and "(at once)" in line for line in lines(change(limited)))
+
+
+def test_when_workers_are_terminated_changes_at_once() -> None:
+    said = lines(change(make_set(image="app:1", replicas=4, podTerminationPolicy="Parallel")))
+    assert said == ["no pod is restarted", "  podTerminationPolicy added: Parallel (at once)"]
 
 
 def test_a_new_template() -> None:
@@ -91,6 +105,8 @@ def test_nothing_new_in_the_middle_of_a_rollout() -> None:
          "  restartPolicy: RecreateGroupOnPodRestart → None (at once)"),
         ({"replicas": 4, "max_unavailable": 2},
          "  rolloutStrategy rollingUpdateConfiguration added (at once)"),
+        ({"replicas": 4, "annotations": {NODE_RETURN_ANNOTATION: "Preferred"}},
+         "  leaderworkerset.sigs.k8s.io/node-return added: Preferred (at once)"),
     ],
 )  # fmt: skip
 def test_what_takes_effect_at_once(spec: Object, line: str) -> None:
@@ -121,6 +137,19 @@ def test_a_partition_that_is_lowered_lets_groups_go() -> None:
     what = change(after, before, running=[A, A, A, B])
     assert lines(what)[0] == "groups 1 to 2 restart, by a rollout, one at a time"
     assert "  group 0 keeps its revision until the partition is lowered" in lines(what)
+
+
+def test_nodes_get_images_first() -> None:
+    before, after = make_set(image="app:1", replicas=4), make_set(image="app:2", replicas=4)
+    after["spec"]["rolloutStrategy"]["prewarm"] = {"deadlineSeconds": 60, "command": ["load"]}
+    assert lines(change(after, before))[:2] == [
+        "groups 0 to 3 restart, by a rollout, one at a time",
+        "  their nodes pull app:2 and run the command before, for at most 60 s",
+    ]
+    before["spec"]["rolloutStrategy"]["prewarm"] = {}
+    restarted = copy.deepcopy(before)
+    restarted["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["args"] = ["x"]
+    assert not any("nodes" in line for line in lines(change(restarted, before)))
 
 
 def test_while_it_is_paused() -> None:
@@ -171,6 +200,6 @@ def test_the_steps_start_where_the_controller_does() -> None:
     snapshot = with_status(snapshot_of(B, HISTORY, [A, A, A, B], leader=leader), **status)
     first = simulate(impact(snapshot, snapshot.lws).after.rollout).steps[0].rollout
     applies = (each for each in actions_of(plan(snapshot)) if isinstance(each, Apply))
-    (apply,) = (each for each in applies if not each.is_rehearsal)
+    (apply,) = (each for each in applies if not each.is_dry_run)
     assert partition_of(apply.intent) == 2
-    assert (first.partition, first.replicas) == (2, wanted_replicas(apply.intent))
+    assert (first.partition, first.replicas) == (2, desired_replicas(apply.intent))

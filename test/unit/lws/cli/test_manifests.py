@@ -135,6 +135,11 @@ def test_an_update_when_ready() -> None:
         ({"leaderWorkerTemplate": {"size": 2}}, "workerTemplate: Field required"),
         ({"leaderWorkerTemplate": None}, "it would be rejected: "),
         ({"startupPolicy": "Never"}, "it would be rejected: spec.startupPolicy"),
+        ({"startStrategy": {"seedGroups": 0}}, "spec.startStrategy.seedGroups is 0, not from 1 to"),
+        (
+            {"rolloutStrategy": {"prewarm": {"parallelism": 0}}},
+            "spec.rolloutStrategy.prewarm.parallelism is 0, not from 1 to",
+        ),
     ],
 )
 def test_what_would_be_refused(change: dict[str, Any], refusal: str) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from lws.cli.commands.status import status_blocks
+from lws.cli.screen import Text
 from lws.cli.states import obstacle, report_on
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.plan import plan
@@ -60,10 +62,40 @@ def test_settled(
 
 def test_a_set_that_is_left_alone_says_so() -> None:
     """It was stored by a later release of the original."""
-    hashed = make_set(image="app:1", groupIdentity="Hash")
+    hashed = make_set(image="app:1", scheduling={})
     facts = report_on(found(snapshot_of(hashed, HISTORY), HISTORY))
     assert not facts.is_settled
-    assert facts.waiting_for.startswith("spec.groupIdentity: groups have ordinals here")
+    assert facts.waiting_for.startswith("spec.scheduling: the feature gate")
+
+
+@pytest.mark.parametrize(
+    ("status", "settled"),
+    [
+        pytest.param({}, False, id="nothing reported"),
+        pytest.param({"readyReplicas": 1, "updatedReplicas": 2}, False, id="under way"),
+        pytest.param(
+            {
+                "readyReplicas": 3,
+                "updatedReplicas": 2,
+                "conditions": [{"type": "Available", "status": "True", "reason": "AllGroupsReady"}],
+            },
+            True,
+            id="done",
+        ),
+    ],
+)
+def test_a_set_of_another_controller_is_as_its_status_says(status: dict[str, Any], settled: bool) -> None:
+    lws = {**make_set(managedBy="kueue.x-k8s.io/multikueue"), "status": status}
+    report = report_on(found(snapshot_of(lws, []), []))
+    waits = "kueue.x-k8s.io/multikueue to report in the status that it is done"
+    assert (report.is_settled, report.waiting_for) == (settled, "" if settled else waits)
+    counts = (min(status.get("readyReplicas", 0), 2), status.get("updatedReplicas", 0))
+    assert (report.ready, report.updated) == counts
+    lines = [block.text for block in status_blocks(report) if isinstance(block, Text)]
+    assert any(
+        line.startswith("kueue.x-k8s.io/multikueue runs this set (spec.managedBy): ") for line in lines
+    )
+    assert report.groups == (), "no group is missed here"
 
 
 def test_claims_that_go_with_their_group() -> None:
@@ -92,8 +124,8 @@ def test_a_group_waits_for_the_reason_that_the_status_gives() -> None:
     written = plan(snapshot).statuses[0].patch["groups"]["unsettled"]
     reasons = {each["name"]: each["reason"] for each in written}
     assert reasons == {
-        "demo-0": "it waits for its turn in the rollout",
-        "demo-1": "its leader pod is not ready",
+        "demo-0": "waiting for its turn in the rollout",
+        "demo-1": "leader pod is not ready",
     }
     lines = report_on(found(snapshot, HISTORY)).groups
     assert [line.why for line in lines] == [
@@ -120,13 +152,13 @@ def test_what_the_api_server_refuses_is_what_a_rollout_waits_for() -> None:
     refused = {"type": "ReplicaFailure", "status": "True", "message": message}
     snapshot = with_status(snapshot_of(B, HISTORY, [A, A]), conditions=[refused])
     facts = report_on(found(snapshot, HISTORY))
-    why = "the rollout is held up, the API server refuses what is next: cannot delete Pod demo-1"
+    why = "the rollout is blocked, the API server rejects the next step: cannot delete Pod demo-1"
     assert [line.why for line in facts.groups] == [why, why]
     assert facts.waiting_for == f"this problem to be resolved: {message}"
     over = {**refused, "status": "False"}
     facts = report_on(found(with_status(snapshot, conditions=[over]), HISTORY))
     assert message not in facts.waiting_for
-    assert [line.why for line in facts.groups] == ["it waits for its turn in the rollout"] * 2
+    assert [line.why for line in facts.groups] == ["waiting for its turn in the rollout"] * 2
 
 
 def test_a_set_whose_statefulset_belongs_to_somebody_else_is_not_settled() -> None:

@@ -25,6 +25,18 @@ VALUES: dict[str, tuple[str, object, KeyPath, object]] = {
     "metrics of each set": ("metrics-per-set", "false", ("metrics", "perSet"), False),
     "last reviews": ("webhook-shutdown-delay", "9s", ("webhook", "shutdownDelay"), "9s"),
     "debug": ("debug-bind-address", "127.0.0.1:6060", ("debug", "bindAddress"), "127.0.0.1:6060"),
+    "a feature gate": (
+        "feature-gates",
+        "WorkloadAwareScheduling=true",
+        ("featureGates", "WorkloadAwareScheduling"),
+        True,
+    ),
+    "a feature gate, off again": (
+        "feature-gates",
+        "WorkloadAwareScheduling=true, WorkloadAwareScheduling=0",
+        ("featureGates", "WorkloadAwareScheduling"),
+        False,
+    ),
     "probes": ("health-probe-bind-address", ":1", ("health", "healthProbeBindAddress"), ":1"),
     "probes, empty": ("health-probe-bind-address", "", ("health", "healthProbeBindAddress"), "0"),
 }
@@ -49,12 +61,14 @@ def test_every_mistake_is_named() -> None:
                 "kube-api-burst": "1.5",
                 "leader-elect": "perhaps",
                 "metrics-bind-address": ":1",
+                "feature-gates": "Other=true",
             }
         )
     assert error.value.lines == (
         "--kube-api-qps: must be a number, not 'fast'",
         "--kube-api-burst: must be a whole number, not '1.5'",
         "--leader-elect: must be true or false, not 'perhaps'",
+        "--feature-gates: there is no feature gate 'Other', only WorkloadAwareScheduling",
     )
 
 

@@ -13,6 +13,7 @@ import yaml
 from lws.config import CertificateSettings, ConfigError, LeaderElection, Settings, Tls, Webhook, load
 from lws.config.loading import operator_namespace
 from lws.kube.nodes import NodeLossPolicy
+from lws.policies import Policies
 from lws_api.config.v1alpha1 import Configuration
 
 HEAD = "apiVersion: config.lws.x-k8s.io/v1alpha1\nkind: Configuration\n"
@@ -57,7 +58,8 @@ def test_without_a_file(path: str | None) -> None:
         client_qps=500.0,
         client_burst=500,
         gang_provider=None,
-        node_loss=NodeLossPolicy(timedelta(minutes=5), force_delete=False),
+        workload_aware_scheduling=False,
+        policies=Policies(NodeLossPolicy(timedelta(minutes=5), force_delete=False)),
         effective=found.effective,
     )
 
@@ -83,6 +85,7 @@ internalCertManagement: {enable: false, webhookServiceName: s, webhookSecretName
 clientConnection: {qps: 50, burst: 60}
 gangSchedulingManagement: {schedulerProvider: volcano}
 nodeLoss: {after: 1h, forceDelete: true}
+featureGates: {WorkloadAwareScheduling: true}
 sharding: {shards: 1}
 """,
         encoding="utf-8",
@@ -103,7 +106,8 @@ sharding: {shards: 1}
         client_qps=50.0,
         client_burst=60,
         gang_provider="volcano",
-        node_loss=NodeLossPolicy(timedelta(hours=1), force_delete=True),
+        workload_aware_scheduling=True,
+        policies=Policies(NodeLossPolicy(timedelta(hours=1), force_delete=True)),
         effective=found.effective,
     )
 

@@ -47,16 +47,16 @@ class Kid:
     role: str
     key: str = KEY
     slice_index: int = 0
-    wanted: int = 1
+    desired: int = 1
     ready: int = 1
     is_legacy: bool = False
-    is_leaving: bool = False
+    is_terminating: bool = False
     initial: str | None = None
     generation: int = 1
 
     @property
     def existing(self) -> int:
-        return max(self.wanted, self.ready)
+        return max(self.desired, self.ready)
 
     @property
     def obj(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Kid:
         annotations = {INITIAL_REPLICAS_ANNOTATION: self.initial} if self.initial is not None else {}
         name = child_name("llm", identity)
         metadata = {"name": name, "annotations": annotations, "generation": self.generation}
-        return {"kind": "LeaderWorkerSet", "metadata": metadata, "spec": {"replicas": self.wanted}}
+        return {"kind": "LeaderWorkerSet", "metadata": metadata, "spec": {"replicas": self.desired}}
 
 
 @dataclass(frozen=True)

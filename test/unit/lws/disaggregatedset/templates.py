@@ -1,6 +1,6 @@
 """Random roles of DisaggregatedSets: every field of every type of the table, in any order, at any value.
 
-In: a random generator. Out: roles as a definition without pruning would store them.
+They are as a definition without pruning would store them.
 """
 
 from __future__ import annotations

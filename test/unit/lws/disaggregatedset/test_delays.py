@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.routes: what does a next step wait for?"""
+"""A pass over a DisaggregatedSet starts at once if a step waits for the change, and is delayed otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.groups: which groups of a child serve, which are starting, and which have failed?"""
+"""Groups of a child are counted as serving, starting or failed."""
 
 from __future__ import annotations
 

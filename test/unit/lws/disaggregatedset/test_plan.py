@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.plan: which parts of a plan are there, and when?"""
+"""A plan has its parts in order, and leaves out those that must wait."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from lws.disaggregatedset.names import Identity, identity_of, key_of
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.revisions.record import record
-from lws.disaggregatedset.slices.course import MOST_REMEMBERED
+from lws.disaggregatedset.slices.course import MOST_RECORDED
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
-from lws.kube.conditions import Obstruction
+from lws.kube.conditions import Rejection
 from lws.runtime.actions import Action, Apply, Create, Figures
 from test.unit.builders import NOW
 from test.unit.disaggregated import ROLES, make_disaggregated, make_facts, make_role
@@ -86,8 +86,8 @@ def test_a_status_of_the_largest_set_has_room_in_etcd(revisions: int) -> None:
     )
     (status,) = plan(DisaggregatedSnapshot(obj, NOW, children, revisions=tuple(known), reread=obj)).statuses
     rollouts = status.patch["rollouts"]
-    assert sum(len(each["initialReplicas"]) for each in rollouts.values()) <= MOST_REMEMBERED
-    assert len(rollouts) == min(100, MOST_REMEMBERED // (10 * revisions))
+    assert sum(len(each["initialReplicas"]) for each in rollouts.values()) <= MOST_RECORDED
+    assert len(rollouts) == min(100, MOST_RECORDED // (10 * revisions))
     assert len(json.dumps(status.patch)) < 200 * 1024
     is_told = any("no room to remember" in line for line in status.patch.get("pending", ()))
     assert is_told == (len(rollouts) < 100)
@@ -110,8 +110,8 @@ def test_what_runs_unrecorded_is_recorded_before_anything_else_is_decided() -> N
 
 def test_a_record_that_is_refused_holds_up_everything_and_is_told() -> None:
     obj = make_disaggregated()
-    refused = Obstruction("cannot create ControllerRevision demo-1", "exceeded quota")
-    snapshot = DisaggregatedSnapshot(obj, NOW, reread=obj, obstructions=(refused,))
+    refused = Rejection("cannot create ControllerRevision demo-1", "exceeded quota")
+    snapshot = DisaggregatedSnapshot(obj, NOW, reread=obj, rejections=(refused,))
     assert len(plan(snapshot).sequences) == 1 and kinds(snapshot) == RECORDED_FIRST
     (status,) = plan(snapshot).statuses
     (problem,) = [each for each in status.patch["conditions"] if each["type"] == "ReplicaFailure"]

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.routes: whose pass does a change start?"""
+"""A change of an object starts the pass of the DisaggregatedSet it belongs to."""
 
 from __future__ import annotations
 

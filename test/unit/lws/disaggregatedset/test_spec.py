@@ -10,7 +10,6 @@ from lws.disaggregatedset.spec import (
     SlicePlacement,
     fault_of,
     parse,
-    placement_fault,
     placement_of,
 )
 from lws_api.disaggregatedset.v1 import PlacementStrength, PlacementType
@@ -116,6 +115,17 @@ def test_placement_without_effect_is_none(policy: dict[str, Any] | None) -> None
         ),
         pytest.param(make(role(metadata={"labels": 1})), None, id="labels"),
         pytest.param(make(role(startAfter="decode")), None, id="start after"),
+        pytest.param(
+            make(role(subRoles=[{"name": "long"}])),
+            "spec.roles[0].subRoles is set: pools within a role are not supported by this release",
+            id="pools",
+        ),
+        pytest.param(
+            make({**role(), "spec": {**role()["spec"], "managedBy": "kueue.x-k8s.io/multikueue"}}),
+            "spec.roles[0].spec.managedBy is set: the LeaderWorkerSets of roles are run by the controller of "
+            "their DisaggregatedSet",
+            id="another controller",
+        ),
         pytest.param(make(slices=0), "spec.slices is 0, not from 1 to 100", id="no slices"),
         pytest.param(make(slices=101), "spec.slices is 101, not from 1 to 100", id="slices"),
         pytest.param(make(slices=True), "spec.slices is true, not a whole number", id="true"),
@@ -139,13 +149,7 @@ def test_garbage_never_raises() -> None:
         fault_of(value)
         for field in ("roles", "slices", "placementPolicy", "rolloutStrategy", "progressDeadlineSeconds"):
             fault_of({"spec": {**make()["spec"], field: value}})
-        for field in ("name", "spec", "metadata", "scaling", "startAfter"):
+        for field in ("name", "spec", "metadata", "scaling", "startAfter", "subRoles"):
             fault_of(make({**role(), field: value}))
         for field in ("type", "topology", "strength"):
-            placement_fault({field: value}, "placementPolicy")
-
-
-def test_a_recorded_placement_has_faults_too() -> None:
-    assert placement_fault(None, "placementPolicy") == ""
-    assert placement_fault({"type": "None"}, "placementPolicy") == ""
-    assert placement_fault({"type": "x"}, "policy").startswith("policy.type is 'x'")
+            fault_of(make(placementPolicy={field: value}))

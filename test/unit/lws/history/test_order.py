@@ -75,6 +75,6 @@ def test_broken_revisions_are_pruned_last_and_protect_no_key() -> None:
 
 
 def test_orphans_and_what_is_going_anyway_are_not_pruned() -> None:
-    recorded = [make_recorded(1, is_orphan=True), make_recorded(2, is_leaving=True), make_recorded(3)]
+    recorded = [make_recorded(1, is_orphan=True), make_recorded(2, is_terminating=True), make_recorded(3)]
     assert prunable(recorded, set(), 0) == []
     assert prunable([], set(), 0) == []

@@ -1,4 +1,4 @@
-"""Is an apply needed? A small model of the API server's bookkeeping answers what the right answer is."""
+"""`changed_paths` agrees with a small model of the API server's bookkeeping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pods does a lost node hold, and when is it worth another look?"""
+"""A lost node holds pods that nobody ends, and the next look at them is timed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from lws.kube.nodes import (
     OUT_OF_SERVICE_TAINT,
     NodeLossPolicy,
-    look_again_after,
     loss_of,
+    recheck_after,
     stuck_pods,
     waits_for_kubelet,
 )
@@ -129,4 +129,4 @@ def test_only_what_kubernetes_does_not_collect_itself_is_ours_to_delete() -> Non
     ],
 )
 def test_when_to_look_again(pods: list[Any], nodes: dict[str, Any], seconds: float | None) -> None:
-    assert look_again_after(pods, nodes, NOW, POLICY) == seconds
+    assert recheck_after(pods, nodes, NOW, POLICY) == seconds

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.kube.metadata import controller_of, labels_of
-from lws.kube.ownership import Ownership, clash_note, may_adopt, ownership_of
+from lws.kube.ownership import Ownership, conflict_note, may_adopt, ownership_of
 
 OURS, OTHER = "uid-ours", "uid-other"
 LABELS = {"app": "demo", "tier": "web"}
@@ -41,26 +41,32 @@ def _object(
         pytest.param(None, [], Ownership.ABSENT, id="nothing-of-that-name"),
         pytest.param(_object(OURS), [], Ownership.OURS, id="ours"),
         pytest.param(_object(OURS, labels={}), [], Ownership.OURS, id="ours-though-labels-were-edited"),
-        pytest.param(_object(OURS, is_going=True), [], Ownership.LEAVING, id="ours-on-its-way-out"),
+        pytest.param(_object(OURS, is_going=True), [], Ownership.TERMINATING, id="ours-on-its-way-out"),
         pytest.param(
             _object(OURS, plain_owner=OTHER), [OTHER], Ownership.OURS, id="ours-with-another-plain-owner"
         ),
-        pytest.param(_object(OTHER), [OTHER], Ownership.CLASH, id="of-a-living-stranger"),
-        pytest.param(_object(OTHER), [], Ownership.LEAVING, id="of-an-owner-that-is-gone"),
+        pytest.param(_object(OTHER), [OTHER], Ownership.CONFLICT, id="of-a-living-stranger"),
+        pytest.param(_object(OTHER), [], Ownership.TERMINATING, id="of-an-owner-that-is-gone"),
         pytest.param(
-            _object(OTHER, is_going=True), [OTHER], Ownership.LEAVING, id="of-a-stranger-but-on-its-way-out"
+            _object(OTHER, is_going=True),
+            [OTHER],
+            Ownership.TERMINATING,
+            id="of-a-stranger-but-on-its-way-out",
         ),
         pytest.param(
             _object(OTHER, labels={}),
             [OTHER],
-            Ownership.CLASH,
+            Ownership.CONFLICT,
             id="of-a-living-stranger-labels-do-not-matter",
         ),
         pytest.param(_object(), [], Ownership.ORPHAN, id="nobody's-and-like-ours"),
-        pytest.param(_object(labels={}), [], Ownership.CLASH, id="nobody's-and-not-like-ours"),
-        pytest.param(_object(is_going=True), [], Ownership.LEAVING, id="nobody's-on-its-way-out"),
+        pytest.param(_object(labels={}), [], Ownership.CONFLICT, id="nobody's-and-not-like-ours"),
+        pytest.param(_object(is_going=True), [], Ownership.TERMINATING, id="nobody's-on-its-way-out"),
         pytest.param(
-            _object(labels={}, is_going=True), [], Ownership.LEAVING, id="nobody's-unlike-ours-on-its-way-out"
+            _object(labels={}, is_going=True),
+            [],
+            Ownership.TERMINATING,
+            id="nobody's-unlike-ours-on-its-way-out",
         ),
         pytest.param(
             _object(plain_owner=OURS),
@@ -80,7 +86,7 @@ def test_ownership(obj: dict[str, Any] | None, alive: list[str], expected: Owner
 
 def test_only_the_uid_makes_it_ours_never_the_name() -> None:
     namesake = _object("uid-of-a-former-set-of-this-name")
-    assert ownership_of(namesake, OURS, lambda orphan: True, []) is Ownership.LEAVING
+    assert ownership_of(namesake, OURS, lambda orphan: True, []) is Ownership.TERMINATING
 
 
 @pytest.mark.parametrize(
@@ -91,7 +97,7 @@ def test_only_the_uid_makes_it_ours_never_the_name() -> None:
     ],
 )
 def test_a_clash_names_both_sides_and_the_way_out(obj: dict[str, Any], owner: str) -> None:
-    assert clash_note(obj, "LeaderWorkerSet", "demo") == (
+    assert conflict_note(obj, "LeaderWorkerSet", "demo") == (
         f"StatefulSet demo exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it "
         f"untouched; delete or rename one of them"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lws.kube.conditions import Obstruction
+from lws.kube.conditions import Rejection
 
 POD = "create Pod demo-0 in StatefulSet demo failed error: "
 
@@ -54,9 +54,9 @@ POD = "create Pod demo-0 in StatefulSet demo failed error: "
     ],
 )
 def test_reasons(words: str, reason: str) -> None:
-    assert Obstruction("StatefulSet demo is short of pods", words).reason == reason
+    assert Rejection("StatefulSet demo is short of pods", words).reason == reason
 
 
 def test_the_message_names_who_met_it() -> None:
-    met = Obstruction("cannot update StatefulSet demo", "no", otherwise="FailedUpdate")
+    met = Rejection("cannot update StatefulSet demo", "no", otherwise="FailedUpdate")
     assert (met.reason, met.message) == ("FailedUpdate", "cannot update StatefulSet demo: no")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lws.kube.statefulsets import (
+    desired_replicas,
     has_seen_template,
     is_observed,
     is_settled,
@@ -17,7 +18,6 @@ from lws.kube.statefulsets import (
     observed_generation_of,
     partition_of,
     update_revision_of,
-    wanted_replicas,
 )
 
 
@@ -87,7 +87,7 @@ def test_reports() -> None:
 
 @pytest.mark.parametrize(("spec", "count"), [({"replicas": 3}, 3), ({"replicas": 0}, 0), ({}, 1)])
 def test_wanted_replicas(spec: dict[str, Any], count: int) -> None:
-    assert wanted_replicas(statefulset(**spec)) == count
+    assert desired_replicas(statefulset(**spec)) == count
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.structs import Structs
+from lws.kube.typed import Structs
 
 TABLE = {
     "Outer": {

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from lws.kube.typed import POD_TYPES, Fields, Normaliser
+from lws.kube.typed import POD_TYPES, Fields, Normaliser, types_of
+from lws_api.disaggregatedset.v1 import DisaggregatedSetStatus
+from lws_api.leaderworkerset.v1 import LeaderWorkerSetSpec
 
 TABLE = {
     "Outer": {
@@ -128,3 +130,21 @@ def test_every_type_that_the_table_names_is_in_it() -> None:
     scalars = set("sbilqxtj")
     named = {code.strip("*=?[]{}") for fields in POD_TYPES.values() for code in fields.values()}
     assert named - scalars <= POD_TYPES.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "code"),
+    [
+        pytest.param("LeaderWorkerSetSpec", "replicas", "i", id="integer"),
+        pytest.param("LeaderWorkerSetSpec", "startupPolicy", "s", id="enum"),
+        pytest.param("LeaderWorkerSetSpec", "leaderService", "LeaderService", id="optional struct"),
+        pytest.param("RolloutStrategy", "paused", "b", id="bool"),
+        pytest.param("RollingUpdateConfiguration", "maxSurge", "x", id="number or percentage"),
+        pytest.param("LeaderWorkerTemplate", "workerTemplate", "PodTemplateSpec", id="type of Kubernetes"),
+        pytest.param("LeaderWorkerTemplate", "volumeClaimTemplates", "[PersistentVolumeClaim]", id="list"),
+        pytest.param("DisaggregatedSetStatus", "lastProgressTime", "t", id="time"),
+        pytest.param("DisaggregatedSetStatus", "rollouts", "{SliceRollout}", id="map of structs"),
+    ],
+)
+def test_types_of_models(name: str, field: str, code: str) -> None:
+    assert (types_of(LeaderWorkerSetSpec) | types_of(DisaggregatedSetStatus))[name][field] == code

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.routing: what does a next step, or somebody who reads, wait for?"""
+"""A pass starts at once if a step or a reader waits for the change, and is delayed otherwise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from test.unit.builders import (
     make_worker_statefulset,
 )
 
-NOW, SOON, LATER = 0.0, timing.STARTING_SECONDS, timing.HALFWAY_SECONDS
+NOW, SOON, LATER = 0.0, timing.STARTING_GROUP_SECONDS, timing.STARTING_SET_SECONDS
 
 Object = dict[str, Any]
 
@@ -120,3 +120,11 @@ def test_of_the_statefulset_of_leaders(before: Object | None, after: Object | No
 def test_of_anything_else() -> None:
     assert set_delay_of(make_set(), make_set(generation=2), None, None) == NOW
     assert set_delay_of(make_set(), None, None, None) == NOW
+
+
+def test_counts_of_a_replica_set_can_wait_for_what_its_leaders_say() -> None:
+    metadata = {"name": "demo-abc", "namespace": "default", "uid": "u-rs"}
+    before = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": {"replicas": 1}}
+    after = {**before, "spec": {"replicas": 2}}
+    assert set_delay_of(before, after, None, None) == timing.STARTING_GROUP_SECONDS
+    assert set_delay_of(None, after, None, None) == set_delay_of(after, None, None, None) == 0.0

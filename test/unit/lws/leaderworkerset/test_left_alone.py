@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from lws.kube.conditions import find, is_true
+from lws.leaderworkerset.group.plan import plan as plan_group
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.scheduling import NOBODY
 from lws.leaderworkerset.snapshot import SetSnapshot
-from test.unit.builders import NOW, make_set
+from lws.runtime.actions import Plan
+from test.unit.builders import NOW, make_leader_pod, make_set
 from test.unit.set_world import settled
 
 
@@ -47,8 +52,38 @@ def test_conditions_that_were_there_stay_and_the_problem_goes_with_its_cause() -
     assert find(status.patch["conditions"], "ReplicaFailure") is None
 
 
-def test_other_sets_are_run() -> None:
-    assert why_left_alone(make_set(), is_covered=True) is None
+@pytest.mark.parametrize("name", [None, "leaderworkerset.sigs.k8s.io/lws-controller"])
+def test_other_sets_are_run(name: str | None) -> None:
+    assert why_left_alone(make_set(managedBy=name), True, NOBODY) is None
+    ours = settled(make_set())
+    named = {**ours.lws, "spec": {**ours.lws["spec"], "managedBy": name}}
+    assert plan(replace(ours, lws=named)) == plan(ours)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{}, {"is_covered": False}, {"fault": "spec.replicas is 'two', not a whole number"}],
+    ids=["plain", "a namespace that is not covered", "a spec that cannot be read"],
+)
+@pytest.mark.parametrize("runs", [True, False], ids=["it runs", "nothing is there"])
+def test_a_set_of_another_controller_gets_nothing_not_even_a_status(
+    facts: dict[str, Any], runs: bool
+) -> None:
+    plain = settled(make_set()) if runs else SetSnapshot(make_set(scheduling={}), NOW)
+    lws = {**plain.lws, "spec": {**plain.lws["spec"], "managedBy": "kueue.x-k8s.io/multikueue"}}
+    planned = plan(replace(plain, lws=lws, **facts))
+    assert planned == Plan(), "no metrics either: it fails for somebody else"
+    problem = why_left_alone(lws, True, NOBODY)
+    assert problem is not None
+    assert problem.message == "kueue.x-k8s.io/multikueue runs this set (spec.managedBy)"
+
+
+def test_its_groups_get_nothing_either() -> None:
+    lws = make_set(managedBy="kueue.x-k8s.io/multikueue")
+    leader = make_leader_pod(lws, 0)
+    leader["status"] |= {"phase": "Failed"}
+    planned = plan_group(GroupSnapshot(lws, leader, NOW))
+    assert (planned.sequences, planned.announce, planned.statuses) == ((), (), ())
 
 
 def test_a_set_that_cannot_be_read_is_left_alone() -> None:

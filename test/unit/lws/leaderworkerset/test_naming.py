@@ -36,7 +36,7 @@ def test_a_set_about_which_nothing_is_decided_has_no_revision(state: str) -> Non
     elif state == "not covered":
         snapshot = SetSnapshot(demo, NOW, is_covered=False)
     elif state == "unsupported":
-        demo["spec"]["groupIdentity"] = "Hash"
+        demo["spec"]["scheduling"] = {}
     else:
         demo["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert of_set(snapshot) == {"set": "demo", "revision": ""}
@@ -45,6 +45,6 @@ def test_a_set_about_which_nothing_is_decided_has_no_revision(state: str) -> Non
 def test_a_group_has_the_revision_of_its_leader() -> None:
     metadata = {"name": "demo-12", "labels": {REVISION_LABEL: "abc"}}
     snapshot: Any = SimpleNamespace(lws=make_set(), leader={"metadata": metadata})
-    assert of_group(snapshot) == {"set": "demo", "group": 12, "revision": "abc"}
+    assert of_group(snapshot) == {"set": "demo", "group": "12", "revision": "abc"}
     snapshot.leader = {"metadata": {"name": "demo-12"}}
     assert of_group(snapshot)["revision"] == ""

@@ -25,8 +25,11 @@ from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
+    GROUP_RESTART_COUNTS_ANNOTATION,
     NAME_LABEL,
     REPLICAS_ANNOTATION,
+    RESTART_BUDGET_EXHAUSTED_ANNOTATION,
+    RESTART_BUDGET_FINALIZER,
     REVISION_LABEL,
     SIZE_ANNOTATION,
 )
@@ -239,7 +242,7 @@ def test_pods_of_a_group_that_come_up_one_by_one_cost_no_status() -> None:
     workers = changed(first.workers, lambda obj: obj["status"].update(availableReplicas=0))
     snapshot = replace(snapshot, groups=(replace(first, workers=workers, worker_uids=()), *others))
     snapshot = carried_out(snapshot, plan(snapshot))
-    assert snapshot.lws["status"]["groups"]["unsettled"][0]["reason"] == "its workers are not ready"
+    assert snapshot.lws["status"]["groups"]["unsettled"][0]["reason"] == "workers are not ready"
     for count in range(7):
         coming = changed(workers, lambda obj, count=count: obj["status"].update(availableReplicas=count))
         group = replace(first, workers=coming, worker_uids=first.worker_uids[:count])
@@ -629,18 +632,20 @@ def test_a_rollout_begins_with_its_revision_and_says_what_changed() -> None:
     assert find(status["conditions"], "UpdateInProgress")["status"] == "True"
 
 
-def test_a_leader_is_deleted_in_the_foreground_before_the_partition_passes_it() -> None:
+def test_a_group_is_deleted_once_the_partition_has_passed_it() -> None:
     snapshot = settled(make_set(replicas=3))
     snapshot = with_spec(snapshot, make_set(replicas=3, image="app:2"))
     snapshot = with_reported(carried_out(snapshot, plan(snapshot)))
     snapshot = with_update_revision(snapshot)
     planned = plan(snapshot)
-    (memory, delete, leaders) = actions_of(planned)
+    (memory, leaders, delete, workers) = actions_of(planned)
     assert isinstance(memory, Merge) and memory.subresource == "status"
     assert memory.patch["status"]["rollout"]["partition"] == 2, "remembered before any leader goes"
     assert isinstance(delete, Delete) and isinstance(leaders, Apply)
     assert (delete.target.name, delete.target.uid) == ("demo-2", "uid-of-pod-demo-2")
-    assert delete.propagation == "Foreground"
+    assert delete.propagation == "Background"
+    assert isinstance(workers, Delete) and workers.propagation == "Background"
+    assert (workers.target.kind, workers.target.name) == ("StatefulSet", "demo-2")
     assert delete.why == "group 2 moves to the new revision"
     assert leaders.intent["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 2
     assert notes(planned)[0] == "Updating replica 2"
@@ -884,7 +889,13 @@ def test_conditions_change_together_and_hold_the_generation() -> None:
     snapshot = with_spec(settled(make_set()), make_set(image="app:2"))
     conditions = {each["type"]: each for each in status_of(plan(snapshot))["conditions"]}
     told = {type_: (each["status"], each["observedGeneration"]) for type_, each in conditions.items()}
-    assert told == {"Available": ("False", 2), "Progressing": ("True", 2), "UpdateInProgress": ("True", 2)}
+    assert told == {
+        "Available": ("False", 2),
+        "Degraded": ("False", 2),
+        "Progressing": ("True", 2),
+        "Reconciling": ("True", 2),
+        "UpdateInProgress": ("True", 2),
+    }
 
 
 def test_progress_waits_for_its_turn() -> None:
@@ -896,15 +907,15 @@ def test_progress_waits_for_its_turn() -> None:
     assert [status.can_wait for status in plan(replace(told, groups=())).statuses] == [True]
 
 
-@pytest.mark.parametrize(("age", "is_first_word"), [(1, True), (3600, False)])
+@pytest.mark.parametrize(("age", "is_first"), [(1, True), (3600, False)])
 def test_an_emptied_status_of_a_set_whose_groups_are_on_their_way_is_no_first_word(
-    age: int, is_first_word: bool
+    age: int, is_first: bool
 ) -> None:
     created = f"{NOW - timedelta(seconds=age):%Y-%m-%dT%H:%M:%SZ}"
     lws = changed(make_set(replicas=2), lambda obj: obj["metadata"].update(creationTimestamp=created))
     emptied = replace(settled(make_set(replicas=2)), lws=lws, groups=())
     (status,) = plan(emptied).statuses
-    assert status.is_first_word is is_first_word
+    assert status.is_first is is_first
 
 
 def test_groups_of_a_surge_are_told_at_once_also_where_nothing_was_said_before() -> None:
@@ -912,11 +923,11 @@ def test_groups_of_a_surge_are_told_at_once_also_where_nothing_was_said_before()
     lws = changed(make_set(replicas=2), lambda obj: obj["metadata"].update(creationTimestamp=created))
     emptied = replace(settled(make_set(replicas=2)), lws=lws, groups=())
     (status,) = plan(emptied).statuses
-    assert status.is_first_word
+    assert status.is_first
     assert emptied.leader is not None
     leader = {**emptied.leader, "status": {**emptied.leader["status"], "replicas": 3}}
     (status,) = plan(replace(emptied, leader=leader)).statuses
-    assert not status.is_first_word and not status.can_wait
+    assert not status.is_first and not status.can_wait
 
 
 @pytest.mark.parametrize(("left", "can_wait"), [(3, True), (2, False)])
@@ -965,9 +976,10 @@ def test_leaders_that_the_partition_covers_already_do_not_wait_for_the_next_step
     moved = with_reported(carried_out(few, plan(few)))
     planned = plan(replace(moved, groups=begun.groups[3:]))
     (whole,) = shapes(planned)
-    assert whole[1:-1] == ["delete Pod demo-19", "delete Pod demo-18"]
+    deleted = [f"delete {kind} demo-{index}" for kind in ("Pod", "StatefulSet") for index in (19, 18)]
+    assert whole[2:] == deleted
     (small,) = planned.postponable
-    assert [shape(action) for action in small.actions] == [whole[0], whole[-1]]
+    assert [shape(action) for action in small.actions] == whole[:2]
 
 
 def test_a_group_that_was_given_up_is_told_as_long_as_its_leader_lives() -> None:
@@ -1039,3 +1051,60 @@ def test_what_runs_under_a_broken_revision_is_recorded_anew_and_keeps_running() 
     assert isinstance(create, Create)
     assert create.intent["metadata"]["labels"][REVISION_LABEL] == broken.key
     assert create.intent["revision"] == broken.number + 1
+
+
+# --- Restarts by upstream's rules ---------------------------------------------------------------------------
+
+
+def counted(text: str, **template: Any) -> SetSnapshot:
+    """Two groups at rest, and what is counted of them."""
+    at_rest = settled(make_set(template=template))
+    metadata = {**at_rest.lws["metadata"], "annotations": {GROUP_RESTART_COUNTS_ANNOTATION: text}}
+    return replace(at_rest, lws={**at_rest.lws, "metadata": metadata})
+
+
+def counts_written(planned: Plan) -> list[Any]:
+    merges = [each for each in actions_of(planned) if isinstance(each, Merge) and "metadata" in each.patch]
+    return [each.patch["metadata"]["annotations"][GROUP_RESTART_COUNTS_ANNOTATION] for each in merges]
+
+
+def test_counts_of_groups_and_revisions_that_are_gone_are_taken_out() -> None:
+    key = settled(make_set()).groups[0].leader_key
+    snapshot = counted(f'{{"{key}/1":1,"{key}/2":1,"old/0":1}}')
+    assert counts_written(plan(snapshot)) == [f'{{"{key}/1":1}}']
+    surge = changed(snapshot.leader, lambda obj: obj["spec"].update(replicas=3))
+    in_a_rollout = replace(snapshot, leader=surge, groups=snapshot.groups[:1])
+    assert counts_written(plan(in_a_rollout)) == [], "of the surge, and of the revision before it"
+    assert counts_written(plan(counted("{}"))) == counts_written(plan(settled(make_set()))) == []
+
+
+def test_counts_that_cannot_be_read_are_a_problem_where_they_matter() -> None:
+    for text, says in (("[]", "expected a JSON object"), ('{"x":1}', 'invalid group restart count key "x"')):
+        snapshot = counted(text, maxGroupRestarts=1)
+        told = find(carried_out(snapshot, plan(snapshot)).lws["status"]["conditions"], "ReplicaFailure")
+        assert told is not None and told["reason"] == "InvalidRestartCounts" and says in told["message"]
+        assert counts_written(plan(snapshot)) == []
+        harmless = counted(text)
+        stored = carried_out(harmless, plan(harmless)).lws["status"]["conditions"]
+        assert find(stored, "ReplicaFailure") is None
+
+
+def test_a_group_that_has_ended_degrades_the_set_and_counts_as_failed() -> None:
+    at_rest = settled(make_set(template={"maxGroupRestarts": 1}))
+    leader = changed(
+        at_rest.groups[1].leader,
+        lambda obj: obj["metadata"].update(
+            deletionTimestamp="2026-03-01T11:59:00Z",
+            finalizers=[RESTART_BUDGET_FINALIZER],
+            annotations={RESTART_BUDGET_EXHAUSTED_ANNOTATION: "true"},
+        ),
+    )
+    ended = replace(at_rest, groups=(at_rest.groups[0], replace(at_rest.groups[1], leader=leader)))
+    planned = plan(ended)
+    status = carried_out(ended, planned).lws["status"]
+    assert (find(status["conditions"], "Degraded") or {})["status"] == "True"
+    (unsettled,) = status["groups"]["unsettled"]
+    assert unsettled["reason"] == (
+        "restarts are used up: annotate the leader pod with leaderworkerset.sigs.k8s.io/recover=true"
+    )
+    assert planned.figures is not None and planned.figures.numbers["failed", ""] == 1

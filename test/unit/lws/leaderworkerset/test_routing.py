@@ -7,12 +7,27 @@ from typing import Any
 
 import pytest
 
+from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.routing import Routing
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.actions import Key, Wake
 from lws.runtime.leadership.election import everywhere
 from lws.runtime.store import Store
-from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_pod
+from lws_api.leaderworkerset.v1 import (
+    GROUP_IDENTITY_ANNOTATION,
+    GROUP_RESTART_COUNTS_ANNOTATION,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    RESTART_BUDGET_FINALIZER,
+    WORKER_INDEX_LABEL,
+)
+from test.unit.builders import (
+    make_leader_pod,
+    make_leader_statefulset,
+    make_set,
+    make_worker_pod,
+    make_worker_statefulset,
+)
 
 
 class _Bench:
@@ -96,6 +111,37 @@ def test_an_adopted_statefulset_wakes_the_groups_that_were_nobodys() -> None:
     assert not {FIRST, SECOND} & set(woken)
 
 
+def _of_hash_set(owner: dict[str, Any] | None, kind: str, name: str) -> dict[str, Any]:
+    owners = [owner_reference(owner)] if owner is not None else []
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": f"uid-of-{name}-{kind}",
+        "ownerReferences": owners,
+    }
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {}}
+
+
+def test_an_adopted_deployment_wakes_the_groups_that_were_nobodys() -> None:
+    bench, lws = _Bench(lambda lws: _names("demo-0", "demo-1")), make_set(groupIdentity="Hash")
+    bench.store.put(lws)
+    adopted, orphan = _of_hash_set(lws, "Deployment", "demo"), _of_hash_set(None, "Deployment", "demo")
+    assert {FIRST, SECOND, SET} <= set(bench.woken(orphan, adopted))
+    woken = [*bench.woken(adopted, adopted), *bench.woken(adopted, orphan)]
+    assert not {FIRST, SECOND} & set(woken)
+
+
+def test_an_adopted_replica_set_wakes_the_groups_that_were_nobodys() -> None:
+    """Whoever deletes a Deployment and keeps what hangs from it leaves them to the next one."""
+    bench = _Bench()
+    deployment = _of_hash_set(make_set(), "Deployment", "demo")
+    adopted = _of_hash_set(deployment, "ReplicaSet", "demo-abc")
+    orphan = _of_hash_set(None, "ReplicaSet", "demo-abc")
+    bench.store.put({**_of_hash_set(adopted, "Pod", "demo-0"), "apiVersion": "v1"})
+    assert {FIRST, SET} <= set(bench.woken(orphan, adopted))
+    assert FIRST not in bench.woken(adopted, adopted)
+
+
 def test_a_statefulset_that_is_seen_after_its_pods_wakes_their_groups() -> None:
     """Streams do not wait for each other."""
     lws = make_set(size=3)
@@ -163,3 +209,96 @@ def test_what_is_of_strangers_wakes_only_what_is_there() -> None:
     # The set gets back what is its own.
     ours = {**service, "metadata": {**metadata, "ownerReferences": [{**owner, "kind": "LeaderWorkerSet"}]}}
     assert Key("set", "default", "x") in bench.woken(ours, service)
+
+
+def kept_pods() -> list[dict[str, Any]]:
+    """Those of group 1, which has used up its restarts."""
+    leader = make_leader_pod(index=1, terminating=True)
+    worker = make_worker_pod(make_worker_statefulset(leader), terminating=True)
+    for pod in (leader, worker):
+        pod["metadata"]["finalizers"] = [RESTART_BUDGET_FINALIZER]
+    return [leader, worker]
+
+
+def test_kept_pods_are_looked_at_when_their_set_or_statefulset_changes_or_goes() -> None:
+    bench = _Bench()
+    lws, leaders = make_set(), make_leader_statefulset()
+    for pod in (*kept_pods(), make_leader_pod()):
+        bench.store.put(pod)
+    for before, after in ((lws, None), (lws, make_set(terminating=True)), (leaders, None)):
+        assert SECOND in bench.woken(before, after)
+        assert FIRST not in bench.woken(before, after)
+    assert SECOND in bench.woken(leaders, make_leader_statefulset(replicas=1))
+
+
+def test_kept_pods_without_a_set_are_among_all_keys() -> None:
+    bench = _Bench()
+    for pod in (*kept_pods(), make_leader_pod(), make_worker_pod()):
+        bench.store.put(pod)
+    assert set(bench.routing.keys(everywhere)) == {SECOND}
+    assert set(bench.routing.keys(lambda namespace: namespace != "default")) == set()
+
+
+def test_kept_workers_of_a_hash_group_are_looked_at_when_their_leader_goes() -> None:
+    """Whatever has kept them may be gone with it; they are found by their host."""
+    bench = _Bench()
+    replica_set = _of_hash_set(None, "ReplicaSet", "demo-abc")
+    leader = {**_of_hash_set(replica_set, "Pod", "demo-abc-x1"), "apiVersion": "v1"}
+    leader["metadata"] |= {"annotations": {GROUP_IDENTITY_ANNOTATION: "Hash"}, "labels": {NAME_LABEL: "demo"}}
+    leader["metadata"]["finalizers"] = [RESTART_BUDGET_FINALIZER]
+    leader["spec"] = {"hostname": "demo-12345678"}
+    workers = _of_hash_set(leader, "StatefulSet", "demo-12345678")
+    worker = {**_of_hash_set(workers, "Pod", "demo-12345678-1"), "apiVersion": "v1"}
+    worker["metadata"] |= {
+        "annotations": {LEADER_NAME_ANNOTATION: "demo-abc-x1", GROUP_IDENTITY_ANNOTATION: "Hash"},
+        "labels": {NAME_LABEL: "demo"},
+        "finalizers": [RESTART_BUDGET_FINALIZER],
+    }
+    of_leader, of_host = (Key("group", "default", name) for name in ("demo-abc-x1", "demo-12345678"))
+    assert {of_leader, of_host} <= set(bench.woken(None, worker))
+    assert of_host not in bench.woken(leader, None)
+    bench.store.put(worker)
+    assert of_host in bench.woken(leader, None)
+    bench.store.put(leader)
+    assert of_leader in bench.woken(replica_set, None)
+
+
+def test_the_last_worker_of_a_hash_group_wakes_the_set_whose_next_leader_waits_for_it() -> None:
+    bench = _Bench()
+    workers = _of_hash_set(None, "StatefulSet", "demo-12345678")
+    pods = [
+        {**_of_hash_set(workers, "Pod", f"demo-12345678-{index}"), "apiVersion": "v1"} for index in (1, 2)
+    ]
+    for pod in pods:
+        pod["metadata"] |= {
+            "annotations": {LEADER_NAME_ANNOTATION: "demo-abc-x1", GROUP_IDENTITY_ANNOTATION: "Hash"},
+            "labels": {NAME_LABEL: "demo", WORKER_INDEX_LABEL: "1"},
+        }
+    bench.store.put(pods[1])
+    assert SET not in bench.woken(pods[0], None)
+    bench.store.drop(pods[1])
+    assert SET in bench.woken(pods[1], None)
+
+
+def test_workers_of_a_hash_leader_that_is_gone_wake_no_group() -> None:
+    bench = _Bench()
+    replica_set = _of_hash_set(None, "ReplicaSet", "demo-abc")
+    leader = {**_of_hash_set(replica_set, "Pod", "demo-abc-x1"), "apiVersion": "v1"}
+    workers = _of_hash_set(leader, "StatefulSet", "demo-12345678")
+    worker = {**_of_hash_set(workers, "Pod", "demo-12345678-1"), "apiVersion": "v1"}
+    hashed = {LEADER_NAME_ANNOTATION: "demo-abc-x1", GROUP_IDENTITY_ANNOTATION: "Hash"}
+    worker["metadata"] |= {"annotations": hashed, "labels": {NAME_LABEL: "demo", WORKER_INDEX_LABEL: "1"}}
+    going = {**worker, "metadata": {**worker["metadata"], "deletionTimestamp": "2026-03-01T12:00:00Z"}}
+    of_leader = Key("group", "default", "demo-abc-x1")
+    changes: list[tuple[Any, Any]] = [(worker, going), (going, None), (workers, None)]
+    assert [of_leader in bench.woken(*change) for change in changes] == [False] * 3
+    bench.store.put(leader)
+    assert [of_leader in bench.woken(*change) for change in changes] == [True] * 3
+    assert of_leader in _Bench().woken(leader, None), "what is known of it is forgotten"
+
+
+def test_counts_of_restarts_wake_the_set_alone() -> None:
+    bench = _Bench(lambda lws: _names("demo-0"), is_ours=True)
+    counted = make_set(annotations={GROUP_RESTART_COUNTS_ANNOTATION: "{}"})
+    assert bench.woken(make_set(), counted) == [SET]
+    assert bench.woken(make_set(), make_set(annotations={"a": "b"})) == [FIRST, SET]

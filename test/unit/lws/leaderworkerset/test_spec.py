@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from lws.leaderworkerset import fields, spec
 from lws.leaderworkerset.fields import Field
-from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.spec import RestartBackoff, SetSpec
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     SHARED_TOPOLOGY_ANNOTATION,
@@ -39,9 +40,13 @@ DEFAULTS = SetSpec(
     restart_policy=RestartPolicy.RECREATE_GROUP_ON_POD_RESTART,
     waits_for_start=False,
     max_group_restarts=None,
+    restart_budget=None,
+    restart_backoff=None,
     exempt_containers=frozenset(),
     exempts_sidecars=False,
     startup_policy=StartupPolicy.LEADER_CREATED,
+    start_strategy=None,
+    prewarm=None,
     subdomain_policy=SubdomainPolicy.SHARED,
     history_limit=10,
     progress_deadline=None,
@@ -50,7 +55,7 @@ DEFAULTS = SetSpec(
     placement={},
     subgroup=None,
     has_disruption_budget=False,
-    disrupted_groups=None,
+    max_unavailable_groups=None,
     leader_service=None,
 )
 FIELDS = {name: field for name, field in vars(fields).items() if isinstance(field, Field)}
@@ -114,12 +119,13 @@ def test_defaults_of_the_api(lws: dict[str, Any]) -> None:
         pytest.param("max_unavailable", make_set(max_unavailable=0), 0, id="a zero is not absence"),
         pytest.param("max_surge", make_set(max_surge=1), 1, id="surge"),
         pytest.param("max_group_restarts", make_set(maxGroupRestarts=0), 0, id="no restarts"),
+        pytest.param("restart_budget", make_set(template={"maxGroupRestarts": 3}), 3, id="upstream's limit"),
         pytest.param(
-            "max_group_restarts", make_set(template={"maxGroupRestarts": 3}), 3, id="the name of the original"
+            "restart_budget", make_set(maxGroupRestarts=1, template={"maxGroupRestarts": 3}), None, id="both"
         ),
         pytest.param("has_disruption_budget", make_set(podDisruptionBudget={}), True, id="protected"),
         pytest.param(
-            "disrupted_groups",
+            "max_unavailable_groups",
             make_set(podDisruptionBudget={"maxUnavailableGroups": "9%"}),
             "9%",
             id="by how much",
@@ -258,8 +264,13 @@ def test_the_floor_is_the_partition_of_the_set() -> None:
 @pytest.mark.parametrize("garbage", [None, True, 0, -1, 1.5, "x", "", [], [1], {}, {"a": 1}], ids=repr)
 @pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
 def test_nothing_that_is_stored_stops_it(field: Field, garbage: Any) -> None:
-    lws = make_set(podDisruptionBudget={}, leaderService={}, template={"subGroupPolicy": {}})
-    lws["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"] = {}
+    lws = make_set(
+        podDisruptionBudget={},
+        leaderService={},
+        startStrategy={},
+        template={"subGroupPolicy": {}, "restartBackoff": {}},
+    )
+    lws["spec"]["rolloutStrategy"] |= {"rollingUpdateConfiguration": {}, "prewarm": {}}
     (*parents, name) = field.path
     part = lws
     for parent in parents:
@@ -280,3 +291,27 @@ def test_nor_does_an_annotation(garbage: Any) -> None:
     )
     lws["metadata"]["annotations"] = dict.fromkeys(keys, garbage)
     assert SetSpec.of(lws).exempts_sidecars is False
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({}, RestartBackoff(10, 300), id="defaults"),
+        pytest.param({"baseSeconds": 5, "capSeconds": 60}, RestartBackoff(5, 60), id="seconds"),
+        pytest.param({"base": "5s", "cap": "1m30s"}, RestartBackoff(5, 90), id="durations"),
+        pytest.param({"base": "500ms", "capSeconds": 20}, RestartBackoff(0.5, 20), id="mixed"),
+        pytest.param({"baseSeconds": 0, "cap": "-1s"}, RestartBackoff(10, 300), id="nothing to wait"),
+        pytest.param({"baseSeconds": True, "cap": "soon"}, RestartBackoff(10, 300), id="unreadable"),
+        pytest.param({"baseSeconds": 2**80}, RestartBackoff(2**31 - 1, 300), id="longer than anybody waits"),
+    ],
+)
+def test_the_back_off_has_two_spellings(given: dict[str, Any], expected: RestartBackoff) -> None:
+    spec = SetSpec.of(make_set(template={"restartBackoff": given}))
+    assert spec.restart_backoff == expected and spec.counts_restarts
+
+
+@pytest.mark.parametrize(
+    ("restarts", "seconds"), [(-1, 10), (0, 10), (1, 20), (4, 160), (5, 300), (30, 300), (10**9, 300)]
+)
+def test_the_back_off_doubles_up_to_its_cap(restarts: int, seconds: int) -> None:
+    assert RestartBackoff(10, 300).delay(restarts) == timedelta(seconds=seconds)

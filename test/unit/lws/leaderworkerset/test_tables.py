@@ -16,7 +16,7 @@ from lws_api.leaderworkerset.v1 import (
     REVISION_LABEL,
     SIZE_ANNOTATION,
 )
-from test.unit.builders import trim
+from test.unit.builders import make_leader_pod, trim
 
 
 def _metadata(**more: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _metadata(**more: Any) -> dict[str, Any]:
 
 
 TOOLS = {"annotations": {SIZE_ANNOTATION: "4", "kubectl.kubernetes.io/last-applied-configuration": ""}}
-"""What may be adopted also keeps which claims of deployment tools there are."""
+"""Objects that may be adopted also keep the keys of deployment tools."""
 
 
 def _owned_by(kind: str) -> list[dict[str, Any]]:
@@ -520,8 +520,8 @@ def test_data_that_is_too_deep_to_be_compared_is_not_kept() -> None:
 @pytest.mark.parametrize(
     ("annotations", "woken"),
     [
-        pytest.param({SIZE_ANNOTATION: "4", PODS_RETRIED_AT_ANNOTATION: "now"}, Wakes.NOBODY, id="retried"),
-        pytest.param({SIZE_ANNOTATION: "4"}, Wakes.NOBODY, id="same"),
+        pytest.param({SIZE_ANNOTATION: "4", PODS_RETRIED_AT_ANNOTATION: "now"}, Wakes.NONE, id="retried"),
+        pytest.param({SIZE_ANNOTATION: "4"}, Wakes.NONE, id="same"),
         pytest.param({SIZE_ANNOTATION: "5", PODS_RETRIED_AT_ANNOTATION: "now"}, Wakes.ALL, id="edited too"),
         pytest.param(None, Wakes.ALL, id="all are gone"),
     ],
@@ -550,7 +550,7 @@ def test_that_pods_of_a_statefulset_were_retried_wakes_nobody(
 @pytest.mark.parametrize(
     ("annotations", "woken"),
     [
-        pytest.param({SIZE_ANNOTATION: "4", INITIAL_REPLICAS_ANNOTATION: "2"}, Wakes.NOBODY, id="baseline"),
+        pytest.param({SIZE_ANNOTATION: "4", INITIAL_REPLICAS_ANNOTATION: "2"}, Wakes.NONE, id="baseline"),
         pytest.param({INITIAL_REPLICAS_ANNOTATION: "2"}, Wakes.ALL, id="another is gone"),
     ],
 )
@@ -574,8 +574,8 @@ def test_what_a_disaggregatedset_remembers_on_a_set_wakes_none_of_its_groups(
 @pytest.mark.parametrize(
     ("status", "woken"),
     [
-        pytest.param({"readyReplicas": 2, "availableReplicas": 2}, Wakes.NOBODY, id="ready ones"),
-        pytest.param({"currentReplicas": 2, "updatedReplicas": 2}, Wakes.NOBODY, id="by revision"),
+        pytest.param({"readyReplicas": 2, "availableReplicas": 2}, Wakes.NONE, id="ready ones"),
+        pytest.param({"currentReplicas": 2, "updatedReplicas": 2}, Wakes.NONE, id="by revision"),
         pytest.param({"replicas": 2}, Wakes.SET, id="that are there"),
         pytest.param({"observedGeneration": 3}, Wakes.SET, id="acted on"),
         pytest.param({"currentRevision": "b"}, Wakes.SET, id="all moved"),
@@ -599,3 +599,16 @@ def test_of_what_the_statefulset_of_leaders_counts_pods_tell_sooner(
         for each, at in (({}, "7"), (status, "8"))
     )
     assert wakes(before, after) is wakes(after, before) is woken
+
+
+def test_containers_of_a_hash_leader_that_get_ready_are_a_step_of_its_start() -> None:
+    """Workers wait for it under LeaderReady; that they are ready no more is news for their group."""
+    owner = {"kind": "ReplicaSet", "name": "demo-abc", "controller": True}
+    pods = []
+    for status in ("False", "True"):
+        pod = make_leader_pod(ready=False)
+        pod["metadata"]["ownerReferences"] = [owner]
+        pod["status"]["conditions"] = [{"type": "ContainersReady", "status": status}]
+        pods.append(trim(pod))
+    starting, up = pods
+    assert (wakes(starting, up), wakes(up, starting)) == (Wakes.LATER, Wakes.ALL)

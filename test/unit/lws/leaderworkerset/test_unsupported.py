@@ -10,15 +10,14 @@ import pytest
 from lws.kube.conditions import find
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.left_alone import unsupported_in
+from lws.leaderworkerset.left_alone import scheduler_seen, unsupported_in
 from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.scheduling import NOBODY, Scheduler
 from lws.leaderworkerset.snapshot import SetSnapshot
 from test.unit.builders import NOW, make_leader_pod, make_set
 from test.unit.set_world import settled
 
 LATER: dict[str, dict[str, Any]] = {
-    "spec.groupIdentity": {"groupIdentity": "Hash"},
-    "spec.groupReplacementPolicy": {"groupReplacementPolicy": "Immediate"},
     "spec.scheduling": {"scheduling": {}},
 }
 
@@ -59,6 +58,32 @@ def test_its_groups_are_left_alone_too(fields: dict[str, Any]) -> None:
     assert "UnsupportedField" not in planned.waiting_for and "spec." in planned.waiting_for
 
 
+PARENT = {"scheduling.k8s.io/group-template-name": "prefill"}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "annotations", "says"),
+    [
+        pytest.param(NOBODY, {}, "the feature gate WorkloadAwareScheduling is off", id="gate off"),
+        pytest.param(Scheduler(False, "volcano"), {}, "the feature gate", id="gate off, with a scheduler"),
+        pytest.param(Scheduler(True), {}, "no gang scheduler here serves it", id="no scheduler"),
+        pytest.param(Scheduler(True, "scheduler-plugins"), {}, "no gang scheduler here", id="another one"),
+        pytest.param(Scheduler(True, "volcano"), PARENT, "no set joins the Workload", id="of a parent"),
+        pytest.param(Scheduler(True, "volcano"), {}, "", id="served"),
+    ],
+)
+def test_who_serves_scheduling(scheduler: Scheduler, annotations: dict[str, str], says: str) -> None:
+    found = unsupported_in(make_set(scheduling={}, annotations=annotations), scheduler)
+    assert [each.why.startswith(says) for each in found] == ([True] if says else [])
+
+
+def test_commands_know_by_the_status_whether_it_is_served() -> None:
+    lws = make_set(scheduling={})
+    assert scheduler_seen(lws).is_enabled
+    (status,) = plan(SetSnapshot(lws, NOW)).statuses
+    assert scheduler_seen({**lws, "status": status.patch}) == NOBODY
+
+
 def test_a_set_that_is_deleted_goes() -> None:
     lws = make_set(groupIdentity="Hash", terminating=True)
     assert plan(SetSnapshot(lws, NOW)).is_empty
@@ -76,5 +101,5 @@ def test_a_set_that_is_deleted_goes() -> None:
 def test_what_this_controller_does_anyway_is_run(fields: dict[str, Any]) -> None:
     """As the webhook of the original writes them into every set."""
     snapshot = stored_with(fields)
-    assert unsupported_in(snapshot.lws) == ()
+    assert unsupported_in(snapshot.lws, NOBODY) == ()
     assert plan(snapshot) == plan(settled(make_set()))

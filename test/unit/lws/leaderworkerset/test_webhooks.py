@@ -6,11 +6,16 @@ import base64
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import kopf
 import pytest
 
+from lws.config import load
+from lws.kube.field_errors import Refused
 from lws.leaderworkerset.admission import pod
 from lws.leaderworkerset.admission import validation as leaderworkerset
 from lws.leaderworkerset.group.gangs import PROVIDERS
@@ -20,11 +25,20 @@ from lws.leaderworkerset.registration import (
     MUTATE_SET,
     VALIDATE_POD,
     VALIDATE_SET,
+    former_node,
+    handlers,
     handlers_with,
+    may_have_former_group,
 )
+from lws.leaderworkerset.scheduling import API_VERSION, NOBODY, UNAVAILABLE
+from lws.leaderworkerset.tables import TABLES
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS
+from lws.runtime.store import Store
 from lws.runtime.webhooks.handlers import register
 from lws.runtime.webhooks.server import reviewed
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
+from lws_api.leaderworkerset.v1 import GROUP_REPLACEMENT_GATE, NAME_LABEL, SIZE_ANNOTATION
+from test.unit import builders
 
 Review = Callable[..., Any]
 PREFIX = "leaderworkerset.sigs.k8s.io"
@@ -32,10 +46,13 @@ PREFIX = "leaderworkerset.sigs.k8s.io"
 
 @pytest.fixture
 def review(wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]]) -> Review:
-    """webhook, object, old object → the `response` of the answer."""
     registry = kopf.OperatorRegistry()
     register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None))
-    serve, _ = wire_kopf(registry)
+    return reviewing(wire_kopf(registry)[0])
+
+
+def reviewing(serve: kopf.WebhookFn) -> Review:
+    """webhook, object, old object → the `response` of the answer."""
 
     async def call(webhook: str, new: Any, old: Any = None, operation: str = "") -> dict[str, Any]:
         resource = ENDPOINTS[webhook]
@@ -190,6 +207,17 @@ async def test_patches_of_pods_do_what_admission_decided(review: Review, name: s
     assert patched(obj, operations) == wanted
 
 
+async def test_every_leader_of_hash_groups_gets_another_key(review: Review) -> None:
+    """Its name is generated after admission."""
+    annotations = {f"{PREFIX}/size": "4", f"{PREFIX}/group-identity": "Hash"}
+    obj = make_pod("vllm-3", generateName="vllm-", annotations=annotations)
+    del obj["metadata"]["name"]
+    pods = [patched(obj, operations_in(await review(MUTATE_POD, obj))) for _ in range(2)]
+    assert len({each["metadata"]["labels"][f"{PREFIX}/group-key"] for each in pods}) == 2
+    for each in pods:
+        assert await review(MUTATE_POD, each) == {"allowed": True}
+
+
 async def test_patch_of_a_pod_is_minimal(review: Review) -> None:
     obj = make_pod("vllm-0-2", container(env=[SECRET, PORT], args=["serve"]), container("sidecar"))
     operations = operations_in(await review(MUTATE_POD, obj))
@@ -289,6 +317,27 @@ async def test_one_error_is_the_message_of_the_refusal(review: Review) -> None:
     }
 
 
+async def test_a_set_with_scheduling_is_refused_while_there_is_no_api_for_it(
+    wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
+) -> None:
+    """As in upstream. Sets that are there can be edited."""
+    store = Store(lambda before, after: None, TABLES)
+    settings = load(None, {}, {}, namespace_file=Path("there-is-none"))
+    settings = replace(settings, gang_provider="kubernetes", workload_aware_scheduling=True)
+    registry = kopf.OperatorRegistry()
+    register(registry, ENDPOINTS, handlers(settings, store))
+    review = reviewing(wire_kopf(registry)[0])
+    new = make_set(scheduling={})
+    store.unserved.add(API_VERSION)
+    response = await review(VALIDATE_SET, new)
+    assert response["status"]["message"] == f"spec.scheduling: Invalid value: {{}}: {UNAVAILABLE}"
+    assert (await review(VALIDATE_SET, {**new, "metadata": {**new["metadata"], "labels": {}}}, new))[
+        "allowed"
+    ]
+    store.unserved.clear()
+    assert (await review(VALIDATE_SET, new))["allowed"]
+
+
 async def test_several_errors_are_one_list(review: Review) -> None:
     obj = make_set(replicas=-1)
     obj["spec"]["leaderWorkerTemplate"]["size"] = 0
@@ -316,7 +365,7 @@ async def test_warnings_know_the_status(review: Review) -> None:
     old = {**make_set(replicas=3), "status": down}
     response = await review(VALIDATE_SET, {**make_set(replicas=2), "status": down}, old)
     assert response["allowed"] is True
-    assert [warning for warning in response["warnings"] if "vllm-0, which stay" in warning]
+    assert [warning for warning in response["warnings"] if "kept are vllm-0, which are not ready" in warning]
 
 
 async def test_deleting_a_set_is_allowed(review: Review) -> None:
@@ -403,3 +452,170 @@ async def test_the_rules_know_the_other_sets_and_the_scheduler_of_groups(
     pod_of_gang = make_pod("vllm-0", container())
     made = patched(pod_of_gang, operations_in(await ask(MUTATE_POD, pod_of_gang)))
     assert made["metadata"]["annotations"]["scheduling.k8s.io/group-name"].startswith("vllm-0-")
+
+
+@pytest.mark.parametrize(("policy", "returns"), [("Preferred", True), ("Required", False), (None, False)])
+async def test_a_recreated_pod_returns_to_its_node_where_its_set_asks_for_that(
+    wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
+    policy: str | None,
+    returns: bool,
+) -> None:
+    """Every replica knows it from its own store: no request is sent."""
+    store = Store(lambda before, after: None, TABLES)
+    lws = builders.make_set(annotations={NODE_RETURN_ANNOTATION: policy} if policy else {})
+    former = builders.make_leader_pod(lws)
+    former["spec"] = {"nodeName": "node-1"}
+    registry = kopf.OperatorRegistry()
+    node_of = partial(former_node, store)
+    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None, node_of=node_of))
+    serve, _ = wire_kopf(registry)
+    store.put(lws)
+    store.put(former)
+    store.drop({**former, "metadata": {**former["metadata"], "resourceVersion": "9999"}})
+    pod = {**former, "metadata": {**former["metadata"], "uid": ""}, "spec": {"containers": []}}
+    request = {
+        "uid": "review-1",
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "operation": "CREATE",
+        "namespace": "default",
+        "object": pod,
+    }
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    answer = json.loads((await reviewed(serve, MUTATE_POD, PODS, json.dumps(body).encode())).body)
+    patch = base64.b64decode(answer["response"].get("patch", "")).decode()
+    assert ('"node-1"' in patch) == returns
+
+
+# --- The gate of a leader whose former group is not gone ----------------------------------------------------
+
+
+class Former:
+    """A group whose leader is being replaced, as the store of one replica shows it."""
+
+    def __init__(self) -> None:
+        self.is_current = True
+        self.store = Store(lambda before, after: None, TABLES, lambda: self.is_current)
+        self.lws = builders.make_set(size=3)
+        self.leader = builders.make_leader_pod(self.lws)
+        self.workers = builders.make_worker_statefulset(self.leader)
+        self.worker = builders.make_worker_pod(self.workers)
+        for obj in (self.lws, self.leader, self.workers, self.worker):
+            self.store.put(obj)
+
+    def end(self, *objects: dict[str, Any]) -> None:
+        for obj in objects:
+            self.store.drop({**obj, "metadata": {**obj["metadata"], "resourceVersion": "9999"}})
+
+    def gates(self, **metadata: Any) -> bool:
+        """Of the next leader."""
+        new = {**self.leader, "metadata": {**self.leader["metadata"], "uid": "", **metadata}}
+        return may_have_former_group(self.store, lambda: NOBODY, new, "default")
+
+
+def test_a_leader_is_gated_until_the_last_of_its_former_group_is_gone() -> None:
+    former = Former()
+    assert former.gates(), "this stream has not shown the end of the former leader yet"
+    former.end(former.leader)
+    assert former.gates(), "the StatefulSet may still create workers"
+    former.end(former.workers)
+    assert former.gates(), "a worker is left"
+    former.end(former.worker)
+    assert not former.gates()
+
+
+def test_workers_are_found_whatever_was_edited_off_them() -> None:
+    former = Former()
+    unlabelled = {**former.worker["metadata"], "labels": {NAME_LABEL: "demo"}, "resourceVersion": "5000"}
+    former.store.put({**former.worker, "metadata": unlabelled})
+    former.end(former.leader)
+    assert former.gates()
+    terminating = {
+        **unlabelled,
+        "resourceVersion": "6000",
+        "deletionTimestamp": "2026-03-01T11:59:00Z",
+        "deletionGracePeriodSeconds": 30,
+    }
+    former.store.put({**former.worker, "metadata": terminating})
+    former.end(former.workers)
+    assert former.gates(), "nothing but its owner shows of which group it was"
+
+
+def test_a_replica_that_has_not_listed_or_hears_nothing_gates_every_leader() -> None:
+    former = Former()
+    former.end(former.leader, former.workers, former.worker)
+    former.is_current = False
+    assert former.gates()
+
+
+def test_what_nobody_would_release_gets_no_gate() -> None:
+    former = Former()
+    former.store.put(
+        {
+            **former.lws,
+            "metadata": {**former.lws["metadata"], "resourceVersion": "5000"},
+            "spec": {**former.lws["spec"], "managedBy": "example.com/another"},
+        }
+    )
+    former.is_current = False
+    assert not former.gates(), "another controller runs the set"
+    orphaned = Former()
+    orphaned.end(orphaned.lws)
+    assert not orphaned.gates(), "the set is gone, and has left its StatefulSet"
+    orphaned.is_current = False
+    assert orphaned.gates(), "the set may only not be known yet"
+
+
+def test_workers_pods_of_nobody_and_sets_of_single_pods_get_no_gate() -> None:
+    former = Former()
+    assert not former.gates(ownerReferences=[])
+    assert not may_have_former_group(former.store, lambda: NOBODY, former.worker, "default")
+    single = {**former.leader["metadata"]["annotations"], SIZE_ANNOTATION: "1"}
+    former.store.put(
+        {
+            **former.leader,
+            "metadata": {**former.leader["metadata"], "annotations": single, "resourceVersion": "5000"},
+        }
+    )
+    former.end(former.workers, former.worker)
+    assert not former.gates(), "only its own former pod is left, which had no workers"
+
+
+def test_leaders_of_a_set_with_the_name_of_a_leader_are_not_its_former_workers() -> None:
+    """Both sets are allowed as long as their groups have one pod. The gate would never be lifted."""
+    former, other = Former(), builders.make_set(size=1)
+    former.end(former.leader, former.workers, former.worker)
+    other["metadata"] |= {"name": "demo-0", "uid": "u-other"}
+    for obj in (other, builders.make_leader_statefulset(other), builders.make_leader_pod(other)):
+        former.store.put(obj)
+    assert not former.gates()
+
+
+def test_a_leader_that_names_its_node_is_refused_until_then() -> None:
+    """The API server would refuse a gate beside it."""
+    raw = {**Former().leader, "spec": {"containers": [container()], "nodeName": "node-1"}}
+    with pytest.raises(Refused, match="pod demo-0 comes when the pods of its former group are gone"):
+        pod.admitted(raw, "default", has_former=True)
+    assert "schedulingGates" not in pod.admitted(raw, "default")["spec"]
+
+
+async def test_the_gate_is_added_to_those_of_the_template(
+    wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
+) -> None:
+    former = Former()
+    registry = kopf.OperatorRegistry()
+    has_former = partial(may_have_former_group, former.store, lambda: NOBODY)
+    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None, has_former=has_former))
+    serve, _ = wire_kopf(registry)
+    spec = {"containers": [container()], "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+    pod = {**former.leader, "spec": spec}
+    for gone, gates in (
+        (False, [{"name": "kueue.x-k8s.io/admission"}, {"name": GROUP_REPLACEMENT_GATE}]),
+        (True, spec["schedulingGates"]),
+    ):
+        if gone:
+            former.end(former.leader, former.workers, former.worker)
+        request = {"uid": "1", "resource": {"group": "", "version": "v1", "resource": "pods"}}
+        request |= {"operation": "CREATE", "namespace": "default", "object": pod}
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        answer = json.loads((await reviewed(serve, MUTATE_POD, PODS, json.dumps(body).encode())).body)
+        assert patched(pod, operations_in(answer["response"]))["spec"]["schedulingGates"] == gates

@@ -137,7 +137,7 @@ class _Bench:
     async def run(self, *sequences: tuple[Action, ...], **plan: Any) -> Outcome:
         cluster: Any = self.cluster
         told = (self._put, self._applied, self._refused, self.taken.append, self.going, self.gone.append)
-        applier = Applier(cluster, self, WriteHooks(*told, done=self._done))
+        applier = Applier(cluster, self, WriteHooks(*told, succeeded=self._done))
         return await applier.apply(Plan(sequences=sequences, owner=SET, **plan))
 
     @property
@@ -575,7 +575,7 @@ async def test_an_apply_that_failed_is_not_remembered(bench: _Bench) -> None:
 
 
 async def test_a_rehearsal_stores_nothing_and_stops_what_follows(bench: _Bench) -> None:
-    rehearsal = replace(_apply("a", uid="u-seen", failure=FAILURE), announce=(), is_rehearsal=True)
+    rehearsal = replace(_apply("a", uid="u-seen", failure=FAILURE), announce=(), is_dry_run=True)
     await bench.run((rehearsal, _delete("b")))
     assert bench.diary == ["dry force a", "delete Foreground b", "tell: deleted b"]
     assert bench.put == [] and bench.applied == [], "nobody takes the answer for what is stored"
@@ -780,6 +780,17 @@ async def test_a_deletion_that_fails(bench: _Bench) -> None:
     bench.cluster.failures["a"] = error = Throttled(429, "TooManyRequests", "a disruption budget", 10.0)
     outcome = await bench.run((_delete("a"), _create("b")))
     assert outcome.errors == [error] and bench.diary == ["delete Foreground a"]
+
+
+async def test_deletions_in_a_row_of_one_kind_are_sent_at_once(bench: _Bench) -> None:
+    """Whoever deletes the same objects meanwhile leaves nothing to do for those that are sent last."""
+    bench.cluster.slow["a"] = 5
+    workers = replace(_delete("c"), target=Reference("apps/v1", "StatefulSet", "ns", "c", "u-c"))
+    await bench.run((_delete("a"), _delete("b"), workers, _create("d")))
+    assert bench.diary == [
+        *("delete Foreground a", "delete Foreground b", "tell: deleted b", "tell: deleted a"),
+        *("delete Foreground c", "tell: deleted c", "create d", "tell: created d"),
+    ]
 
 
 async def test_what_is_counted_of_deletions_is_that_of_those_that_are_done(bench: _Bench) -> None:

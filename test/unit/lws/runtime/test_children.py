@@ -15,12 +15,12 @@ from lws.runtime.actions import Create, Delete, Merge, Object, Plan, Problem, Re
 from lws.runtime.children import (
     Child,
     Owner,
-    name_label,
+    label_patches,
     plan_child,
     plan_obstacle,
     plan_unwanted,
-    put_back_service,
     repair,
+    repair_service,
 )
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from test.unit.builders import make_set, trim
@@ -42,10 +42,10 @@ CREATE = Create(INTENT, why="it is needed")
 STORED: dict[Ownership, dict[str, Any] | None] = {
     Ownership.ABSENT: None,
     Ownership.OURS: child(REFERENCE),
-    Ownership.LEAVING: child(REFERENCE, deletionTimestamp="2026-03-01T11:59:00Z"),
+    Ownership.TERMINATING: child(REFERENCE, deletionTimestamp="2026-03-01T11:59:00Z"),
     Ownership.ORPHAN: child(),
     Ownership.SUFFICIENT: child(is_like_ours=False),
-    Ownership.CLASH: child(OTHER),
+    Ownership.CONFLICT: child(OTHER),
 }
 NOTE = (
     "Service demo exists and is controlled by Thing theirs: LeaderWorkerSet demo needs this name and leaves "
@@ -73,7 +73,7 @@ def target(ownership: Ownership) -> Reference:
 
 
 def look_again(waiting_for: str = "", problems: tuple[Problem, ...] = ()) -> Plan:
-    return Plan(again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=waiting_for, problems=problems)
+    return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=waiting_for, problems=problems)
 
 
 ADOPTED = one(SetOwner(target(Ownership.ORPHAN), REFERENCE, "the Service of the set has no owner"))
@@ -94,10 +94,10 @@ def test_a_child_that_is_wanted(ownership: Ownership, is_alive: bool) -> None:
     expected = {
         Ownership.ABSENT: one(CREATE),
         Ownership.OURS: Plan(),
-        Ownership.LEAVING: LEAVING,
+        Ownership.TERMINATING: LEAVING,
         Ownership.ORPHAN: ADOPTED if is_alive else Plan(waiting_for="the set to be seen alive"),
         Ownership.SUFFICIENT: look_again(),
-        Ownership.CLASH: CLASH,
+        Ownership.CONFLICT: CLASH,
     }[ownership]
     of_name = Child(ownership, STORED[ownership], "the former Service")
     assert plan_child(owner(is_alive), of_name, CREATE) == expected
@@ -119,23 +119,26 @@ def test_a_child_that_is_not_wanted(ownership: Ownership) -> None:
 def test_only_ours_is_put_back_and_in_the_way_of_its_kind(ownership: Ownership) -> None:
     asked: list[tuple[Object, Object]] = []
 
-    def keep_up(stored: Object, intent: Object) -> Plan:
+    def repairs(stored: Object, intent: Object) -> Plan:
         asked.append((stored, intent))
         return Plan(waiting_for="its kind")
 
     of_name = Child(ownership, STORED[ownership], "the former Service")
-    planned = plan_child(owner(), of_name, CREATE, keep_up)
+    planned = plan_child(owner(), of_name, CREATE, repairs)
     is_ours = ownership == Ownership.OURS
     assert asked == ([(STORED[ownership], INTENT)] if is_ours else [])
     assert (planned.waiting_for == "its kind") is is_ours
 
 
-def test_a_name_label_comes_back_unless_its_kind_says_otherwise() -> None:
+def test_labels_are_restored_unless_its_kind_says_otherwise() -> None:
     bare = child(REFERENCE, labels={"team": "a"})
     planned = plan_child(owner(), Child(Ownership.OURS, bare, ""), CREATE)
     patch = {"metadata": {"labels": {NAME_LABEL: "demo"}}}
-    assert planned == one(Merge(Reference.to(bare), patch, why="its name label was edited"))
-    assert (name_label(bare, INTENT), name_label(INTENT, INTENT)) == (patch, {})
+    assert planned == one(Merge(Reference.to(bare), patch, why="its labels were edited"))
+    assert (label_patches(bare, INTENT), label_patches(INTENT, INTENT)) == (
+        {"its labels were edited": patch},
+        {},
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,7 +208,7 @@ def test_an_edited_headless_service_is_put_back(
     edited: dict[str, Any], patch: dict[str, Any] | None, is_trimmed: bool
 ) -> None:
     stored, made = headless(**edited)
-    planned = put_back_service(trim(stored) if is_trimmed else stored, made)
+    planned = repair_service(trim(stored) if is_trimmed else stored, made)
     if patch is None:
         assert planned == Plan()
         return
@@ -213,13 +216,13 @@ def test_an_edited_headless_service_is_put_back(
     assert isinstance(merge, Merge)
     assert merge.patch == {"spec": patch}
     assert merge.target.uid == "u-1"
-    assert put_back_service({**stored, "spec": with_merged(stored["spec"], patch)}, made) == Plan()
+    assert repair_service({**stored, "spec": with_merged(stored["spec"], patch)}, made) == Plan()
 
 
 @pytest.mark.parametrize("is_trimmed", [False, True], ids=["whole", "trimmed"])
 def test_a_service_that_was_given_an_address_is_made_anew(is_trimmed: bool) -> None:
     stored, made = headless(clusterIP="10.0.0.9", ports=[{"port": 80}])
-    ((delete,),) = put_back_service(trim(stored) if is_trimmed else stored, made).sequences
+    ((delete,),) = repair_service(trim(stored) if is_trimmed else stored, made).sequences
     assert isinstance(delete, Delete)
     assert (delete.target.uid, delete.propagation) == ("u-1", "Background")
 

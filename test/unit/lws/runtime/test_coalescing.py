@@ -8,6 +8,7 @@ import pytest
 
 from lws import timing
 from lws.leaderworkerset.routing import group_delay_of
+from lws_api.leaderworkerset.v1 import POD_TERMINATION_POLICY_ANNOTATION
 from test.unit.builders import make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
 
 LEADER = make_leader_pod()
@@ -34,6 +35,15 @@ GONE, LEFT = (WORKER, None), (WORKER, make_worker_pod(WORKERS, terminating=True)
 )
 def test_a_group_on_its_way_out_is_in_no_hurry(change: Change) -> None:
     assert group_delay_of(*change, make_leader_pod(terminating=True), WORKERS) == 2.0
+
+
+def test_workers_that_go_with_their_leader_are_in_a_hurry() -> None:
+    going = make_leader_pod(terminating=True)
+    note = {POD_TERMINATION_POLICY_ANNOTATION: "Parallel"}
+    terminating = make_worker_statefulset(going, terminating=True)
+    for workers, delay in ((WORKERS, timing.AT_ONCE), (terminating, 2.0)):
+        noted = {**workers, "metadata": {**workers["metadata"], "annotations": note}}
+        assert group_delay_of(LEADER, going, going, noted) == delay
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""When may an engine act on what it remembers? Once it is listed, and never on what was taken back."""
+"""An engine acts on what it remembers only once it is listed, and never after the Lease is lost."""
 
 from __future__ import annotations
 
@@ -42,6 +42,17 @@ async def test_no_pass_is_made_between_the_lease_and_the_lists_that_follow_it() 
         assert engine._acts_on(A_SET)
         engine._takeover.gain(everywhere)
         assert not engine._acts_on(A_SET)
+
+
+@in_fake_time
+async def test_the_store_is_current_while_every_stream_is_heard() -> None:
+    async with an_engine() as engine:
+        assert not engine._store.is_current(), "nothing is listed yet"
+        for stream in engine._streams().values():
+            stream.listed.set()
+        assert engine._store.is_current()
+        next(iter(engine._informers.values()))._read_at -= timing.SILENT_WATCH_SECONDS + 1
+        assert not engine._store.is_current(), "what it shows may be old"
 
 
 @in_fake_time

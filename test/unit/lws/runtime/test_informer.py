@@ -36,8 +36,8 @@ class _Sink:
     def drop(self, obj: Mapping[str, Any]) -> None:
         self.told.append(("drop", obj["metadata"]["uid"]))
 
-    def retain(self, kind: str, uids: Iterable[str], version: str, spared: Iterable[str] = ()) -> None:
-        assert kind == "Pod" and not spared
+    def retain(self, kind: str, uids: Iterable[str], version: str, other_labels: Iterable[str] = ()) -> None:
+        assert kind == "Pod" and not other_labels
         self.told.append(("retain", sorted(uids), version))
 
 
@@ -378,6 +378,7 @@ async def test_a_server_that_is_away_is_not_taken_for_a_dead_stream() -> None:
     async with _bench() as bench:
         await bench.run(_page("a", version=7), *[failure(503)] * 300, seconds=3600.0)
         assert bench.informer.silent_for < 20.0
+        assert bench.informer.behind_for > 3500.0, "what the sink has is old all the same"
 
 
 @in_fake_time

@@ -1,4 +1,4 @@
-"""What does a process do whose API server is away? It stays, answers its probes, and waits."""
+"""A process whose API server is away stays, answers its probes, and waits."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ class Diary:
         self.lines: list[str] = []
 
     async def make(self, name: str, uid: str = "a") -> None:
-        async with self.turns.making(uid) as may_be_made:
-            self.lines.append(f"{name} begins" if may_be_made else f"{name} is not made")
+        async with self.turns.creating(uid) as may_create:
+            self.lines.append(f"{name} begins" if may_create else f"{name} is not made")
             await asyncio.sleep(0)
             self.lines.append(f"{name} ends")
 

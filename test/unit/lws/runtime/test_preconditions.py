@@ -125,7 +125,7 @@ async def test_a_kind_that_is_refused_for_good_is_not_served_any_more() -> None:
     async with definitions(BOTH, *[REFUSED] * 100) as (looking, _):
         began = now()
         await looking.changed(BOTH)
-        assert now() - began == timing.REFUSED_FOR_GOOD_SECONDS
+        assert now() - began == timing.DENIED_KIND_SECONDS
         assert await looking.served(before=(NEEDED,)) == (NEEDED,)
 
 

@@ -35,7 +35,7 @@ def frozen(name: str) -> Forbidden:
 
 def test_a_refusal_is_known_until_the_write_succeeds() -> None:
     refusals = Refusals()
-    refusals.remember(create(), ERROR, SET)
+    refusals.record(create(), ERROR, SET)
     (met,) = refusals.of_set("ns", "demo")
     assert met.message == "cannot create StatefulSet demo-1: exceeded quota: few"
     assert (met.reason, met.is_reported) == ("QuotaExceeded", False)
@@ -50,7 +50,7 @@ def test_a_refusal_is_known_until_the_write_succeeds() -> None:
 def test_what_an_event_says_already_is_marked() -> None:
     refusals = Refusals()
     failure = Announce(SET, "FailedCreate", "Create", "Failed")
-    refusals.remember(Create(intent(), why="because", failure=failure), ERROR, SET)
+    refusals.record(Create(intent(), why="because", failure=failure), ERROR, SET)
     assert [met.is_reported for met in refusals.of_set("ns", "demo")] == [True]
 
 
@@ -73,14 +73,14 @@ def test_what_an_event_says_already_is_marked() -> None:
 )
 def test_every_verb_is_called_what_it_is(action: Action, expected: tuple[str, str, str]) -> None:
     refusals = Refusals()
-    refusals.remember(action, Forbidden(403, "Forbidden", "no"), SET)
+    refusals.record(action, Forbidden(403, "Forbidden", "no"), SET)
     (met,) = refusals.of_set("ns", "demo")
     assert (met.reason, met.action, met.message) == expected
 
 
 def test_an_update_that_succeeds_ends_no_refusal_to_delete_the_same() -> None:
     refusals = Refusals()
-    refusals.remember(delete("demo-1"), ERROR, SET)
+    refusals.record(delete("demo-1"), ERROR, SET)
     assert not refusals.forget(Merge(Reference.to(intent("Pod")), {}, "w"), SET)
     assert len(refusals.of_set("ns", "demo")) == 1
     assert refusals.forget(delete("demo-1"), SET)
@@ -90,10 +90,10 @@ def test_what_is_told_of_many_alike_is_told_of_the_first() -> None:
     """However many groups meet it, and in whatever order they are tried again: one sentence, one Event."""
     refusals = Refusals()
     for name in ("demo-7", "demo-3", "demo-5", "demo-3"):
-        refusals.remember(delete(name), frozen(name), SET)
+        refusals.record(delete(name), frozen(name), SET)
         (met,) = refusals.of_set("ns", "demo")
         assert met.subject == "cannot delete Pod demo-7" and met.reason == "AdmissionDenied"
-    refusals.remember(delete("demo-4"), Forbidden(403, "Forbidden", "another word"), SET)
+    refusals.record(delete("demo-4"), Forbidden(403, "Forbidden", "another word"), SET)
     assert len(refusals.of_set("ns", "demo")) == 2
     refusals.forget(delete("demo-7"), SET)
     assert [met.subject for met in refusals.of_set("ns", "demo")] == [
@@ -105,12 +105,12 @@ def test_what_is_told_of_many_alike_is_told_of_the_first() -> None:
 def test_only_the_leader_statefulset_is_that_of_the_leaders() -> None:
     now = [0.0]
     refusals = Refusals(lambda: now[0])
-    refusals.remember(create(), ERROR, SET)
-    refusals.remember(Delete(Reference.to(intent(name="demo")), "Orphan", why="because"), ERROR, SET)
+    refusals.record(create(), ERROR, SET)
+    refusals.record(Delete(Reference.to(intent(name="demo")), "Orphan", why="because"), ERROR, SET)
     assert not refusals.of_leaders("ns", "demo")
-    refusals.remember(Apply(intent(name="demo"), why="because", uid="u"), ERROR, SET)
+    refusals.record(Apply(intent(name="demo"), why="because", uid="u"), ERROR, SET)
     assert refusals.of_leaders("ns", "demo") and not refusals.of_leaders("other", "demo")
-    refusals.forget(Apply(intent(name="demo"), why="because", uid="u", is_rehearsal=True), SET)
+    refusals.forget(Apply(intent(name="demo"), why="because", uid="u", is_dry_run=True), SET)
     assert refusals.of_leaders("ns", "demo"), "nothing is stored yet"
     now[0] = 91.0
     assert not refusals.of_leaders("ns", "demo"), "nobody has tried for so long"
@@ -119,7 +119,7 @@ def test_only_the_leader_statefulset_is_that_of_the_leaders() -> None:
 def test_several_come_in_a_fixed_order_each_once() -> None:
     refusals = Refusals()
     for name in ("demo-2", "demo-1", "demo-2"):
-        refusals.remember(create(name=name), ERROR, SET)
+        refusals.record(create(name=name), ERROR, SET)
     assert [met.subject for met in refusals.of_set("ns", "demo")] == [
         "cannot create StatefulSet demo-1",
         "cannot create StatefulSet demo-2",
@@ -129,9 +129,9 @@ def test_several_come_in_a_fixed_order_each_once() -> None:
 def test_what_is_not_heard_of_any_more_is_over() -> None:
     now = 0.0
     refusals = Refusals(clock=lambda: now)
-    refusals.remember(create(name="demo-1"), ERROR, SET)
+    refusals.record(create(name="demo-1"), ERROR, SET)
     now = 60.0
-    refusals.remember(create(name="demo-2"), ERROR, SET)
+    refusals.record(create(name="demo-2"), ERROR, SET)
     now = 100.0
     assert [met.subject for met in refusals.of_set("ns", "demo")] == ["cannot create StatefulSet demo-2"]
     now = 200.0
@@ -144,14 +144,14 @@ def test_refusals_of_a_set_that_is_gone_go() -> None:
     refusals = Refusals(lambda: now[0])
 
     def refuse(name: str) -> None:
-        refusals.remember(create(), ERROR, replace(SET, name=name))
+        refusals.record(create(), ERROR, replace(SET, name=name))
 
     for name in ("demo", "going", "other"):
         refuse(name)
     refusals.forget_set("ns", "demo")
     refusals.forget_set("ns", "demo")
     assert refusals.of_set("ns", "demo") == ()
-    now[0] = timing.REFUSALS_KEPT_SECONDS - 1
+    now[0] = timing.REJECTIONS_KEPT_SECONDS - 1
     refuse("other")
     assert len(refusals.of_set("ns", "going")) == 1
     now[0] += 2

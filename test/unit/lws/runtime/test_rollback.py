@@ -1,4 +1,4 @@
-"""When is the cluster known to have gone back to an older state, and when is it not?"""
+"""A consistent read that is older than one before it shows an etcd restore."""
 
 from __future__ import annotations
 

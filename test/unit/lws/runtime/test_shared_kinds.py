@@ -11,7 +11,7 @@ from lws.runtime.fields import StoredField, StoredFields, Wakes
 from lws.runtime.store import SharedKinds
 from test.unit.builders import make_leader_statefulset
 
-COUNTS = StoredFields("StatefulSet", (StoredField("status.readyReplicas"),), others=Wakes.NOBODY)
+COUNTS = StoredFields("StatefulSet", (StoredField("status.readyReplicas"),), others=Wakes.NONE)
 PORTS = StoredFields("Service", (StoredField("metadata.labels"), StoredField("spec.externalName")))
 
 
@@ -51,7 +51,7 @@ def test_what_is_news_for_anybody_is_news(
 def test_a_kind_that_only_another_workload_reads_has_no_other_table() -> None:
     """Versions that move with every write are no news, nor is what is not kept."""
     table = StoredFields(
-        "Fleet", (StoredField("metadata.name"), StoredField("metadata.resourceVersion", Wakes.NOBODY))
+        "Fleet", (StoredField("metadata.name"), StoredField("metadata.resourceVersion", Wakes.NONE))
     )
     one: dict[str, Any] = {"kind": "Fleet", "apiVersion": "example.com/v1", "spec": {"size": 1}}
     shared = SharedKinds([*TABLES, table])

@@ -158,7 +158,7 @@ def test_a_list_narrowed_by_one_label_says_nothing_about_what_carries_another(st
     other = _service(5, "s-2", "two")
     other["metadata"]["labels"] = {"leaderworkerset.sigs.k8s.io/other": "x"}
     store.put(other)
-    store.retain("Service", set(), "9", spared={"leaderworkerset.sigs.k8s.io/other"})
+    store.retain("Service", set(), "9", other_labels={"leaderworkerset.sigs.k8s.io/other"})
     assert [each["metadata"]["name"] for each in store.of_kind("Service")] == ["two"]
 
 
@@ -429,7 +429,19 @@ def test_empty_buckets_go_away(store: Store) -> None:
     for number in range(100):
         store.put(_service(2 * number, f"s-{number}", owner=f"p-{number}", set_name=f"set-{number}"))
         store.drop(_service(2 * number + 1, f"s-{number}"))
-    assert len(store._indices) == 2 and not any(index._buckets for index in store._indices)
+    assert len(store._indices) == 3 and not any(index._buckets for index in store._indices)
+
+
+def test_pods_are_found_by_the_label_of_their_set_whoever_owns_them(store: Store) -> None:
+    assert store.labelled_pods(NAME_LABEL, "default", "demo") == []
+    pod = make_leader_pod()
+    pod["metadata"].pop("ownerReferences")
+    store.put(pod)
+    assert store.labelled_pods(NAME_LABEL, "default", "demo") == [store.trimmed(pod)]
+    assert store.labelled_pods(NAME_LABEL, "default", "other") == []
+    edited = {"labels": {NAME_LABEL: "other"}, "resourceVersion": "1000000"}
+    store.put({**pod, "metadata": {**pod["metadata"], **edited}})
+    assert store.labelled_pods(NAME_LABEL, "default", "demo") == []
 
 
 def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
@@ -438,14 +450,14 @@ def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
 
     def told(version: str, **metadata: Any) -> list[str]:
         store.put({**pod, "metadata": {**pod["metadata"], "resourceVersion": version, **metadata}})
-        return [each["metadata"]["name"] for each in store.leaving(NAME_LABEL, "default", "demo")]
+        return [each["metadata"]["name"] for each in store.terminating_pods(NAME_LABEL, "default", "demo")]
 
     assert told("2") == []
     assert told("3", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
     assert told("4", deletionTimestamp="now", deletionGracePeriodSeconds=0) == []
     assert told("5", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
     store.drop({**pod, "metadata": {**pod["metadata"], "resourceVersion": "6"}})
-    assert store.leaving(NAME_LABEL, "default", "demo") == []
+    assert store.terminating_pods(NAME_LABEL, "default", "demo") == []
 
 
 def test_pods_that_went_by_a_disruption_are_known_for_a_while(store: Store) -> None:
@@ -478,6 +490,57 @@ def test_pods_that_went_by_a_disruption_are_known_for_a_while(store: Store) -> N
         store.put(going(2 * version, f"v-{version}", owner=f"workers-{version}"))
         store.drop(going(2 * version + 1, f"v-{version}", owner=f"workers-{version}"))
     assert last() == ""
+
+
+GOING = {"deletionTimestamp": "2026-03-01T12:00:30Z"}
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        pytest.param([{}], "", id="still there"),
+        pytest.param([{}, GOING], "node-1", id="terminating"),
+        pytest.param([{}, GOING, None], "node-1", id="gone"),
+        pytest.param([{}, None], "node-1", id="gone at once"),
+        pytest.param([{}, {"uid": "u-2"}], "node-1", id="replaced unseen"),
+        pytest.param([GOING], "node-1", id="seen first when terminating"),
+        pytest.param([{"phase": "Failed"}, GOING, None], "", id="failed"),
+        pytest.param([{}, {**GOING, "phase": "Failed"}, None], "node-1", id="looks like it while it ends"),
+        pytest.param([{"restarts": 1}, GOING, None], "", id="restarted"),
+        pytest.param([{}, None, {"node": "node-2"}, None], "node-2", id="the next one ran elsewhere"),
+        pytest.param([{}, None, {"node": "node-2", "restarts": 1}, None], "", id="the next one failed"),
+        pytest.param([{}, None, {"node": ""}, None], "node-1", id="the next one found no node"),
+    ],
+)
+def test_the_node_of_the_last_pod_of_a_name(
+    store: Store, states: list[dict[str, Any] | None], expected: str
+) -> None:
+    pod: dict[str, Any] = {}
+    for version, state in enumerate(states, 1):
+        if state is None:
+            store.drop({**pod, "metadata": {**pod["metadata"], "resourceVersion": str(version)}})
+            continue
+        how = {
+            "phase": "Running",
+            "node": "node-1",
+            "restarts": 0,
+            "uid": f"u-{states[:version].count(None)}",
+        }
+        how |= state
+        going = {key: how[key] for key in GOING if key in how}
+        pod = _pod(version, how["uid"], "demo-0-1", how["phase"], **going)
+        pod["spec"] = {"nodeName": how["node"]} if how["node"] else {}
+        pod["status"]["containerStatuses"] = [{"name": "main", "restartCount": how["restarts"]}]
+        store.put(pod)
+    assert store.last_node("ns", "demo-0-1") == expected
+
+
+def test_not_all_nodes_are_known_forever(store: Store) -> None:
+    for number in range(10_001):
+        pod = {**_pod(2 * number + 1, f"u-{number}", f"pod-{number}"), "spec": {"nodeName": "node-1"}}
+        store.put(pod)
+        store.drop({**pod, "metadata": {**pod["metadata"], "resourceVersion": str(2 * number + 2)}})
+    assert [store.last_node("ns", f"pod-{number}") for number in (0, 1)] == ["", "node-1"]
 
 
 def test_sizes_count_objects_by_kind() -> None:

@@ -6,20 +6,26 @@ from typing import Any, cast
 
 import pytest
 
+from lws.leaderworkerset.children.services import build_service
 from lws.leaderworkerset.group.gangs import PROVIDERS
 from lws.leaderworkerset.group.plan import plan as plan_group
-from lws.leaderworkerset.observe.recent_writes import WriteMemory
+from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.plan import plan as plan_set
-from lws.leaderworkerset.revisions.history import build_revision, record
+from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.tables import TABLES
-from lws.leaderworkerset.templates.objects import build_service
 from lws.runtime.actions import Announce, Create
 from lws.runtime.apply import Applier, WriteHooks
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import AlreadyExists
 from lws.runtime.store import Store
 from test.unit import api_server
-from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_statefulset
+from test.unit.builders import (
+    build_revision,
+    make_leader_pod,
+    make_leader_statefulset,
+    make_set,
+    make_worker_statefulset,
+)
 from test.unit.lws.leaderworkerset.observe.test_observer import FakeCluster, World
 
 LWS = make_set()
@@ -34,12 +40,12 @@ def a_stranger(**metadata: Any) -> dict[str, Any]:
     return api_server.stored({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": bare})
 
 
-def met(obj: dict[str, Any]) -> tuple[Store, WriteMemory]:
+def met(obj: dict[str, Any]) -> tuple[Store, SetWrites]:
     """A store and a memory after the create has met the object."""
     store = Store(lambda before, after: None, TABLES)
-    memory = WriteMemory(store)
+    memory = SetWrites(store)
     memory.put(obj)
-    memory.taken.remember(CREATE)
+    memory.taken.record(CREATE)
     return store, memory
 
 
@@ -59,7 +65,7 @@ def test_what_is_the_set_s_own_is_no_stranger() -> None:
 
 def test_names_of_other_kinds_are_looked_at_in_each_pass_anyway() -> None:
     _, memory = met(a_stranger())
-    memory.taken.remember(Create({**CREATE.intent, "kind": "Service"}, why="because"))
+    memory.taken.record(Create({**CREATE.intent, "kind": "Service"}, why="because"))
     assert len(memory.taken.of_set(UID)) == 1
 
 
@@ -67,7 +73,7 @@ def test_only_so_many_sets_are_remembered() -> None:
     store, memory = met(a_stranger())
     for number in range(5000):
         other = make_set(f"set-{number}")
-        memory.taken.remember(Create(build_revision(other, record(other), 1), why="because"))
+        memory.taken.record(Create(build_revision(other, record(other), 1), why="because"))
     assert memory.taken.of_set(UID) == ()
     assert store.of_kind("ControllerRevision")
 
@@ -148,7 +154,7 @@ async def test_every_create_whose_name_is_taken_is_tried_once_and_told(
     applier = Applier(
         cast(Cluster, api),
         told,
-        WriteHooks(memory.put, memory.remember_applied, lambda *_: None, memory.taken.remember),
+        WriteHooks(memory.put, memory.record_apply, lambda *_: None, memory.taken.record),
     )
     for _ in range(3):
         snapshot = await (world.of_set() if key == "set" else world.of_group())

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from lws import costs, timing
+from lws import timing
+from lws.runtime import costs
 from lws.runtime import throttle as module
 from lws.runtime.actions import Announce, Apply, Delete, Merge, Plan, Postponable, Reference, Status
-from lws.runtime.throttle import Moving, Throttle
+from lws.runtime.throttle import ActiveSets, Throttle
 
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-set")
 LEADERS = Reference("apps/v1", "StatefulSet", "ns", "demo", "u-leaders")
@@ -41,7 +42,7 @@ def _status(can_wait: bool = True) -> Plan:
 
 def _spend(throttle: Throttle, obj: dict[str, Any]) -> None:
     """What was saved up is used: everything after this waits."""
-    for _ in range(3 + int(timing.SAVED_SECONDS / costs.step_pace(0))):
+    for _ in range(3 + int(timing.STEP_BURST_SECONDS / costs.step_pace(0))):
         throttle.note(obj)
 
 
@@ -95,7 +96,7 @@ def _told(reason: str) -> Announce:
 
 
 def _first(*announce: Announce) -> Plan:
-    return Plan(statuses=(Status(SET, {"conditions": []}, announce, is_first_word=True),))
+    return Plan(statuses=(Status(SET, {"conditions": []}, announce, is_first=True),))
 
 
 def test_the_first_word_about_a_set_waits_for_what_comes_of_it(throttle: Throttle, now: list[float]) -> None:
@@ -122,7 +123,7 @@ def test_the_first_word_is_said_after_two_seconds_with_no_event_twice(
 def test_the_more_sets_are_new_the_longer_their_first_word_waits(throttle: Throttle) -> None:
     for other in range(19):
         target = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", f"u-{other}")
-        throttle.due(Plan(statuses=(Status(target, {}, is_first_word=True),)))
+        throttle.due(Plan(statuses=(Status(target, {}, is_first=True),)))
     assert throttle.due(_first()).again_after == 5.0
 
 
@@ -176,11 +177,11 @@ def test_sets_move_whose_status_was_written_in_the_last_minute(throttle: Throttl
         now[0] = 100.0 + seconds
         throttle.note({"kind": "LeaderWorkerSet", "metadata": {"uid": uid}})
         throttle.note(STEPPED)
-    assert throttle._sets_moving() == 2, "each counts once, and its StatefulSets do not"
+    assert throttle._count_active() == 2, "each counts once, and its StatefulSets do not"
     now[0] = 170.5
-    assert throttle._sets_moving() == 1
+    assert throttle._count_active() == 1
     now[0] = 180.5
-    assert throttle._sets_moving() == 0
+    assert throttle._count_active() == 0
 
 
 def test_only_the_latest_writes_are_remembered(throttle: Throttle, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,11 +256,11 @@ def test_who_writes_over_a_status_each_time_is_answered_ever_later(now: list[flo
             throttle.note(WRITTEN)
     assert answers <= 90, "20 minutes"
     wait = throttle.due(edited).again_after
-    assert wait is None or 0 < wait <= timing.STATUS_FIGHT.longest
-    now[0] += timing.SETS_MOVE_SECONDS + timing.STATUS_FIGHT.longest
+    assert wait is None or 0 < wait <= timing.STATUS_RESTORE.longest
+    now[0] += timing.ACTIVE_SET_SECONDS + timing.STATUS_RESTORE.longest
     assert throttle.due(edited).statuses == throttle.due(edited).statuses != (), "one that fails is repeated"
     throttle.note(WRITTEN)
-    assert 0 < (throttle.due(edited).again_after or 0) <= timing.STATUS_FIGHT.first
+    assert 0 < (throttle.due(edited).again_after or 0) <= timing.STATUS_RESTORE.first
     throttle.forget(SET.uid)
     assert throttle.due(edited).statuses
 
@@ -270,12 +271,12 @@ def test_what_is_gone_is_forgotten(throttle: Throttle, now: list[float]) -> None
     throttle.forget("u-set")
     throttle.forget("u-set")
     assert throttle.due(_status()) == _status()
-    assert not throttle._waiting and not throttle._moving
+    assert not throttle._waiting and not throttle._active
 
 
 def test_sets_of_all_shards_move_together(now: list[float]) -> None:
-    moving = Moving()
-    one, other = (Throttle(lambda: now[0], moving=moving) for _ in range(2))
+    active = ActiveSets()
+    one, other = (Throttle(lambda: now[0], active=active) for _ in range(2))
     for number in range(400):
         other.note({**WRITTEN, "metadata": {"uid": f"u-{number}"}})
     one.note(WRITTEN)

@@ -306,11 +306,14 @@ async def test_streams_of_children_are_narrowed_by_the_server() -> None:
     informers = informers_of(source, store, [LEADER_WORKER_SET])
     assert list(informers) == [
         "statefulsets",
+        "deployments",
+        "replicasets",
         "pods",
         "services",
         "controllerrevisions",
         "persistentvolumeclaims",
         "poddisruptionbudgets",
+        "jobs",
     ]
     for name, informer in informers.items():
         assert informer.resource.plural == name
@@ -323,7 +326,7 @@ async def test_a_kind_that_is_made_for_two_workloads_has_a_stream_for_each_label
     two = Workload(Resource("example.com/v1", "Two", "twos"), "example.com/two", (SERVICES, one.resource))
     source, store = Source(cast(Cluster, object())), Store(lambda before, after: None, TABLES)
     informers = informers_of(source, store, [one, two])
-    assert {name: (each._query["labelSelector"], each._spared) for name, each in informers.items()} == {
+    assert {name: (each._query["labelSelector"], each._other_labels) for name, each in informers.items()} == {
         "services": ("example.com/one", {"example.com/two"}),
         "services with example.com/two": ("example.com/two", {"example.com/one"}),
         "pods": ("example.com/one", set()),

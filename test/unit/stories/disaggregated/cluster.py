@@ -1,7 +1,6 @@
 """Children of one slice with their groups, as a LeaderWorkerSet controller would keep them, in memory.
 
-In: counts that are wanted. Out: groups that start, get ready, break, terminate and linger. The highest index
-goes first.
+Groups start, become ready, break, terminate and linger. The highest index is deleted first.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class Group(Enum):
 class Child:
     """One LeaderWorkerSet. is_hopeless: its groups never get ready."""
 
-    wanted: int
+    desired: int
     groups: dict[int, Group] = field(default_factory=dict)
     is_there: bool = True
     is_hopeless: bool = False
@@ -33,24 +32,24 @@ class Child:
 
     @property
     def present(self) -> int:
-        return max(self.wanted if self.is_there else 0, len(self.groups))
+        return max(self.desired if self.is_there else 0, len(self.groups))
 
     @property
     def serving(self) -> int:
         """Ready groups that are not about to go."""
-        wanted = self.wanted if self.is_there else 0
+        wanted = self.desired if self.is_there else 0
         return sum(each is Group.READY for index, each in self.groups.items() if index < wanted)
 
     @property
     def is_healthy(self) -> bool:
-        return self.is_there and self.serving == self.wanted
+        return self.is_there and self.serving == self.desired
 
     def want(self, wanted: int) -> None:
-        self.wanted, self.is_there, self.has_acted = wanted, True, False
+        self.desired, self.is_there, self.has_acted = wanted, True, False
 
     def act(self) -> None:
         """One pass of its controller."""
-        wanted = self.wanted if self.is_there else 0
+        wanted = self.desired if self.is_there else 0
         for index in list(self.groups):
             if index >= wanted:
                 self.groups[index] = Group.TERMINATING
@@ -59,9 +58,9 @@ class Child:
         self.has_acted = True
 
     @property
-    def hoped(self) -> int:
+    def once_started(self) -> int:
         """The same, once the groups that are starting are ready."""
-        wanted = self.wanted if self.is_there else 0
+        wanted = self.desired if self.is_there else 0
         hopeful = (Group.READY, Group.STARTING)
         return sum(each in hopeful for index, each in self.groups.items() if index < wanted)
 
@@ -80,11 +79,11 @@ class Child:
         ready = sum(each is Group.READY for each in self.groups.values())
         is_settled = self.has_acted and self.is_healthy
         if not knows_broken:
-            return Count(self.wanted, self.present, ready, is_settled, initial)
-        states = [self.groups.get(index) for index in reversed(range(self.wanted))]
+            return Count(self.desired, self.present, ready, is_settled, initial)
+        states = [self.groups.get(index) for index in reversed(range(self.desired))]
         on_top = _before(states, Group.READY)
         return Count(
-            self.wanted,
+            self.desired,
             self.present,
             ready,
             is_settled,

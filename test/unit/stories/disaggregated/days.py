@@ -1,7 +1,4 @@
-"""One slice through some days that dice make up: for tests that play many of them fast.
-
-In: a seed. Out: nothing, or the promise that was broken.
-"""
+"""Play one slice through some random days, fast enough for tests of many of them."""
 
 from __future__ import annotations
 

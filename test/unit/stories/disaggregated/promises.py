@@ -1,7 +1,6 @@
-"""What no step of a rollout may do, judged by what the cluster holds.
+"""Check what no step of a rollout may do, by what the cluster holds.
 
-In: the children before and after each write, and what was decided from. Out: an AssertionError that begins
-with the promise. The bounds are computed apart from the planner.
+An AssertionError begins with the broken promise. The bounds are computed apart from the planner.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Promises:
         self.present_before = {name: state.present(name) for name in self.roles}
         self.ready = self._in_state(Group.READY)
         self.starting = self._in_state(Group.STARTING)
-        self.before = {(k, r): each.wanted for k, r, each in children.all() if each.is_there}
+        self.before = {(k, r): each.desired for k, r, each in children.all() if each.is_there}
         self.is_rolling = any(n for (k, _), n in self.before.items() if k != key)
         self.new_is_ready = all(
             (child := children.get(key, name)) is not None and child.is_healthy for name in self._spec_roles()
@@ -47,7 +46,7 @@ class Promises:
     def checked(self, key: str, role: str, wanted: int) -> Iterator[None]:
         """Around one write."""
         child = self.children.get(key, role)
-        before = child.wanted if child else 0
+        before = child.desired if child else 0
         present, serving = self._present(role), self._serving(role)
         yield
         if key != self.key:
@@ -79,7 +78,7 @@ class Promises:
         if after >= least or not taken:
             return
         count = next(each for each in self.state.old if each.key == key).of(role)
-        is_passing = len(taken) == 1 and count.ready < count.wanted and self.new_is_ready
+        is_passing = len(taken) == 1 and count.ready < count.desired and self.new_is_ready
         is_passing &= not self._starting(role)
         assert is_passing, f"floor: {role} {serving} -> {after} < {least}"
 
@@ -120,7 +119,7 @@ class Promises:
             return
         if self.paused or not self.state.is_known or not self.new_is_ready or self._is_complete():
             return
-        old = {name: self.state.old_wanted(name) for name in self.roles}
+        old = {name: self.state.old_desired(name) for name in self.roles}
         initial = {name: self._initial(role) for name, role in self.roles.items()}
         gone = (floor((initial[n] - old[n]) * self._total / initial[n]) for n in old if initial[n])
         index = max(0, 0, *gone) + 1
@@ -139,10 +138,10 @@ class Promises:
         """Groups of the role that serve and that a step takes from a revision which stays."""
         revision = next(each for each in self.state.old if each.key == key)
         counts = self.step.old[key]
-        goes = all(not counts.get(name, count.wanted) for name, count in revision.counts.items())
+        goes = all(not counts.get(name, count.desired) for name, count in revision.counts.items())
         count = revision.of(role)
-        taken = count.wanted - counts.get(role, count.wanted)
-        if goes or (taken == 1 and count.ready < count.wanted):
+        taken = count.desired - counts.get(role, count.desired)
+        if goes or (taken == 1 and count.ready < count.desired):
             return 0
         return max(0, taken - count.broken_on_top)
 
@@ -153,7 +152,7 @@ class Promises:
             assert left <= {self.key}, f"end: done beside {left}"
             for name in self._spec_roles():
                 child = self.children.get(self.key, name)
-                ok = child is not None and child.wanted == self.roles[name].target and child.is_healthy
+                ok = child is not None and child.desired == self.roles[name].target and child.is_healthy
                 assert ok, f"end: done although {name} is not"
         elif self.step.is_empty:
             words = self.step.waiting_for
@@ -180,18 +179,18 @@ class Promises:
             return role in self.state.missing and self.present_before[role] >= self.roles[role].ceiling
         has_none_to_spare = self.state.serving(role) <= self._least(self.roles[role])
         others = [each.of(role) for each in self.state.old]
-        return all(each.wanted <= 1 or (each.ready and has_none_to_spare) for each in others)
+        return all(each.desired <= 1 or (each.ready and has_none_to_spare) for each in others)
 
     def _halves(self) -> set[tuple[str, str]]:
         """Revisions that have some of their roles and lack others that they had, or are to have."""
         found = set()
         for key, roles in self.children.by_key.items():
             there = {name: child for name, child in roles.items() if child.is_there}
-            if not any(child.wanted for child in there.values()):
+            if not any(child.desired for child in there.values()):
                 continue
             for name, child in there.items():
-                is_wanted = self.roles[name].target > 0 if key == self.key else self._had(key, name)
-                if child.wanted == 0 and is_wanted:
+                is_desired = self.roles[name].target > 0 if key == self.key else self._had(key, name)
+                if child.desired == 0 and is_desired:
                     found.add((key, name))
         return found
 
@@ -201,15 +200,15 @@ class Promises:
     def _check_order(self) -> None:
         """An older revision keeps its groups while a newer one has more than a role's last; halves go."""
         for number, older in enumerate(self.state.old):
-            if not all(count.wanted for count in older.counts.values()):
+            if not all(count.desired for count in older.counts.values()):
                 continue
             for role, count in older.counts.items():
                 now = self.children.get(older.key, role)
-                if now is None or now.wanted >= count.wanted or count.serving < count.wanted:
+                if now is None or now.desired >= count.desired or count.serving < count.desired:
                     continue
                 for newer in self.state.old[:number]:
                     left = self.children.get(newer.key, role)
-                    is_ok = left is None or left.wanted <= 1
+                    is_ok = left is None or left.desired <= 1
                     assert is_ok, f"direction: {older.key} {role} before {newer.key}"
 
     def _present(self, role: str) -> int:
@@ -231,7 +230,7 @@ class Promises:
     def _hoped(self, role: str) -> int:
         """Groups that are starting on old revisions counted in."""
         of_role = [(key, child) for key, name, child in self.children.all() if name == role]
-        return sum(child.serving if key == self.key else child.hoped for key, child in of_role)
+        return sum(child.serving if key == self.key else child.once_started for key, child in of_role)
 
     def _initial(self, role: RoleTarget) -> int:
         return sum(each.of(role.name).initial or 0 for each in self.state.old)
@@ -241,7 +240,7 @@ class Promises:
         start = sum(self.before.get((k, role.name), 0) for k in self.children.by_key)
         if self.state.is_known:
             start = self._initial(role) + (self.state.new.of(role.name).initial or 0)
-            start += self.state.gone.get(role.name, 0)
+            start += self.state.deleted.get(role.name, 0)
         return min(start, role.target) - role.unavailable
 
 

@@ -17,7 +17,7 @@ MOST_SEEDS = 4000
 
 def oldest_first(self: Drain, planned: Mapping[str, int]) -> Drain:
     for role in self.state.roles:
-        self.budget[role.name] = self.state.old_wanted(role.name) - planned[role.name]
+        self.to_delete[role.name] = self.state.old_desired(role.name) - planned[role.name]
     for revision in reversed(self.state.old):
         self._lower(revision)
     return self
@@ -25,13 +25,13 @@ def oldest_first(self: Drain, planned: Mapping[str, int]) -> Drain:
 
 def trusting(self: Count) -> int:
     """As if every group that is wanted were ready."""
-    return self.wanted
+    return self.desired
 
 
 def refilled(self: Drain) -> dict[str, dict[str, int]]:
     """Halves of a revision are put up again."""
     changes = drain_lowered(self)
-    halves = {r: 1 for each in self.state.old for r, c in each.counts.items() if not c.wanted and c.initial}
+    halves = {r: 1 for each in self.state.old for r, c in each.counts.items() if not c.desired and c.initial}
     return {**changes, **({self.state.old[0].key: halves} if halves else {})}
 
 
@@ -40,7 +40,7 @@ drain_lowered = Drain.lowered.fget  # type: ignore[attr-defined]
 
 def to_nothing(slice_state: SliceState) -> dict[str, int]:
     roles = slice_state.roles
-    return {role.name: 0 for role in roles if slice_state.new.of(role.name).wanted > role.target}
+    return {role.name: 0 for role in roles if slice_state.new.of(role.name).desired > role.target}
 
 
 next_old = planner.Proportions.next_old
@@ -54,8 +54,8 @@ MUTANTS = {
     "groups that terminate are no surge": (planner, "_has_room", lambda *_: True, "surge"),
     "old groups cost nothing": (Count, "cost", lambda *_: 0, "floor"),
     "every group counts as ready": (Count, "serving", property(trusting), "floor"),
-    "there is no floor": (SliceState, "floor", lambda *_: -99, "floor"),
-    "groups that start count as broken": (Count, "hoped", property(lambda self: self), "floor"),
+    "there is no floor": (SliceState, "min_ready", lambda *_: -99, "floor"),
+    "groups that start count as broken": (Count, "once_started", property(lambda self: self), "floor"),
     "groups that start do not hold up the last resort": (SliceState, "old_starting", lambda *_: 0, "floor"),
     "what is lost comes back as it was at the start": (
         drain,
@@ -64,7 +64,7 @@ MUTANTS = {
         "direction",
     ),
     "a role may go alone": (Drain, "_has_siblings", lambda *_: False, "pairs"),
-    "new roles come one by one": (planner, "_would_be_half", lambda *_: False, "pairs"),
+    "new roles come one by one": (planner, "_would_be_partial", lambda *_: False, "pairs"),
     "new groups come at once": (
         planner.Proportions,
         "next_new",
@@ -94,8 +94,8 @@ MUTANTS = {
     "waiting says nothing": (planner, "still_waiting_for", lambda *_: "", "end"),
     "revisions are deleted early": (
         planner,
-        "_is_there",
-        lambda each: [count.wanted for count in each.counts.values()],
+        "_existing",
+        lambda each: [count.desired for count in each.counts.values()],
         "surge",
     ),
 }

@@ -138,10 +138,10 @@ class World:
         if step.starts:
             yield self._remember
         created = [role for role in step.new if role in state.missing]
-        grown = {role for role, wanted in step.new.items() if wanted > state.new.of(role).wanted}
+        grown = {role for role, wanted in step.new.items() if wanted > state.new.of(role).desired}
         rising = [role for role in step.new if role in grown and role not in created]
         falling = [role for role in step.new if role not in created and role not in rising]
-        lost = {(each.key, r): c.wanted for each in state.old for r, c in each.counts.items() if c.is_lost}
+        lost = {(each.key, r): c.desired for each in state.old for r, c in each.counts.items() if c.is_lost}
         for (key, role), wanted in lost.items():
             if left := step.old.get(key, {}).get(role, wanted):
                 yield self._bring_back(promises, key, role, left)
@@ -174,7 +174,7 @@ class World:
         return write
 
     def _remember(self) -> None:
-        initial = {(k, r): child.wanted for k, r, child in self.children.all() if child.is_there}
+        initial = {(k, r): child.desired for k, r, child in self.children.all() if child.is_there}
         # Children that the same step creates begin with nothing.
         initial |= {(self.key, r): 0 for r in self.roles if (self.key, r) not in initial}
         self.memory = Memory(self.key, initial, {each.name: each.target for each in self.roles.values()})
@@ -240,7 +240,7 @@ class World:
         there = [each for each in self.children.all() if each[2].is_there]
         if there:
             key, role, lost = dice.choice(there)
-            self.lost[key, role] = lost.wanted
+            self.lost[key, role] = lost.desired
             lost.is_there = False
             lost.act()
 

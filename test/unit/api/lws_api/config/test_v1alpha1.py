@@ -46,6 +46,7 @@ DEFAULTS = {
     "clientConnection": {"qps": 500.0, "burst": 500},
     "nodeLoss": {"after": "300s", "forceDelete": False},
     "gangSchedulingManagement": None,
+    "featureGates": {"WorkloadAwareScheduling": False},
     "sharding": None,
 }
 

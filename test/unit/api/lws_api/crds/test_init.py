@@ -31,6 +31,8 @@ def test_defaults_come_in_and_unknown_fields_go() -> None:
     assert defaulted(raw) == a_set(
         replicas=1,
         startupPolicy="LeaderCreated",
+        groupIdentity="Ordinal",
+        groupReplacementPolicy="PostTermination",
         leaderWorkerTemplate={
             "restartPolicy": "RecreateGroupOnPodRestart",
             "size": 1,

@@ -32,7 +32,13 @@ def a_role(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def a_stored_role(name: str, **fields: Any) -> dict[str, Any]:
-    spec = {"replicas": 1, "startupPolicy": "LeaderCreated", "leaderWorkerTemplate": STORED_TEMPLATE}
+    spec = {
+        "replicas": 1,
+        "startupPolicy": "LeaderCreated",
+        "groupIdentity": "Ordinal",
+        "groupReplacementPolicy": "PostTermination",
+        "leaderWorkerTemplate": STORED_TEMPLATE,
+    }
     return {"name": name, "spec": spec} | fields
 
 
@@ -97,7 +103,7 @@ SPEC: dict[str, dict[str, Any]] = {
         "required": ["roles"],
         "x-kubernetes-validations": [{"rule": RULE, "message": MESSAGE}],
     },
-    "spec.roles": {**keyed("name"), "minItems": 2, "maxItems": 10},
+    "spec.roles": {**keyed("name"), "minItems": 1, "maxItems": 10},
     "spec.roles[]": {"type": "object", "required": ["name"]},
     "spec.roles[].name": {
         "type": "string",
@@ -127,6 +133,8 @@ SPEC: dict[str, dict[str, Any]] = {
 SPEC_BEYOND_THE_ORIGINAL: dict[str, dict[str, Any]] = {
     "spec.roles[].startAfter": {"type": "array"},
     "spec.roles[].startAfter[]": TEXT,
+    "spec.roles[].subRoles": {"type": "array"},
+    "spec.roles[].subRoles[]": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     "spec.placementPolicy.strength": {"type": "string", "enum": ["Required", "Preferred"]},
     "spec.rolloutStrategy": {"type": "object"},
     "spec.rolloutStrategy.paused": {"type": "boolean"},

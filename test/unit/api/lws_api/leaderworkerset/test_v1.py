@@ -111,7 +111,7 @@ def test_everything_that_can_be_stored() -> None:
         "lastProgressTime": "2024-05-01T10:00:00Z",
         "groups": {
             "counts": {"Ready": 3, "NotReady": 1},
-            "unsettled": [{"name": "a-3", "state": "NotReady", "reason": "its workers are not ready"}],
+            "unsettled": [{"name": "a-3", "state": "NotReady", "reason": "workers are not ready"}],
         },
         "rollout": {"revision": "a-y-2", "partition": 2},
         "members": {"0": "0123abcd-4567cdef"},
@@ -193,6 +193,7 @@ NAMES = {
     "REPLICAS_ANNOTATION": "replicas",
     "LEADER_NAME_ANNOTATION": "leader-name",
     "LEADER_ADDRESS_ANNOTATION": "leader-address",
+    "GROUP_IDENTITY_ANNOTATION": "group-identity",
     "EXCLUSIVE_TOPOLOGY_ANNOTATION": "exclusive-topology",
     "SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION": "subgroup-exclusive-topology",
     "SUBGROUP_SIZE_ANNOTATION": "subgroup-size",
@@ -202,7 +203,16 @@ NAMES = {
     "RECREATE_GROUP_AFTER_START_ANNOTATION": "experimental-recreate-group-after-start",
     "RESTART_EXEMPT_CONTAINERS_ANNOTATION": "restart-exempt-containers",
     "RESTART_EXEMPT_SIDECARS_ANNOTATION": "restart-exempt-sidecars",
+    "POD_TERMINATION_POLICY_ANNOTATION": "pod-termination-policy",
+    "SCHEDULING_LEVEL_LABEL": "scheduling-level",
+    "SCHEDULING_LEVEL_ANNOTATION": "workload-aware-scheduling",
+    "WORKLOAD_NAME_ANNOTATION": "workload-name",
+    "PREWARM_LABEL": "prewarm",
+    "PREWARM_NODE_ANNOTATION": "prewarm-node",
     "PODS_RETRIED_AT_ANNOTATION": "pods-retried-at",
+    "GROUP_RESTART_COUNTS_ANNOTATION": "group-restart-counts",
+    "RESTART_BUDGET_EXHAUSTED_ANNOTATION": "group-restart-budget-exhausted",
+    "RECOVER_ANNOTATION": "recover",
 }
 
 

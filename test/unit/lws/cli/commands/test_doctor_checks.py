@@ -335,6 +335,14 @@ def stuck_findings(**changes: Any) -> list[Finding]:
     return list(check_stuck("LeaderWorkerSet", standing(**changes), stored, NOW))
 
 
+def test_a_set_of_another_controller_is_no_finding() -> None:
+    stored = {"metadata": {"creationTimestamp": "2025-01-01T00:00:00Z"}}
+    unmoved = standing(lastProgress=None)
+    assert list(check_stuck("LeaderWorkerSet", unmoved, stored, NOW))
+    sent = {**stored, "spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}
+    assert list(check_stuck("LeaderWorkerSet", unmoved, sent, NOW)) == []
+
+
 def test_a_status_of_the_original_moved_with_its_newest_condition() -> None:
     moments = ["2026-03-01T11:50:30Z", None, "2026-02-01T11:50:30Z"]
     stored = {

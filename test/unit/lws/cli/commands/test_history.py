@@ -115,7 +115,7 @@ def test_data() -> None:
 def test_data_of_a_broken_one() -> None:
     found = past(A, extra=[{**revision_of(B, 2), "data": None}])
     data = history_data(found, found.revisions, whole=True)["revisions"][1]
-    assert "holds no leaderWorkerTemplate" in data["broken"]
+    assert "contains no leaderWorkerTemplate" in data["broken"]
     assert "spec" not in data
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import logging
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -20,6 +22,7 @@ from lws.cli.commands.manager import (
 )
 from lws.runtime.endpoints import pass_log
 
+ROOT = Path(__file__).parents[5]
 AT = 1767323045.678901
 """2026-01-02T03:04:05.678901Z"""
 
@@ -109,7 +112,9 @@ def test_encoders(options: LogOptions, is_json: bool, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        (LogOptions(), ["DEBUG", "INFO", "WARN", "ERROR", "PANIC"]),
+        (LogOptions(), ["INFO", "WARN", "ERROR", "PANIC"]),
+        (LogOptions(devel=True), ["DEBUG", "INFO", "WARN", "ERROR", "PANIC"]),
+        (LogOptions(devel=True, level="2"), ["INFO", "WARN", "ERROR", "PANIC"]),
         (LogOptions(devel=False, encoder="console"), ["INFO", "WARN", "ERROR", "PANIC"]),
         (LogOptions(level="2"), ["INFO", "WARN", "ERROR", "PANIC"]),
         (LogOptions(level="5"), ["DEBUG", "INFO", "WARN", "ERROR", "PANIC"]),
@@ -197,6 +202,36 @@ def test_errors_for_programs(has_stack: bool, capsys: pytest.CaptureFixture[str]
 def test_libraries_do_not_flood_the_log(level: str, expected: int) -> None:
     configure(LogOptions(level=level))
     assert {logging.getLogger(name).level for name in ("aiohttp", "asyncio", "kubernetes")} == {expected}
+
+
+def test_debug_lines_cost_nothing_when_they_are_off() -> None:
+    """What a line computes is computed after the level is checked; errors are rare enough."""
+    for path in (ROOT / "lws").rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert not _computes_for_debug(function), f"{path}:{function.lineno} {function.name}"
+
+
+def _computes_for_debug(function: ast.AST) -> bool:
+    if "isEnabledFor" in ast.unparse(function):
+        return False
+    rarely = {
+        id(node)
+        for part in ast.walk(function)
+        if isinstance(part, ast.ExceptHandler)
+        for node in ast.walk(part)
+    }
+    lines = (
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "log.debug" and id(node) not in rarely
+    )
+    return any(
+        not isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.expr_context)
+        for line in lines
+        for argument in line.args
+        for node in ast.walk(argument)
+    )
 
 
 def test_to_configure_again_replaces_the_first_time(capsys: pytest.CaptureFixture[str]) -> None:

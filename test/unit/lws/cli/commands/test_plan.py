@@ -129,6 +129,14 @@ def test_a_new_set() -> None:
     assert "restarts" not in data
 
 
+def test_a_new_set_of_another_controller() -> None:
+    lws = {**A, "spec": {**A["spec"], "managedBy": "kueue.x-k8s.io/multikueue"}}
+    plan = created_set(lws, NOW, steps=True)
+    says = "kueue.x-k8s.io/multikueue runs this set (spec.managedBy)"
+    assert list(plain(plan.blocks)) == [f"new, and nothing happens: {says}"]
+    assert (plan.data["added"], plan.data["leftAlone"]) == ([], says)
+
+
 def test_a_rollout() -> None:
     stored = LeaderStatefulSet(replicas=2, partition=0, last_replicas=2, is_current=False)
     state = RolloutState(2, budget(2, 1, 0), groups=groups("rr"), statefulset=stored)

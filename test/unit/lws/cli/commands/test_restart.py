@@ -33,10 +33,14 @@ def test_twice_within_a_second_would_start_nothing() -> None:
         restart_patch(lws, NOW)
 
 
+LEFT_ALONE = {"type": "ReplicaFailure", "status": "True", "reason": "UnsupportedField"}
+
+
 def test_not_a_set_that_is_left_alone() -> None:
     """It would be restarted once the original acts on it again, when nobody thinks of it any more."""
-    with pytest.raises(Refusal, match=r"set demo would not be restarted: spec\.groupIdentity: "):
-        restart_patch(make_set(groupIdentity="Hash"), NOW)
+    with pytest.raises(Refusal, match=r"set demo would not be restarted: spec\.scheduling: "):
+        restart_patch(make_set(scheduling={}, status={"conditions": [LEFT_ALONE]}), NOW)
+    assert restart_patch(make_set(scheduling={}), NOW), "it is run, as far as anybody knows"
 
 
 def test_all_roles_in_one_change() -> None:

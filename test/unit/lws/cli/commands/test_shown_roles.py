@@ -25,12 +25,12 @@ def test_settled() -> None:
 
 def test_what_waits_comes_first_where_there_is_little_room() -> None:
     last = REST.children[-1]
-    broken = replace(last, ready=0, is_settled=False, broken_on_top=last.wanted)
+    broken = replace(last, ready=0, is_settled=False, broken_on_top=last.desired)
     report = report_on_roles(replace(REST, children=(*REST.children[:-1], broken)))
     assert not report.is_settled
     lines = list(plain(status_blocks(report, most=2)))
     shown = [line for line in lines if line[:1].isdigit()]
-    assert len(shown) == 2 and f"{broken.wanted} of its groups are not ready" in shown[-1]
+    assert len(shown) == 2 and f"{broken.desired} of its groups are not ready" in shown[-1]
     assert "and 4 more LeaderWorkerSets, 0 of them waiting" in lines
     assert lines[-1].startswith("waits for ")
 

@@ -10,6 +10,7 @@ from lws.cli.screen import plain
 from lws.cli.states import StatusReport, report_on
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
 from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_pod
 from test.unit.lws.cli.histories import found, revision_of, sets, snapshot_of, with_status
 
@@ -76,7 +77,7 @@ def test_wide() -> None:
         "GROUP   REVISION   LEADER    WORKERS   AGE   POD      NODE     WAITING",
         "0       2          Ready     0/1       59d   demo-0   node-1",
         "1       2          Ready     0/1       59d   demo-1   node-1",
-        "2       -          Missing   0/0       -     <none>   <none>   it has no leader pod",
+        "2       -          Missing   0/0       -     <none>   <none>   no leader pod",
     ]
 
 
@@ -103,8 +104,8 @@ def test_in_a_rollout() -> None:
     facts, shown, data = seen(with_status(snapshot_of(B, HISTORY, [A, A, B], leader=leader)))
     assert (facts.is_settled, facts.updated) == (False, 1)
     assert shown[4:7] == [
-        "0       1          Ready    1/1       59d   it waits for its turn in the rollout",
-        "1       1          Ready    1/1       59d   it waits for its turn in the rollout",
+        "0       1          Ready    1/1       59d   waiting for its turn in the rollout",
+        "1       1          Ready    1/1       59d   waiting for its turn in the rollout",
         "2       2          Ready    1/1       59d",
     ]
     assert shown[-1] == "waits for the controller to take its next step"
@@ -154,7 +155,7 @@ def test_where_there_is_no_room_for_all_groups_those_that_wait_are_shown() -> No
 def test_a_group_without_a_leader() -> None:
     facts, shown, _ = seen(with_status(snapshot_of(B, HISTORY, [B, B])))
     assert not facts.is_settled
-    assert shown[6] == "2       -          Missing   0/0       -     it has no leader pod"
+    assert shown[6] == "2       -          Missing   0/0       -     no leader pod"
     assert shown[-1] == "waits for group 2 to be ready"
 
 
@@ -185,7 +186,7 @@ def test_groups_behind_a_partition_are_settled() -> None:
     held = make_set(image="app:2", replicas=3, partition=2)
     facts, shown, _ = seen(with_status(snapshot_of(held, HISTORY, [A, A, B])))
     assert facts.is_settled
-    assert "keeps its revision: the partition is 2" in shown[4]
+    assert "keeps its revision: below partition 2" in shown[4]
 
 
 def test_paused() -> None:
@@ -196,9 +197,22 @@ def test_paused() -> None:
     assert (data["paused"], facts.is_settled) == (True, False)
 
 
+def test_what_a_set_asks_for_is_told() -> None:
+    asked = make_set(image="app:2", replicas=3, podTerminationPolicy="Parallel")
+    _, shown, _ = seen(with_status(snapshot_of(asked, HISTORY, [A, A, B])))
+    assert shown[2] == "workers are terminated with their leader: podTerminationPolicy is Parallel"
+    asked = make_set(image="app:2", replicas=3, startStrategy={"seedGroups": 2})
+    asked["metadata"]["annotations"] = {NODE_RETURN_ANNOTATION: "Preferred"}
+    _, shown, _ = seen(with_status(snapshot_of(asked, HISTORY, [B, B, B])))
+    assert shown[2:4] == [
+        "recreated pods return to their nodes if they can: node-return is Preferred",
+        "groups start in waves: 2 first, then 2 times those that are ready",
+    ]
+
+
 def test_a_set_without_anything() -> None:
     nothing = with_status(SetSnapshot(lws=B, now=snapshot_of(B, []).now))
     facts = report_on(found(nothing, []))
-    assert {line.why for line in facts.groups} == {"it has no leader pod"}
+    assert {line.why for line in facts.groups} == {"no leader pod"}
     assert not facts.is_settled
     assert status_data(facts)["revision"] is None

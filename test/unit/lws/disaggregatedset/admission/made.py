@@ -16,8 +16,8 @@ EXTERNAL: Object = {"scaling": {"mode": "External"}}
 
 def make_role(
     name: str = "prefill",
-    mu: Any = None,
-    ms: Any = None,
+    max_unavailable: Any = None,
+    max_surge: Any = None,
     size: Any = None,
     pod: Object | None = None,
     **spec: Any,
@@ -26,7 +26,7 @@ def make_role(
     if size is not None:
         template["size"] = size
     template.update(spec.pop("leaderWorkerTemplate", {}))
-    budgets = {"maxUnavailable": mu, "maxSurge": ms}
+    budgets = {"maxUnavailable": max_unavailable, "maxSurge": max_surge}
     rolling = {key: value for key, value in budgets.items() if value is not None}
     if rolling:
         spec["rolloutStrategy"] = {"rollingUpdateConfiguration": rolling}

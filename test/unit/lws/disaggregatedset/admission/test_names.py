@@ -38,7 +38,7 @@ ROOM = {
     "groups with workers": (38, {"size": 2}),
     "ten groups": (38, {"size": 2, "replicas": 10}),
     "eleven groups": (37, {"size": 2, "replicas": 11}),
-    "eleven with surge": (37, {"size": 2, "replicas": 10, "ms": 1}),
+    "eleven with surge": (37, {"size": 2, "replicas": 10, "max_surge": 1}),
     "more than a hundred": (36, {"size": 2, "replicas": 101}),
     "eleven slices": (39, {"slices": 11}),
 }
@@ -53,6 +53,21 @@ def test_the_name_of_every_pod(room: int, role: Object) -> None:
     assert message.endswith(f"(combined limit: {room} characters)")
 
 
+@pytest.mark.parametrize(("room", "size"), [(42, 1), (31, 2)])
+def test_the_name_of_every_pod_of_groups_with_keys(room: int, size: int) -> None:
+    def found(length: int) -> list[str]:
+        role = {"size": size, "replicas": 101, "groupIdentity": "Hash"}
+        return [each for each in messages(of_lengths(length - 10, 10, **role)) if "roles[0].name" in each]
+
+    assert found(room) == []
+    (message,) = found(room + 1)
+    assert message == (
+        'spec.roles[0].name: Invalid value: "rrrrrrrrrr": the generated names (64 chars) would exceed the '
+        "DNS-1035 limit of 63 characters; reduce the DisaggregatedSet name and/or role name (combined limit: "
+        f"{room} characters)"
+    )
+
+
 def test_what_is_stored_may_change_as_long_as_names_do_not_grow() -> None:
     old = of_lengths(40, 10, slices=2)
     assert len(messages(old)) == 2
@@ -63,7 +78,7 @@ def test_what_is_stored_may_change_as_long_as_names_do_not_grow() -> None:
         (2, {"replicas": 2}, True),
         (2, {"replicas": 0}, False),
         (2, {"size": 2}, True),
-        (2, {"ms": 1}, True),
+        (2, {"max_surge": 1}, True),
     ):
         assert bool(messages(of_lengths(40, 10, slices, **role), old)) == refused
     with_another = copy.deepcopy(old)
@@ -82,7 +97,7 @@ def test_the_name_of_a_set_begins_all_others(name: str) -> None:
 UNIQUE: Object = {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}
 COLLISIONS: dict[str, tuple[Object, Object, bool]] = {
     "group 1": (make_role("a", size=2, replicas=2), make_role("a-1"), True),
-    "group 1 in a rollout": (make_role("a", size=2, ms=1), make_role("a-1"), True),
+    "group 1 in a rollout": (make_role("a", size=2, max_surge=1), make_role("a-1"), True),
     "a group that there is not": (make_role("a", size=2), make_role("a-1"), False),
     "groups of one": (make_role("a", replicas=2), make_role("a-1"), False),
     "groups of one, each with a Service": (make_role("a", replicas=2, **UNIQUE), make_role("a-1"), True),

@@ -84,7 +84,7 @@ def test_two_ways_of_placing(role: Object, key: str, kind: str) -> None:
 
 def test_surge_without_room() -> None:
     """Wart 23."""
-    roles = beside(make_role(ms=1))
+    roles = beside(make_role(max_surge=1))
     (warning,) = warnings(placed(*roles, type="ExclusiveSlice", topology=ZONE))
     assert warning.startswith(
         "spec.roles[0].spec.rolloutStrategy.rollingUpdateConfiguration.maxSurge: 1 with placementPolicy.type "

@@ -104,7 +104,7 @@ AS_A_SET = {
             size=6,
             leaderWorkerTemplate={"subGroupPolicy": {"subGroupSize": 4}},
         ),
-        f"{SPEC}.leaderWorkerTemplate.SubGroupPolicy.subGroupSize: Invalid value: 4: ",
+        f"{SPEC}.leaderWorkerTemplate.subGroupPolicy.subGroupSize: Invalid value: 4: ",
     ),
     "a reserved label": (
         make_role(
@@ -119,8 +119,8 @@ AS_A_SET = {
         'Invalid value: "World": must be one of ',
     ),
     "a field of later releases": (
-        make_role(groupIdentity="Hash"),
-        f'{SPEC}.groupIdentity: Invalid value: "Hash": ',
+        make_role(scheduling={"schedulingPolicy": {"gang": {"minGroupCount": 2}}}),
+        f"{SPEC}.scheduling.schedulingPolicy.gang.minGroupCount: Invalid value: 2: ",
     ),
     "no spec": (
         {"name": "prefill", **EXTERNAL},
@@ -148,3 +148,52 @@ def test_what_means_nothing_in_a_role() -> None:
         f"{SPEC}.{field}: has no effect in a role: say it in spec.{field} of the DisaggregatedSet"
         for field in ("rolloutStrategy.paused", "revisionHistoryLimit")
     ]
+    role = make_role(rolloutStrategy={"prewarm": {}})
+    assert warnings(make_set(*beside(role))) == [
+        f"{SPEC}.rolloutStrategy.prewarm: has no effect in a role: its rollouts create groups on any nodes, "
+        "and replace none in its place: leave it out"
+    ]
+
+
+POOLS = [{"name": "long"}, {"name": "short"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "is_refused"),
+    [
+        pytest.param({"subRoles": POOLS}, True, id="pools"),
+        pytest.param({"subRoles": []}, False, id="none"),
+        pytest.param({}, False, id="left out"),
+    ],
+)
+def test_pools_within_a_role_are_refused(given: Object, is_refused: bool) -> None:
+    """The definition keeps them, or they would be dropped and the role run as one pool."""
+    says = (
+        "pools within a role are not supported by this release: leave the field out, or make each pool a "
+        "role of its own"
+    )
+    told = messages(make_set(*beside(make_role() | given)))
+    assert [said.partition(": Forbidden: ") for said in told] == (
+        [("spec.roles[0].subRoles", ": Forbidden: ", says)] if is_refused else []
+    )
+
+
+def test_a_stored_set_with_pools_can_be_changed_elsewhere() -> None:
+    old, new = (make_set(make_role() | {"subRoles": POOLS}, make_role("decode", replicas=n)) for n in (1, 2))
+    assert messages(new, old) == []
+
+
+@pytest.mark.parametrize("name", ["kueue.x-k8s.io/multikueue", "leaderworkerset.sigs.k8s.io/lws-controller"])
+def test_the_sets_of_roles_have_no_other_controller(name: str) -> None:
+    """The others would wait for it in every rollout, and it is immutable."""
+    role = make_role()
+    role["spec"]["managedBy"] = name
+    says = (
+        "the LeaderWorkerSets of roles are run by the controller of their DisaggregatedSet: leave the field"
+    )
+    (error,) = messages(make_set(*beside(role)))
+    assert error.startswith(f"spec.roles[0].spec.managedBy: Forbidden: {says}")
+
+
+def test_one_role_is_enough() -> None:
+    assert messages(make_set(make_role())) == []

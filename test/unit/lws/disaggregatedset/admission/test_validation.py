@@ -26,7 +26,10 @@ PARTITIONED: Object = {"rolloutStrategy": {"rollingUpdateConfiguration": {"parti
     "raw",
     [
         pytest.param(make_set(), id="the least there is"),
-        pytest.param(make_set(make_role("a", mu="20%", ms=1), make_role("b", replicas=8)), id="budgets"),
+        pytest.param(
+            make_set(make_role("a", max_unavailable="20%", max_surge=1), make_role("b", replicas=8)),
+            id="budgets",
+        ),
         pytest.param(make_set(make_role("a", replicas=0), make_role("b", replicas=0)), id="nothing runs"),
         pytest.param(
             make_set(make_role("a") | EXTERNAL, make_role("b"), slices=3), id="External with slices"
@@ -49,7 +52,8 @@ def everything_wrong() -> Object:
     return make_set(
         make_role("a", **PARTITIONED)
         | {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}}, "startAfter": ["z"]},
-        make_role(long, mu=0, ms=0) | {"metadata": {"labels": {"disaggregatedset.x-k8s.io/role": "b"}}},
+        make_role(long, max_unavailable=0, max_surge=0)
+        | {"metadata": {"labels": {"disaggregatedset.x-k8s.io/role": "b"}}},
         name="long",
         placementPolicy={"type": "ExclusiveTopology"},
     )
@@ -169,7 +173,7 @@ def test_nothing_at_all_is_no_reason_to_fail() -> None:
 
 
 def test_numbers_that_the_original_could_not_read_are_refused() -> None:
-    raw = make_set(make_role("a", mu=2**32), make_role("b"), revisionHistoryLimit=2**31)
+    raw = make_set(make_role("a", max_unavailable=2**32), make_role("b"), revisionHistoryLimit=2**31)
     role = "spec.roles[0].spec.rolloutStrategy.rollingUpdateConfiguration.maxUnavailable"
     assert messages(raw) == [
         f"{path}: Invalid value: {value}: json: cannot unmarshal number {value} into Go value of type int32"

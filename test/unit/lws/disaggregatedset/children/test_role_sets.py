@@ -9,7 +9,7 @@ import yaml
 
 from lws.disaggregatedset.children.role_sets import build_child, strategy_of
 from lws.disaggregatedset.spec import parse
-from lws.kube.structs import Structs
+from lws.kube.typed import Structs
 from lws.leaderworkerset.admission.defaulting import default
 from lws.leaderworkerset.revisions.encoding import TYPES
 from lws_api.crds import defaulted
@@ -158,10 +158,17 @@ def as_stored(child: dict[str, Any]) -> dict[str, Any]:
     return stored
 
 
+def original(text: str) -> Any:
+    """With the defaults of release 0.11."""
+    child = yaml.safe_load(text)
+    child["spec"] |= {"groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTermination"}
+    return child
+
+
 def test_a_plain_child_is_that_of_the_original() -> None:
     obj = make_disaggregated()
     child = build_child(obj, parse(obj).roles[0], None, (0, KEY), 4)
-    assert as_stored(child) == yaml.safe_load(PLAIN)
+    assert as_stored(child) == original(PLAIN)
     assert child["metadata"]["ownerReferences"] == [OWNER]
 
 
@@ -169,7 +176,7 @@ def test_a_child_with_everything_is_that_of_the_original() -> None:
     policy = {"type": "ExclusiveSlice", "topology": "zone"}
     obj = make_disaggregated(make_role(), full_role(), placementPolicy=policy)
     asked = parse(obj)
-    assert as_stored(build_child(obj, asked.roles[1], asked.placement, (2, KEY), 0)) == yaml.safe_load(FULL)
+    assert as_stored(build_child(obj, asked.roles[1], asked.placement, (2, KEY), 0)) == original(FULL)
 
 
 def test_the_role_stays_as_it_is() -> None:

@@ -99,10 +99,10 @@ def test_wart_31_a_settled_scaler_is_not_written() -> None:
 
 def test_the_status_says_how_many_groups_there_are_and_which_pods_to_measure() -> None:
     children = (
-        Kid("prefill", wanted=2),
-        Kid("prefill", OLD, wanted=3),
-        Kid("prefill", slice_index=1, wanted=4),
-        Kid("decode", wanted=9),
+        Kid("prefill", desired=2),
+        Kid("prefill", OLD, desired=3),
+        Kid("prefill", slice_index=1, desired=4),
+        Kid("decode", desired=9),
     )
     (status,) = plan(Seen(SET, children, scalers=(scaler(),))).statuses
     assert status.patch == {**settled()["status"], "replicas": 9}
@@ -110,17 +110,17 @@ def test_the_status_says_how_many_groups_there_are_and_which_pods_to_measure() -
 
 
 def test_only_what_differs_is_written_and_counts_can_wait() -> None:
-    (status,) = plan(Seen(SET, (Kid("prefill", wanted=5),), scalers=(settled(),))).statuses
+    (status,) = plan(Seen(SET, (Kid("prefill", desired=5),), scalers=(settled(),))).statuses
     assert status.patch == {"replicas": 5}
     assert status.can_wait
-    (reached,) = plan(Seen(SET, (Kid("prefill", wanted=5),), scalers=(settled(5),))).statuses
+    (reached,) = plan(Seen(SET, (Kid("prefill", desired=5),), scalers=(settled(5),))).statuses
     assert not reached.can_wait
 
 
 def test_a_lost_number_and_edited_labels_are_put_back() -> None:
     edited = {**settled(), "spec": {}}
     del edited["metadata"]["labels"]["disaggregatedset.x-k8s.io/role"]
-    (merge,) = actions(plan(Seen(SET, (Kid("prefill", wanted=4),), scalers=(edited,))))
+    (merge,) = actions(plan(Seen(SET, (Kid("prefill", desired=4),), scalers=(edited,))))
     assert isinstance(merge, Merge)
     assert merge.patch == {
         "metadata": {"labels": {"disaggregatedset.x-k8s.io/role": "prefill"}},
@@ -192,14 +192,14 @@ def test_more_groups_than_a_set_may_have_are_not_asked_for_and_told() -> None:
     "spec", [{"replicas": -1}, {"replicas": "3"}, {"replicas": 2.5}, {"replicas": True}, [3]]
 )
 def test_a_number_that_is_none_counts_as_lost(spec: Any) -> None:
-    seen = Seen(SET, (Kid("prefill", wanted=4), Kid("decode")), scalers=({**settled(), "spec": spec},))
+    seen = Seen(SET, (Kid("prefill", desired=4), Kid("decode")), scalers=({**settled(), "spec": spec},))
     assert scaler_counts(seen) == {}
     (merge,) = actions(plan(seen))
     assert isinstance(merge, Merge) and merge.patch == {"spec": {"replicas": 4}}
 
 
-MIXED = (Kid("prefill", wanted=4), Kid("decode", wanted=8))
-AT_ZERO = Kid("prefill", wanted=0, ready=0)
+MIXED = (Kid("prefill", desired=4), Kid("decode", desired=8))
+AT_ZERO = Kid("prefill", desired=0, ready=0)
 
 
 @pytest.mark.parametrize(
@@ -207,35 +207,35 @@ AT_ZERO = Kid("prefill", wanted=0, ready=0)
     [
         pytest.param((), 1, 1, id="nothing there"),
         pytest.param(MIXED, 1, 4, id="at rest"),
-        pytest.param((*MIXED, Kid("prefill", slice_index=1, wanted=3)), 2, 7, id="two slices"),
-        pytest.param((*MIXED, Kid("prefill", slice_index=1, wanted=3)), 1, 4, id="wart 42: a removed slice"),
+        pytest.param((*MIXED, Kid("prefill", slice_index=1, desired=3)), 2, 7, id="two slices"),
+        pytest.param((*MIXED, Kid("prefill", slice_index=1, desired=3)), 1, 4, id="wart 42: a removed slice"),
         pytest.param(
-            (Kid("prefill", wanted=2), Kid("prefill", OLD, wanted=3, initial="4")),
+            (Kid("prefill", desired=2), Kid("prefill", OLD, desired=3, initial="4")),
             1,
             4,
             id="wart 19: two revisions",
         ),
         pytest.param(
             (
-                Kid("prefill", wanted=1),
-                Kid("prefill", OLD, wanted=1, initial="1"),
-                Kid("prefill", "00000000", wanted=2, initial="3"),
+                Kid("prefill", desired=1),
+                Kid("prefill", OLD, desired=1, initial="1"),
+                Kid("prefill", "00000000", desired=2, initial="3"),
             ),
             1,
             4,
             id="three revisions",
         ),
-        pytest.param((Kid("prefill", OLD, wanted=3), AT_ZERO), 1, 3, id="just begun, no baseline yet"),
-        pytest.param((AT_ZERO, Kid("decode", wanted=0)), 1, 1, id="wart 42: all at 0"),
+        pytest.param((Kid("prefill", OLD, desired=3), AT_ZERO), 1, 3, id="just begun, no baseline yet"),
+        pytest.param((AT_ZERO, Kid("decode", desired=0)), 1, 1, id="wart 42: all at 0"),
         pytest.param((AT_ZERO, Kid("decode")), 1, 1, id="made with 0, since there was no scaler"),
         pytest.param((replace(AT_ZERO, generation=3), Kid("decode")), 1, 0, id="scaled to 0 by its scaler"),
-        pytest.param((replace(MIXED[0], is_leaving=True),), 1, 1, id="being deleted"),
+        pytest.param((replace(MIXED[0], is_terminating=True),), 1, 1, id="being deleted"),
         pytest.param((), 3, 3, id="nothing there, three slices"),
         pytest.param((AT_ZERO, replace(AT_ZERO, slice_index=1)), 2, 2, id="made with 0 in two slices"),
-        pytest.param((Kid("prefill", wanted=2),), 3, 3, id="two of three slices are new"),
-        pytest.param((Kid("prefill", wanted=4),), 3, 4, id="and there are enough for them"),
+        pytest.param((Kid("prefill", desired=2),), 3, 3, id="two of three slices are new"),
+        pytest.param((Kid("prefill", desired=4),), 3, 4, id="and there are enough for them"),
         pytest.param(
-            (Kid("prefill", wanted=1), replace(AT_ZERO, slice_index=1)), 2, 1, id="one slice was told 0"
+            (Kid("prefill", desired=1), replace(AT_ZERO, slice_index=1)), 2, 1, id="one slice was told 0"
         ),
         pytest.param(
             (replace(AT_ZERO, generation=3), Kid("decode")), 2, 0, id="scaled to 0, and a slice is new"

@@ -81,7 +81,7 @@ def test_services_come_once_every_role_has_a_ready_group() -> None:
     assert names(plan(Seen(SET, READY)), Create) == both(KEY)
     assert plan(Seen(SET, (READY[0], replace(READY[1], ready=0)))).is_empty
     assert plan(Seen(SET, READY[:1])).is_empty
-    assert plan(Seen(SET, (READY[0], replace(READY[1], is_leaving=True)))).is_empty
+    assert plan(Seen(SET, (READY[0], replace(READY[1], is_terminating=True)))).is_empty
 
 
 def test_wart_31_nothing_is_written_where_all_are_there() -> None:
@@ -134,12 +134,12 @@ def test_a_revision_that_lost_a_child_is_incomplete() -> None:
 def test_wart_28_a_role_that_wants_none_holds_nobody_up(scaler: tuple[dict[str, Any], ...]) -> None:
     external = make_role("prefill", role={"scaling": {"mode": "External"}})
     obj = make_disaggregated(external, make_role("decode"))
-    children = (Kid("prefill", wanted=0, ready=0), Kid("decode"))
+    children = (Kid("prefill", desired=0, ready=0), Kid("decode"))
     assert names(plan(Seen(obj, children, scalers=scaler)), Create) == both(KEY)
 
 
 def test_a_role_that_has_just_not_been_raised_holds_the_others_up() -> None:
-    assert plan(Seen(SET, (Kid("prefill", wanted=0, ready=0), Kid("decode")))).is_empty
+    assert plan(Seen(SET, (Kid("prefill", desired=0, ready=0), Kid("decode")))).is_empty
 
 
 def test_an_external_role_has_its_share_in_each_slice() -> None:
@@ -155,13 +155,13 @@ def test_an_external_role_has_its_share_in_each_slice() -> None:
 def test_an_old_role_that_was_drained_ends_its_revision_and_one_that_never_was_does_not(
     initial: str | None, gone: set[str]
 ) -> None:
-    old = (Kid("prefill", OLD, wanted=0, ready=0, initial=initial), Kid("decode", OLD))
+    old = (Kid("prefill", OLD, desired=0, ready=0, initial=initial), Kid("decode", OLD))
     assert names(plan(Seen(SET, (*READY, *old), (*SERVICES, *OLD_SERVICES))), Delete) == gone
 
 
 def test_a_set_at_zero_keeps_what_it_has_and_gets_nothing() -> None:
     obj = make_disaggregated(make_role("prefill", replicas=0), make_role("decode", replicas=0))
-    children = (Kid("prefill", wanted=0, ready=0), Kid("decode", wanted=0, ready=0))
+    children = (Kid("prefill", desired=0, ready=0), Kid("decode", desired=0, ready=0))
     assert plan(Seen(obj, children)).is_empty
     assert plan(Seen(obj, children, SERVICES)).is_empty
 

@@ -96,7 +96,21 @@ def test_a_child_as_it_is_made_is_left_alone(made_from: Role) -> None:
             {"leaderWorkerTemplate": {"maxGroupRestarts": 5}},
             id="restarts in the template",
         ),
+        pytest.param(
+            role(template={"restartBackoff": {"baseSeconds": 20}}),
+            {"leaderWorkerTemplate": {"restartBackoff": {"baseSeconds": 20, "capSeconds": 300}}},
+            id="back-off",
+        ),
+        pytest.param(
+            role(groupReplacementPolicy="Immediate"),
+            {"groupReplacementPolicy": "Immediate"},
+            id="replacement",
+        ),
+        pytest.param(role(groupReplacementPolicy="PostTermination"), None, id="replacement, the default"),
         pytest.param(role(maxGroupRestarts=5), {"maxGroupRestarts": 5}, id="restarts"),
+        pytest.param(
+            role(podTerminationPolicy="Parallel"), {"podTerminationPolicy": "Parallel"}, id="termination"
+        ),
         pytest.param(role(progressDeadlineSeconds=5), {"progressDeadlineSeconds": 5}, id="deadline"),
         pytest.param(
             role(podDisruptionBudget={"maxUnavailableGroups": "10%"}),

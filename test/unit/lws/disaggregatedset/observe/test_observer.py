@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.observe.observer: which facts does a pass get, and what is read past the store?"""
+"""A pass over a DisaggregatedSet gets its facts from the store, and reads past it only when it must."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.observe.observer import DisaggregatedObserver
 from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
-from lws.disaggregatedset.revisions.record import build_revision, record
+from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.tables import TABLES
 from lws.leaderworkerset.tables import TABLES as SET_TABLES
@@ -19,7 +19,7 @@ from lws.runtime.store import Store
 from lws_api.disaggregatedset.v1 import NAME_LABEL, SCALER_KIND
 from test.unit import api_server
 from test.unit.builders import NOW, make_group, make_leader_statefulset
-from test.unit.disaggregated import make_child, make_disaggregated, make_role
+from test.unit.disaggregated import build_revision, make_child, make_disaggregated, make_role
 
 KEY = "1" * 8
 PREFILL, DECODE = Identity(0, KEY, "prefill"), Identity(0, KEY, "decode")
@@ -220,7 +220,7 @@ async def test_what_a_former_child_has_left_counts(owner: str | None, lingering:
     assert dict(lost.lingering) == ({former["metadata"]["name"]: lingering} if lingering else {})
     world.put(make_child(world.obj, PREFILL, 1))
     (made_anew,) = (await world.look()).children
-    assert (made_anew.wanted, made_anew.present) == (1, present)
+    assert (made_anew.desired, made_anew.present) == (1, present)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ async def test_what_a_former_child_has_left_counts_beside_the_groups_of_one_that
         pod["metadata"]["ownerReferences"][0] |= {"name": leader["metadata"]["name"], "uid": owner}
         world.put(pod)
     (facts,) = (await world.look()).children
-    assert (facts.wanted, facts.present) == (1, present)
+    assert (facts.desired, facts.present) == (1, present)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ async def test_what_the_statefulset_of_a_lowered_child_may_yet_make_counts(
     leader = make_leader_statefulset(child)
     world.put({**leader, "spec": {**leader["spec"], "replicas": 2}})
     (facts,) = (await world.look()).children
-    assert (facts.wanted, facts.present) == (0, present)
+    assert (facts.desired, facts.present) == (0, present)
 
 
 async def test_scalers_and_services_are_those_that_it_controls() -> None:

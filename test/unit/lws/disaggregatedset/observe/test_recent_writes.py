@@ -28,7 +28,7 @@ def find(store: Store) -> Any:
 
 
 def test_it_is_gone_before_the_stream_says_so(store: Store) -> None:
-    DisaggregatedMemory(store).gone(Reference.to(CHILD))
+    DisaggregatedMemory(store).drop(Reference.to(CHILD))
     assert find(store) is None
     # What was on its way does not bring it back.
     store.put(CHILD)
@@ -37,7 +37,7 @@ def test_it_is_gone_before_the_stream_says_so(store: Store) -> None:
 
 def test_another_one_of_that_name_stays(store: Store) -> None:
     former = {**CHILD, "metadata": {**CHILD["metadata"], "uid": "u-former"}}
-    DisaggregatedMemory(store).gone(Reference.to(former))
+    DisaggregatedMemory(store).drop(Reference.to(former))
     assert find(store) is not None
 
 
@@ -49,7 +49,7 @@ def test_what_a_write_of_ours_has_returned_is_told_from_what_others_did() -> Non
     metadata = {**CHILD["metadata"], "resourceVersion": "8", "labels": {}}
     known.put({**CHILD, "metadata": metadata})
     memory.put({**CHILD, "metadata": {**metadata, "resourceVersion": "9", "labels": {"a": "b"}}})
-    memory.gone(Reference.to(CHILD))
+    memory.drop(Reference.to(CHILD))
     memory.put({**CHILD, "metadata": {**metadata, "uid": "u-next", "resourceVersion": "11"}})
     known.drop({**CHILD, "metadata": {**metadata, "uid": "u-next", "resourceVersion": "11"}})
     assert told == [True, False, True, True, True, False]

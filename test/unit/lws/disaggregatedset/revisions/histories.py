@@ -1,7 +1,4 @@
-"""DisaggregatedSets, their children and ControllerRevisions as an API server would hold them, for tests.
-
-In: names, images, keys. Out: plain objects that a test may change, and the facts of a pass over them.
-"""
+"""Build DisaggregatedSets, their children and ControllerRevisions as an API server would store them."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lws.disaggregatedset.names import key_of
-from lws.disaggregatedset.revisions.record import RecordedRoles, build_revision, read, record
+from lws.disaggregatedset.revisions.record import RecordedRoles, read, record
 from lws.kube.metadata import owner_reference
 from lws.runtime.actions import Create, Object, Verbatim
 from lws.runtime.children import Owner
@@ -24,6 +21,7 @@ from lws_api.disaggregatedset.v1 import (
     ROLE_LABEL,
     SLICE_LABEL,
 )
+from test.unit.disaggregated import build_revision
 
 CREATED = "2026-01-01T00:00:00Z"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.revisions.record import record, roles_form
+from lws.disaggregatedset.revisions.record import describe, record, roles_form
 from test.unit.lws.disaggregatedset.revisions.histories import make_dset, make_role
 from test.unit.seeds import for_each_seed
 
@@ -96,3 +96,25 @@ def test_a_name_is_a_role() -> None:
     spec = make_role("prefill")["spec"]
     assert roles_form({"a": spec}) != roles_form({"b": spec})
     assert roles_form({"a": spec}) != roles_form({"a": spec, "b": spec})
+
+
+def identified(identity: str | None, **spec: Any) -> dict[str, Any]:
+    return make_dset(make_role("prefill", groupIdentity=identity, **spec), make_role("decode"))
+
+
+@pytest.mark.parametrize("identity", [None, "", "Ordinal"])
+def test_ordinals_are_what_was_recorded_before_there_was_another_identity(identity: str | None) -> None:
+    """As is the policy of replacement, which is never recorded: both are defaults of the definition."""
+    plain, found = make_dset(make_role("prefill"), make_role("decode")), identified(identity)
+    found["spec"]["roles"][0]["spec"]["groupReplacementPolicy"] = "Immediate"
+    assert record(found).text == record(plain).text
+    assert record(found).key_at(0) == record(plain).key_at(0)
+
+
+def test_another_identity_is_another_revision() -> None:
+    ordinal, hashed = record(identified("Ordinal")), record(identified("Hash"))
+    assert hashed.forms != ordinal.forms
+    assert hashed.key_at(0) != ordinal.key_at(0)
+    assert hashed.roles["prefill"]["groupIdentity"] == "Hash"
+    assert describe(ordinal, hashed) == ["role prefill groupIdentity Ordinal → Hash"]
+    assert describe(hashed, ordinal) == ["role prefill groupIdentity Hash → Ordinal"]

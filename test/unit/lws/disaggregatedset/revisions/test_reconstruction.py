@@ -42,7 +42,7 @@ def rebuilt(
 
 def test_what_runs_is_what_the_set_asks_for() -> None:
     found = rebuilt(OLD, children_of(OLD))
-    assert (found.is_wanted, found.guessed) == (True, "")
+    assert (found.is_desired, found.guessed) == (True, "")
     assert found.record.text == record(OLD).text
 
 
@@ -56,7 +56,7 @@ def test_an_old_revision_is_read_off_its_children_and_its_key_proves_it(
     if policy is not None:
         old["spec"]["placementPolicy"] = policy
     found = rebuilt(NEW, children_of(old, slices), is_alone=False)
-    assert (found.is_wanted, found.guessed) == (False, "")
+    assert (found.is_desired, found.guessed) == (False, "")
     assert found.record.forms == record(old).forms
     assert key_of(found.record.roles) == key_by_hash(old)
     assert found.record.placement == policy
@@ -75,7 +75,7 @@ def test_affinity_of_users_stays() -> None:
 
 def test_legacy_children_without_slice() -> None:
     children = tuple(make_child(OLD, name, is_legacy=True) for name in ("prefill", "decode"))
-    assert rebuilt(OLD, children).is_wanted
+    assert rebuilt(OLD, children).is_desired
     found = rebuilt(NEW, children)
     assert (found.guessed, found.record.forms) == ("", record(OLD).forms)
 
@@ -85,7 +85,7 @@ def test_roles_in_another_order_and_roles_that_are_gone() -> None:
     children = children_of(old)
     turned = make_dset(*reversed(OLD["spec"]["roles"]))
     found = rebuilt(turned, children, is_alone=False)
-    assert (found.is_wanted, found.guessed) == (False, "")
+    assert (found.is_desired, found.guessed) == (False, "")
     assert list(found.record.roles) == ["prefill", "decode", "router"], "the order that hashes to the key"
 
 
@@ -93,7 +93,7 @@ def test_the_order_of_roles_alone_is_no_change() -> None:
     turned = make_dset(*reversed(OLD["spec"]["roles"]))
     assert key_by_hash(turned) != key_by_hash(OLD)
     found = rebuilt(turned, children_of(OLD))
-    assert (found.is_wanted, found.guessed) == (True, "")
+    assert (found.is_desired, found.guessed) == (True, "")
     assert key_of(found.record.roles) == key_by_hash(OLD), "recorded in the order that the key proves"
 
 
@@ -102,14 +102,14 @@ def test_a_label_of_users_that_the_set_has_overwritten_is_taken_from_the_set() -
     assert rebuilt(obj, children_of(obj)).record.text == record(obj).text
     # The hash of another library: it proves nothing.
     found = rebuilt(obj, children_of(obj, key="0123abcd"))
-    assert (found.key, found.is_wanted, found.guessed) == ("0123abcd", True, "")
+    assert (found.key, found.is_desired, found.guessed) == ("0123abcd", True, "")
     assert found.record.text == record(obj).text, "the live spec, under the key that runs"
 
 
 def test_what_nothing_proves_is_guessed_and_says_so() -> None:
     old = make_dset(make_role("prefill", labels={APP_LABEL: "mine"}), make_role("decode"))
     found = rebuilt(NEW, children_of(old))
-    assert not found.is_wanted
+    assert not found.is_desired
     assert "labels" in found.guessed
     assert set(found.record.roles) == {"prefill", "decode"}
     assert found.record.forms["decode"] == record(old).forms["decode"]
@@ -118,17 +118,17 @@ def test_what_nothing_proves_is_guessed_and_says_so() -> None:
 def test_a_lost_child_of_what_is_wanted() -> None:
     assert rebuilt(OLD, children_of(OLD)[:1]).record.text == record(OLD).text
     found = rebuilt(OLD, children_of(OLD, key="0123abcd")[:1])
-    assert (found.is_wanted, found.guessed) == (True, "the templates of decode")
+    assert (found.is_desired, found.guessed) == (True, "the templates of decode")
     assert found.record.text == record(OLD).text
 
 
 def test_a_role_that_was_added_while_another_key_runs_is_no_lost_child() -> None:
     more = make_dset(*OLD["spec"]["roles"], make_role("router"))
     found = rebuilt(more, children_of(OLD), is_alone=False)
-    assert (found.is_wanted, found.guessed) == (False, "")
+    assert (found.is_desired, found.guessed) == (False, "")
     assert list(found.record.roles) == ["prefill", "decode"]
     drifted = rebuilt(more, children_of(OLD, key="0123abcd"), is_alone=False)
-    assert not drifted.is_wanted
+    assert not drifted.is_desired
     assert list(drifted.record.roles) == ["prefill", "decode"]
 
 
@@ -150,7 +150,7 @@ def test_edits_that_roll_nothing_are_no_other_template() -> None:
         role["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
         role["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["restartPolicy"] = "Always"
     found = rebuilt(live, children_of(OLD))
-    assert (found.is_wanted, found.guessed) == (True, "")
+    assert (found.is_desired, found.guessed) == (True, "")
 
 
 def test_children_that_cannot_be_read_show_nothing() -> None:

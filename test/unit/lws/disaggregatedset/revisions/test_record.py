@@ -11,7 +11,6 @@ import pytest
 
 from lws.disaggregatedset.revisions.record import (
     PROOF_ANNOTATION,
-    build_revision,
     is_ours,
     key_in,
     read,
@@ -20,6 +19,7 @@ from lws.disaggregatedset.revisions.record import (
 from lws.history.revision import CHANGE_CAUSE_ANNOTATION
 from lws.runtime.actions import Verbatim
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
+from test.unit.disaggregated import build_revision
 from test.unit.lws.disaggregatedset.revisions.histories import (
     key_by_hash,
     make_dset,
@@ -74,7 +74,7 @@ def test_what_was_recorded_is_read_back() -> None:
     obj = make_dset(RICH, make_role("decode"))
     found = read(revision_of(obj, 5))
     assert (found.number, found.key, found.broken) == (5, key_by_hash(obj), "")
-    assert (found.is_orphan, found.is_leaving, found.generation) == (False, False, None)
+    assert (found.is_orphan, found.is_terminating, found.generation) == (False, False, None)
     assert list(found.record.roles) == ["prefill", "decode"]
     assert found.record.metadata == {"prefill": {"labels": {"team": "a"}}, "decode": {}}
     assert found.record.text == record(obj).text

@@ -12,10 +12,11 @@ import pytest
 
 from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions import record as record_module
-from lws.disaggregatedset.revisions.record import RecordedRoles, build_revision, read, record
+from lws.disaggregatedset.revisions.record import RecordedRoles, read, record
 from lws.disaggregatedset.revisions.target import plan_pruning, plan_upkeep, target_revision
 from lws.runtime.actions import Create, Delete, Merge, SetOwner
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
+from test.unit.disaggregated import build_revision
 from test.unit.lws.disaggregatedset.revisions.histories import (
     World,
     children_of,
@@ -88,8 +89,8 @@ def test_of_equal_revisions_the_one_that_runs_is_wanted() -> None:
         assert target_revision(World(A, (one, other), children_of(A, key=key))).key == key
     both = children_of(A, key="0000aaaa") + children_of(A, key="0000bbbb")
     assert target_revision(World(A, (one, other), both)).key == "0000bbbb", "the newest of them"
-    remembered = with_status(A, updateRevision=one.name)
-    assert target_revision(World(remembered, (one, other), both)).key == "0000aaaa", "what it was before"
+    with_record = with_status(A, updateRevision=one.name)
+    assert target_revision(World(with_record, (one, other), both)).key == "0000aaaa", "what it was before"
 
 
 @pytest.mark.parametrize(
@@ -261,9 +262,9 @@ def test_labels_that_were_edited_are_put_back() -> None:
     assert plan_upkeep(World(A, (recorded(A, 1),)), target).is_empty
 
 
-def pruned(world: World, limit: int, remembered: Collection[str] = ()) -> list[int]:
+def pruned(world: World, limit: int, recorded: Collection[str] = ()) -> list[int]:
     """Numbers of the revisions that are deleted."""
-    plan = plan_pruning(world, target_revision(world), limit, remembered)
+    plan = plan_pruning(world, target_revision(world), limit, recorded)
     number = {each.reference: each.number for each in world.revisions}
     deleted = [each for sequence in plan.sequences for each in sequence]
     return [number[each.target] for each in deleted if isinstance(each, Delete)]
@@ -285,7 +286,7 @@ def test_pruning_keeps_what_a_rollout_that_goes_on_began_with() -> None:
     """Its children may be lost, and are made anew from it."""
     revisions = tuple(recorded(obj, number) for number, obj in enumerate((A, B, C, D), 1))
     running = children_of(D) + children_of(C, slices=2)[2:]
-    assert pruned(World(D, revisions, running), 0, remembered={KEY_A}) == [2]
+    assert pruned(World(D, revisions, running), 0, recorded={KEY_A}) == [2]
     named = with_status(D, currentRevision=revisions[1].name)
     assert pruned(World(named, revisions, running), 0) == [1]
     assert pruned(World(named, revisions, children_of(D)), 0) == [1, 2, 3], "it is over"

@@ -1,7 +1,7 @@
 """The steps of the original, computed a second time by the letter of its rules, for comparison.
 
-In: counts per role at the start. Out: the rows of the rollout, and which promises each of them breaks.
-Written apart from the product, one revision to another, every change ready at once.
+Also which promises each step breaks. Written apart from the product, from one revision to another, every
+change ready at once.
 """
 
 from __future__ import annotations

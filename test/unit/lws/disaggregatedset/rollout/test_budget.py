@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.slices.state import DEFAULT, RoleBudget, budget_of
+from lws.disaggregatedset.slices.state import DEFAULT, RoleBudget, role_budget
 
 
 @pytest.mark.parametrize(
@@ -23,21 +23,21 @@ from lws.disaggregatedset.slices.state import DEFAULT, RoleBudget, budget_of
     ],
 )
 def test_percentages_are_of_the_target(rolling: Any, target: int, expected: RoleBudget) -> None:
-    assert budget_of(rolling, target) == expected
+    assert role_budget(rolling, target) == expected
 
 
 @pytest.mark.parametrize("value", ["2", "-50%", "a%", "", None, True, 1.5, [], {}])
 def test_what_cannot_be_read_counts_as_nothing(value: Any) -> None:
-    assert budget_of({"maxSurge": value, "maxUnavailable": 2}, 4) == RoleBudget(0, 2)
-    assert budget_of({"maxSurge": 2, "maxUnavailable": value}, 4) == RoleBudget(2, 0)
-    assert budget_of({"maxSurge": value, "maxUnavailable": value}, 4) == DEFAULT
+    assert role_budget({"maxSurge": value, "maxUnavailable": 2}, 4) == RoleBudget(0, 2)
+    assert role_budget({"maxSurge": 2, "maxUnavailable": value}, 4) == RoleBudget(2, 0)
+    assert role_budget({"maxSurge": value, "maxUnavailable": value}, 4) == DEFAULT
 
 
 def test_negative_numbers_count_as_nothing_where_the_original_never_reaches_the_target() -> None:
-    assert budget_of({"maxSurge": -1, "maxUnavailable": 1}, 4) == RoleBudget(0, 1)
-    assert budget_of({"maxSurge": 1, "maxUnavailable": -1}, 4) == RoleBudget(1, 0)
+    assert role_budget({"maxSurge": -1, "maxUnavailable": 1}, 4) == RoleBudget(0, 1)
+    assert role_budget({"maxSurge": 1, "maxUnavailable": -1}, 4) == RoleBudget(1, 0)
 
 
 @pytest.mark.parametrize("rolling", ["", 3, [], True])
 def test_a_configuration_that_is_none_is_as_if_absent(rolling: Any) -> None:
-    assert budget_of(rolling, 4) == DEFAULT
+    assert role_budget(rolling, 4) == DEFAULT

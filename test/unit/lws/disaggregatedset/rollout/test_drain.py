@@ -8,7 +8,7 @@ from test.unit.lws.disaggregatedset.rollout.slices import broken, revision, role
 def drained(state: SliceState, *budget: int) -> Lowered:
     """As many groups of each role are to go."""
     planned = {
-        role.name: state.old_wanted(role.name) - going
+        role.name: state.old_desired(role.name) - going
         for role, going in zip(state.roles, budget, strict=True)
     }
     return Drain(state).to(planned).lowered

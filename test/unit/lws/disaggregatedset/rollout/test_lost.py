@@ -1,4 +1,4 @@
-"""With how many groups do old children come back that somebody deleted?"""
+"""Old children that somebody deleted come back with the groups that their siblings have kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def slice_with(old: int, new: tuple[int, int], target: tuple[int, int] = (4, 2))
 
 
 def back(state: SliceState, initial: int | None = 2, most: int = 2) -> int:
-    return with_lost(state, {"a": {"y": Lost(initial, most)}}).old[0].of("y").wanted
+    return with_lost(state, {"a": {"y": Lost(initial, most)}}).old[0].of("y").desired
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_a_step_that_takes_all_of_it_goes_on_without_it(lingering: int, raised: 
 
 def test_what_comes_back_has_not_gone() -> None:
     """Its groups at the start count once."""
-    state = replace(slice_with(3, (2, 1)), gone={"y": 5})
+    state = replace(slice_with(3, (2, 1)), deleted={"y": 5})
     back_again = with_lost(state, {"a": {"y": Lost(2, 2)}})
-    assert (back_again.old_initial("y"), back_again.gone) == (2, {"y": 3})
+    assert (back_again.old_initial("y"), back_again.deleted) == (2, {"y": 3})
 
 
 def test_nothing_is_lost_that_is_there() -> None:

@@ -7,7 +7,7 @@ from lws.disaggregatedset.rollout.simulation import apply
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, SliceState, SliceStep
 from test.unit.lws.disaggregatedset.rollout.slices import beginning, broken, ready, revision, roles, starting
 
-TERMINATING = Count(wanted=0, present=1, ready=0, is_settled=True, initial=1)
+TERMINATING = Count(desired=0, present=1, ready=0, is_settled=True, initial=1)
 
 
 def to_the_end(state: SliceState) -> SliceState:
@@ -51,8 +51,8 @@ def test_wart_12_a_change_that_is_taken_back_gets_a_baseline_of_its_own() -> Non
     step = next_step(state)
     assert step == SliceStep(starts=True)
     begun = apply(state, step)
-    assert begun.floor(begun.roles[0]) == 4
-    assert to_the_end(begun).new.of("x").wanted == 4
+    assert begun.min_ready(begun.roles[0]) == 4
+    assert to_the_end(begun).new.of("x").desired == 4
 
 
 def test_with_nothing_old_every_role_gets_its_target_at_once() -> None:
@@ -77,7 +77,7 @@ def test_wart_8_new_counts_shrink_with_their_target() -> None:
     """Wart 36 too."""
     state = SliceState(roles((2, 2, 1)), (revision("a", 1, 1),), revision("b", 2, 2, 3))
     assert next_step(state) == SliceStep(new={"z": 1})
-    assert to_the_end(state).new.of("z").wanted == 1
+    assert to_the_end(state).new.of("z").desired == 1
 
 
 def test_wart_1_a_set_whose_roles_are_all_renamed_is_rolled() -> None:
@@ -86,7 +86,7 @@ def test_wart_1_a_set_whose_roles_are_all_renamed_is_rolled() -> None:
     state = SliceState(targets, (old,), RevisionCounts("b"), frozenset(("xx", "yy")))
     assert next_step(state).starts
     after = to_the_end(state)
-    assert (after.old, after.new.of("xx").wanted, after.new.of("yy").wanted) == ((), 2, 2)
+    assert (after.old, after.new.of("xx").desired, after.new.of("yy").desired) == ((), 2, 2)
 
 
 def test_wart_2_a_role_at_zero_does_not_drain_the_others() -> None:
@@ -95,7 +95,7 @@ def test_wart_2_a_role_at_zero_does_not_drain_the_others() -> None:
 
 
 def test_wart_21_groups_that_terminate_count_as_surge() -> None:
-    lingering = Count(wanted=1, present=2, ready=1, is_settled=True, initial=3)
+    lingering = Count(desired=1, present=2, ready=1, is_settled=True, initial=3)
     state = SliceState(roles((3, 3)), (revision("a", lingering, ready(1, 3)),), revision("b", 2, 2))
     step = next_step(state)
     assert step.new == {"y": 3} and step.goes_on
@@ -248,7 +248,7 @@ def test_a_child_that_comes_back_beside_its_siblings_has_a_group() -> None:
 
 
 def test_children_are_created_no_larger_than_old_groups_leave_place() -> None:
-    lingering = Count(wanted=0, present=2, ready=0, is_settled=True, initial=2)
+    lingering = Count(desired=0, present=2, ready=0, is_settled=True, initial=2)
     old, none = (revision("a", lingering, 0),), RevisionCounts("b")
     state = SliceState(roles((2, 2)), old, none, frozenset(("x", "y")))
     assert next_step(state).new == {"x": 1, "y": 2}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from lws.disaggregatedset.rollout.simulation import simulate
-from lws.disaggregatedset.rollout.state import SliceState
+from lws.disaggregatedset.rollout.state import RevisionCounts, SliceState
 from test.unit.lws.disaggregatedset.rollout import reference
 from test.unit.lws.disaggregatedset.rollout.reference import Rules
-from test.unit.lws.disaggregatedset.rollout.slices import NAMES, beginning, revision, roles
+from test.unit.lws.disaggregatedset.rollout.slices import NAMES, beginning, ready, revision, roles
 
 Budgets = tuple[tuple[int, ...], tuple[int, ...]]
 ONE: Budgets = ((1, 1, 1), (0, 0, 0))
@@ -184,3 +186,35 @@ def test_several_old_revisions_are_shown_one_by_one() -> None:
 
 def test_a_slice_at_rest_takes_no_step() -> None:
     assert len(simulate(SliceState(roles((2, 2)), (), revision("a", 2, 2)))) == 1
+
+
+@pytest.mark.parametrize("budgets", [ONE, ((0, 0, 0), (1, 1, 1))], ids=["surge", "unavailable"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(
+            [revision("a", ready(1, 2), ready(2, 2))],
+            revision("b", ready(1, 4), ready(0, 4)),
+            id="scaled up with the template",
+        ),
+        pytest.param(
+            [revision("b", ready(1, 4), ready(0, 4)), revision("a", ready(2, 4), ready(3, 4))],
+            revision("c", ready(1, 4), ready(1, 4)),
+            id="overtook another rollout",
+        ),
+    ],
+)
+def test_a_rollout_that_a_later_upstream_began_goes_on(
+    old: list[RevisionCounts], new: RevisionCounts, budgets: Budgets
+) -> None:
+    """It records what a revision is to have, on that of the target too, not what it had at the start."""
+    surge, unavailable = budgets
+    wanted = roles((4, 4), surge[:2], unavailable[:2])
+    rows = simulate(SliceState(wanted, tuple(old), new))
+    assert (rows[-1].old, rows[-1].new) == ({}, {"x": 4, "y": 4})
+    for before, after in pairwise(rows):
+        assert all(before.new[role] <= after.new[role] for role in before.new), "no new group goes"
+
+
+def test_a_slice_of_one_role() -> None:
+    assert rollout((3,), (3,)) == "3|0 3|1 2|1 2|2 1|2 1|3 0|3"

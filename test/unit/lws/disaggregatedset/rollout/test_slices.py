@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from lws.disaggregatedset.slices.course import SliceStanding, slices_remembered, slices_that_may_step
+from lws.disaggregatedset.slices.course import SliceProgress, slices_recorded, slices_that_may_step
 
 
-def old(index: int) -> SliceStanding:
-    return SliceStanding(index, has_old=True, has_begun=False, is_settled=False)
+def old(index: int) -> SliceProgress:
+    return SliceProgress(index, has_old=True, has_begun=False, is_settled=False)
 
 
-def rolling(index: int) -> SliceStanding:
-    return SliceStanding(index, has_old=True, has_begun=True, is_settled=False)
+def rolling(index: int) -> SliceProgress:
+    return SliceProgress(index, has_old=True, has_begun=True, is_settled=False)
 
 
-def done(index: int) -> SliceStanding:
-    return SliceStanding(index, has_old=False, has_begun=True, is_settled=True)
+def done(index: int) -> SliceProgress:
+    return SliceProgress(index, has_old=False, has_begun=True, is_settled=True)
 
 
 def test_without_a_bound_all_slices_roll_at_once() -> None:
@@ -31,8 +31,8 @@ def test_wart_37_no_more_slices_roll_at_once_than_the_bound_says() -> None:
 
 
 def test_a_slice_counts_until_its_new_groups_are_ready_and_its_old_ones_gone() -> None:
-    unready = SliceStanding(0, has_old=False, has_begun=True, is_settled=False)
-    terminating = SliceStanding(0, has_old=True, has_begun=True, is_settled=True)
+    unready = SliceProgress(0, has_old=False, has_begun=True, is_settled=False)
+    terminating = SliceProgress(0, has_old=True, has_begun=True, is_settled=True)
     for last in (unready, terminating):
         assert slices_that_may_step([last, old(1)], 2, most=1) == {0}
 
@@ -54,17 +54,17 @@ ALL = frozenset(range(4))
         pytest.param([old(0), old(1), old(2)], ALL, id="room for all"),
         pytest.param([old(0), old(1), old(2), old(3)], {0, 1, 2}, id="room for three"),
         pytest.param([rolling(0), old(1), rolling(2), rolling(3)], {0, 2, 3}, id="what has begun goes on"),
-        pytest.param([replace(old(0), remembers=50), old(1)], {0, 2, 3}, id="one, whatever it takes"),
-        pytest.param([replace(rolling(0), remembers=50), old(1)], {0, 2, 3}, id="and no other"),
-        pytest.param([replace(done(0), remembers=50), old(1)], ALL, id="what is done takes none"),
+        pytest.param([replace(old(0), records=50), old(1)], {0, 2, 3}, id="one, whatever it takes"),
+        pytest.param([replace(rolling(0), records=50), old(1)], {0, 2, 3}, id="and no other"),
+        pytest.param([replace(done(0), records=50), old(1)], ALL, id="what is done takes none"),
     ],
 )
 def test_no_more_slices_roll_at_once_than_can_be_remembered(
-    standings: list[SliceStanding], expected: frozenset[int]
+    standings: list[SliceProgress], expected: frozenset[int]
 ) -> None:
-    ten = [each if each.remembers else replace(each, remembers=10) for each in standings]
-    assert slices_remembered(ten, ALL, most=30) == expected
-    assert slices_remembered(ten, frozenset(), most=30) == frozenset()
+    ten = [each if each.records else replace(each, records=10) for each in standings]
+    assert slices_recorded(ten, ALL, most=30) == expected
+    assert slices_recorded(ten, frozenset(), most=30) == frozenset()
 
 
 def test_a_bound_below_one_counts_as_one() -> None:

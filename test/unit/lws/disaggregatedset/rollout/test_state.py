@@ -15,11 +15,11 @@ def healthy(wanted: int, initial: int | None = None) -> Count:
     ("count", "serving"),
     [
         (healthy(3), 3),
-        (Count(wanted=3, present=3, ready=1, is_settled=False), 1),
+        (Count(desired=3, present=3, ready=1, is_settled=False), 1),
         # Its controller has not acted yet: two of the four will go, maybe the ready ones.
-        (Count(wanted=2, present=4, ready=3, is_settled=False), 1),
-        (Count(wanted=2, present=4, ready=2, is_settled=True), 2),
-        (Count(wanted=2, present=4, ready=1, is_settled=False), 0),
+        (Count(desired=2, present=4, ready=3, is_settled=False), 1),
+        (Count(desired=2, present=4, ready=2, is_settled=True), 2),
+        (Count(desired=2, present=4, ready=1, is_settled=False), 0),
     ],
 )
 def test_groups_that_will_go_serve_no_more(count: Count, serving: int) -> None:
@@ -33,15 +33,15 @@ def test_lowering_takes_ready_groups_first_unless_the_highest_are_known_to_be_br
     assert Count(4, 4, 2, False, broken_on_top=2).cost(1) == 1
     assert Count(4, 4, 0, False).cost(0) == 0
     # The one that is ready may be the one that stays, or not: counted as gone, and not as serving.
-    lingering = Count(wanted=1, present=2, ready=1, is_settled=False)
+    lingering = Count(desired=1, present=2, ready=1, is_settled=False)
     assert (lingering.serving, lingering.cost(0)) == (0, 1)
 
 
 def test_groups_that_start_serve_nobody_and_may_serve_soon() -> None:
     count = Count(4, 4, 1, False, broken_on_top=2, starting=2, failed_on_top=1)
     assert (count.serving, count.cost(2)) == (1, 0)
-    assert (count.hoped.serving, count.hoped.cost(3), count.hoped.cost(2)) == (3, 0, 1)
-    assert healthy(4).hoped == healthy(4)
+    assert (count.once_started.serving, count.once_started.cost(3), count.once_started.cost(2)) == (3, 0, 1)
+    assert healthy(4).once_started == healthy(4)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_groups_that_start_serve_nobody_and_may_serve_soon() -> None:
 )
 def test_the_lowest_count_is_the_one_that_may_be_paid(count: Count) -> None:
     for cost in range(6):
-        affordable = [wanted for wanted in range(count.wanted + 1) if count.cost(wanted) <= cost]
+        affordable = [wanted for wanted in range(count.desired + 1) if count.cost(wanted) <= cost]
         assert count.lowest(cost) == min(affordable)
 
 
@@ -64,10 +64,10 @@ def test_a_slice_counts_groups_over_all_revisions() -> None:
         ),
         new=RevisionCounts("c", {"decode": Count(1, 2, 0, False, initial=0)}),
     )
-    assert (state.old_wanted("decode"), state.old_initial("decode")) == (3, 4)
+    assert (state.old_desired("decode"), state.old_initial("decode")) == (3, 4)
     assert (state.present("decode"), state.serving("decode")) == (5, 3)
-    assert (state.floor(role), role.ceiling) == (3, 5)
-    assert state.old_wanted("prefill") == 0
+    assert (state.min_ready(role), role.ceiling) == (3, 5)
+    assert state.old_desired("prefill") == 0
 
 
 def test_the_floor_of_a_change_that_is_taken_back_counts_what_came_back_already() -> None:
@@ -77,15 +77,15 @@ def test_the_floor_of_a_change_that_is_taken_back_counts_what_came_back_already(
         old=(RevisionCounts("b", {"decode": healthy(2, initial=2)}),),
         new=RevisionCounts("a", {"decode": healthy(2, initial=2)}),
     )
-    assert state.floor(role) == 4
+    assert state.min_ready(role) == 4
 
 
 def test_the_floor_counts_revisions_that_have_gone_since_the_rollout_began() -> None:
     role, old = RoleTarget("decode", target=4, unavailable=1), {"decode": healthy(2, initial=2)}
     state = SliceState((role,), (RevisionCounts("a", old),), RevisionCounts("c"))
-    assert state.floor(role) == 1
-    assert replace(state, gone={"decode": 1}).floor(role) == 2
-    assert replace(state, gone={"decode": 9}).floor(role) == 3, "no more than are wanted"
+    assert state.min_ready(role) == 1
+    assert replace(state, deleted={"decode": 1}).min_ready(role) == 2
+    assert replace(state, deleted={"decode": 9}).min_ready(role) == 3, "no more than are wanted"
 
 
 def test_a_step_that_writes_nothing_is_empty() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from lws import timing
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.snapshot import ChildFacts
-from lws.disaggregatedset.status import look_again, without_nodes
+from lws.disaggregatedset.status import recheck_after, without_nodes
 from lws.kube.pods import NodeWait
 from test.unit.builders import NOW
 from test.unit.disaggregated import make_disaggregated, make_facts
@@ -53,5 +53,5 @@ def test_a_short_wait_and_one_that_is_over_are_not_told() -> None:
 
 def test_nobody_looks_again_once_everything_serves() -> None:
     """No event says that a pod has waited for long."""
-    assert look_again([child("prefill"), child("decode")]) is None
-    assert look_again([child("prefill"), child("decode", ready=1)]) == 30.0
+    assert recheck_after([child("prefill"), child("decode")]) is None
+    assert recheck_after([child("prefill"), child("decode", ready=1)]) == 30.0

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.tables: what can be read of a stored status?"""
+"""What is readable of a stored status is kept; what is not counts as lost."""
 
 from __future__ import annotations
 

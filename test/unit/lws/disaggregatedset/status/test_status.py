@@ -41,10 +41,15 @@ def written(observed: ObservedRoles, stored: Any = None) -> dict[str, Any]:
 
 
 def conditions(status: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    return [
+    """But for one that says Progressing once more."""
+    told = [
         (each["type"], each["status"], each["reason"], each["message"])
         for each in status.get("conditions", ())
     ]
+    progressing = [("Reconciling", *each[1:]) for each in told if each[:2] == ("Progressing", "True")]
+    is_stalled = any(each[:2] == ("Stalled", "True") for each in told)
+    assert [each for each in told if each[0] == "Reconciling"] == ([] if is_stalled else progressing)
+    return [each for each in told if each[0] != "Reconciling"]
 
 
 def test_a_set_at_rest() -> None:
@@ -103,7 +108,7 @@ def test_a_removed_role_is_not_among_the_roles() -> None:
 
 
 def test_a_set_of_which_a_former_revision_is_left_is_under_way_although_that_has_no_groups() -> None:
-    status = written(replace(AT_REST, moving=frozenset({0})))
+    status = written(replace(AT_REST, rolling=frozenset({0})))
     assert conditions(status) == [("Progressing", "True", "RolloutInProgress", UNDER_WAY)]
 
 
@@ -204,6 +209,6 @@ def test_that_the_last_slice_too_many_is_gone_is_told_at_once() -> None:
 def test_slices_in_a_rollout_are_told_first_where_there_is_no_room_for_all() -> None:
     roles = [f"role-{index}" for index in range(10)]
     children = tuple(make_facts(OWNER, Identity(index, NEW, role)) for index in range(30) for role in roles)
-    many = replace(AT_REST, desired=dict.fromkeys(roles, 30), children=children, moving=frozenset({29}))
+    many = replace(AT_REST, desired=dict.fromkeys(roles, 30), children=children, rolling=frozenset({29}))
     indices = [each["index"] for each in written(many)["sliceStatuses"]]
     assert indices == [*range(19), 29]

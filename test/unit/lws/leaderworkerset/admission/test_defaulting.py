@@ -8,6 +8,7 @@ import pytest
 
 from lws.leaderworkerset.admission.defaulting import default
 
+ALWAYS = {"replicas": 1, "groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTermination"}
 DEFAULT_CONFIGURATION = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
 
 
@@ -28,6 +29,9 @@ DEFAULT_CONFIGURATION = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
         ),
         pytest.param(
             {
+                "replicas": None,
+                "groupIdentity": "",
+                "groupReplacementPolicy": None,
                 "leaderWorkerTemplate": {"restartPolicy": ""},
                 "rolloutStrategy": {"type": "", "rollingUpdateConfiguration": None},
                 "networkConfig": {"subdomainPolicy": None},
@@ -57,11 +61,17 @@ DEFAULT_CONFIGURATION = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
         ),
         pytest.param(
             {
+                "replicas": 0,
+                "groupIdentity": "Hash",
+                "groupReplacementPolicy": "Immediate",
                 "leaderWorkerTemplate": {"restartPolicy": "None", "size": 2},
                 "rolloutStrategy": {"type": "Unknown"},
                 "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
             },
             {
+                "replicas": 0,
+                "groupIdentity": "Hash",
+                "groupReplacementPolicy": "Immediate",
                 "leaderWorkerTemplate": {"restartPolicy": "None", "size": 2},
                 "rolloutStrategy": {"type": "Unknown"},
                 "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
@@ -91,9 +101,9 @@ DEFAULT_CONFIGURATION = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
 def test_default(spec: dict[str, Any], expected: dict[str, Any]) -> None:
     raw = {"metadata": {"name": "a"}, "spec": spec}
     default(raw)
-    assert raw == {"metadata": {"name": "a"}, "spec": expected}
+    assert raw == {"metadata": {"name": "a"}, "spec": {**ALWAYS, **expected}}
     default(raw)
-    assert raw == {"metadata": {"name": "a"}, "spec": expected}
+    assert raw == {"metadata": {"name": "a"}, "spec": {**ALWAYS, **expected}}
 
 
 @pytest.mark.parametrize("raw", [{}, {"spec": None}], ids=["no spec", "null spec"])
@@ -115,3 +125,23 @@ def test_default_gives_each_set_its_own_configuration() -> None:
     first["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]["maxSurge"] = 9
     default(second)
     assert second["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"] == DEFAULT_CONFIGURATION
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(None, None, id="absent"),
+        pytest.param({}, {"baseSeconds": 10, "capSeconds": 300}, id="empty"),
+        pytest.param({"baseSeconds": 20}, {"baseSeconds": 20, "capSeconds": 300}, id="base"),
+        pytest.param(
+            {"baseSeconds": None, "capSeconds": 60}, {"baseSeconds": 10, "capSeconds": 60}, id="cap"
+        ),
+        pytest.param({"base": "5s"}, {"base": "5s"}, id="the other spelling has no default"),
+        pytest.param({"base": "5s", "cap": "1m"}, {"base": "5s", "cap": "1m"}, id="the other spelling"),
+        pytest.param("x", "x", id="wrong type"),
+    ],
+)
+def test_default_of_the_backoff(given: Any, expected: Any) -> None:
+    raw: dict[str, Any] = {"spec": {"leaderWorkerTemplate": {"restartBackoff": given}}}
+    default(raw)
+    assert raw["spec"]["leaderWorkerTemplate"]["restartBackoff"] == expected

@@ -62,6 +62,14 @@ def make_strategy(**fields: Any) -> dict[str, Any]:
             ],
             id="rollout",
         ),
+        pytest.param(
+            {"spec": {"progressDeadlineSeconds": "1", "leaderWorkerTemplate": {"maxGroupRestarts": "2"}}},
+            [
+                'spec.leaderWorkerTemplate.maxGroupRestarts: Invalid value: "2": must be an integer',
+                'spec.progressDeadlineSeconds: Invalid value: "1": must be an integer',
+            ],
+            id="fields that only the model names",
+        ),
         pytest.param({"metadata": None, "spec": {"replicas": None}}, [], id="nulls are fine"),
         pytest.param({}, [], id="nothing is fine"),
     ],

@@ -50,7 +50,7 @@ ALL = tuple(PROVIDERS)
         pytest.param(
             make_set(annotations={TIMEOUT: "two minutes"}),
             ("scheduler-plugins",),
-            [f'{TIMEOUT}: "two minutes" is not read: write a number of seconds'],
+            [f'{TIMEOUT}: "two minutes" is ignored: set a number of seconds'],
             id="a timeout that is none",
         ),
         pytest.param(make_set(annotations={TIMEOUT: "120"}), ALL, [], id="a timeout"),

@@ -1,4 +1,4 @@
-"""Newer manifests are accepted if they say what happens, else refused."""
+"""Newer manifests are accepted if they say what happens, else refused. Upstream's own rules come first."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from lws.leaderworkerset.admission.validation import errors_in
+from lws.leaderworkerset.scheduling import ASSUMED, NOBODY, Scheduler
 from test.unit.lws.leaderworkerset.admission.test_validation import make_set
-
-LIMIT = "spec.leaderWorkerTemplate.maxGroupRestarts"
 
 
 def with_fields(template: dict[str, Any] | None = None, replicas: int = 2, **spec: Any) -> dict[str, Any]:
@@ -35,20 +34,14 @@ def test_what_is_done_anyway_is_accepted(fields: dict[str, Any]) -> None:
     ("fields", "says"),
     [
         pytest.param(
-            HASH,
-            'spec.groupIdentity: Invalid value: "Hash": groups have ordinals here, and their leaders are '
-            "pods of a StatefulSet: leave the field out or write Ordinal",
-            id="hash",
-        ),
-        pytest.param(
             IMMEDIATE,
-            'spec.groupReplacementPolicy: Invalid value: "Immediate": a group is made anew here once its '
-            "former pods are gone, never before: leave the field out or write PostTermination",
+            'spec.groupReplacementPolicy: Invalid value: "Immediate": Immediate is only supported with '
+            "groupIdentity Hash",
             id="immediate",
         ),
         pytest.param(
             {"scheduling": {}},
-            "spec.scheduling: Invalid value: {}: no Workload is made for the scheduler here: leave the field",
+            "spec.scheduling: Invalid value: {}: requires the WorkloadAwareScheduling feature gate",
             id="scheduling",
         ),
     ],
@@ -56,9 +49,13 @@ def test_what_is_done_anyway_is_accepted(fields: dict[str, Any]) -> None:
 def test_what_would_run_as_something_else_is_refused_with_a_sentence(
     fields: dict[str, Any], says: str
 ) -> None:
-    for before in (None, with_fields()):
-        (error,) = errors_in(with_fields(**fields), before)
-        assert str(error).startswith(says)
+    (error,) = errors_in(with_fields(**fields), scheduler=NOBODY)
+    assert str(error).startswith(says)
+
+
+@pytest.mark.parametrize("fields", [HASH, {**HASH, **IMMEDIATE}])
+def test_hash_groups_are_accepted(fields: dict[str, Any]) -> None:
+    assert errors_in(with_fields(**fields)) == []
 
 
 @pytest.mark.parametrize("fields", [HASH, {**HASH, **IMMEDIATE}, SCHEDULED])
@@ -67,42 +64,25 @@ def test_updates_of_a_stored_one_that_leave_these_fields_alone_are_not_refused(
 ) -> None:
     before = with_fields(**fields)
     finalized = {**before, "metadata": {**before["metadata"], "finalizers": ["example.com/keep"]}}
-    assert errors_in(finalized, before) == []
-    assert errors_in(with_fields(**fields, replicas=5), before) == []
+    for scheduler in (NOBODY, ASSUMED, Scheduler(True, "scheduler-plugins")):
+        assert errors_in(finalized, before, scheduler=scheduler) == []
+        assert errors_in(with_fields(**fields, replicas=5), before, scheduler=scheduler) == []
 
 
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
+        pytest.param({}, HASH, "groupIdentity is immutable", id="none to hash"),
+        pytest.param(ORDINAL, HASH, "groupIdentity is immutable", id="ordinal to hash"),
         pytest.param(HASH, {}, "groupIdentity is immutable", id="hash to none"),
         pytest.param(HASH, ORDINAL, "groupIdentity is immutable", id="hash to ordinal"),
         pytest.param(SCHEDULED, {}, "cannot remove scheduling after creation", id="scheduling to none"),
-        pytest.param(SCHEDULED, {"scheduling": {}}, "no Workload is made", id="other scheduling"),
+        pytest.param({}, {"scheduling": {}}, "cannot add scheduling after creation", id="none to scheduling"),
+        pytest.param(SCHEDULED, {"scheduling": {}}, "field is immutable", id="other scheduling"),
     ],
 )
 def test_what_the_original_made_of_a_set_cannot_be_taken_back(
     before: dict[str, Any], after: dict[str, Any], says: str
 ) -> None:
-    (error,) = errors_in(with_fields(**after), with_fields(**before))
+    (error,) = errors_in(with_fields(**after), with_fields(**before), scheduler=Scheduler(True, "volcano"))
     assert says in str(error)
-
-
-RECREATING = ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart")
-
-
-@pytest.mark.parametrize("policy", RECREATING)
-@pytest.mark.parametrize("limit", [0, 3])
-def test_the_limit_of_restarts_of_the_original_is_accepted(policy: str, limit: int) -> None:
-    assert errors_in(with_fields({"restartPolicy": policy, "maxGroupRestarts": limit})) == []
-
-
-def test_it_needs_a_policy_that_recreates_groups() -> None:
-    (error,) = errors_in(with_fields({"restartPolicy": "None", "maxGroupRestarts": 3}))
-    says = "maxGroupRestarts is only supported when restartPolicy recreates the group"
-    assert str(error) == f"{LIMIT}: Invalid value: 3: {says}"
-
-
-def test_it_is_refused_beside_our_own() -> None:
-    (error,) = errors_in(with_fields({"maxGroupRestarts": 3}, maxGroupRestarts=3))
-    says = "cannot be beside spec.maxGroupRestarts, which says the same: keep one of them"
-    assert str(error) == f"{LIMIT}: Invalid value: 3: {says}"

@@ -38,14 +38,14 @@ def with_ports(*ports: Any) -> dict[str, Any]:
         pytest.param(
             a_set({}),
             [
-                f"{PORTS}: Required value: no container of the leader template declares a port: say which "
-                f"ones clients reach leaders by"
+                f"{PORTS}: Required value: no container of the leader template declares a port: set "
+                f"the ports of the Service"
             ],
             id="no port is known",
         ),
         pytest.param(
             with_ports(NAMED, {"port": 81}),
-            [f"{PORTS}[1].name: Required value: several ports are told apart by their names"],
+            [f"{PORTS}[1].name: Required value: required for several ports"],
             id="two, one without name",
         ),
         pytest.param(
@@ -55,7 +55,7 @@ def with_ports(*ports: Any) -> dict[str, Any]:
         ),
         pytest.param(
             with_ports(NAMED, {"name": "again", "port": 80, "protocol": "TCP"}),
-            [f"{PORTS}[1].port: Invalid value: 80: is there already: list each port once"],
+            [f"{PORTS}[1].port: Invalid value: 80: duplicate port"],
             id="two of one number",
         ),
         pytest.param(

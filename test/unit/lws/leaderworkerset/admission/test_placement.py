@@ -11,6 +11,7 @@ from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     GROUP_NODE_SELECTOR_ANNOTATION,
     GROUP_TOLERATIONS_ANNOTATION,
+    NODE_RETURN_ANNOTATION,
     SHARED_TOPOLOGY_ANNOTATION,
     SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
 )
@@ -22,9 +23,14 @@ from test.unit.lws.leaderworkerset.admission.test_validation import make_set, ma
 
 EXCLUSIVE, SHARED = EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION
 SUB_EXCLUSIVE, SUB_SHARED = SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION
-SCOPE = EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION
+SCOPE, RETURN = EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION, NODE_RETURN_ANNOTATION
 SELECTOR, TOLERATIONS = GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION
 IN_TWOS = make_subgroup(2)
+
+
+def of_hash_groups(annotations: dict[str, str]) -> dict[str, Any]:
+    made = make_set(annotations=annotations)
+    return {**made, "spec": {**made["spec"], "groupIdentity": "Hash"}}
 
 
 def error(annotation: str, value: str, why: str) -> str:
@@ -43,6 +49,19 @@ def error(annotation: str, value: str, why: str) -> str:
             [error(SCOPE, "set", "must be one of LeaderWorkerSet, Namespace, Cluster")],
             id="a scope that there is not",
         ),
+        pytest.param({RETURN: "Preferred"}, None, [], id="back to their nodes"),
+        pytest.param(
+            {RETURN: "Required"},
+            None,
+            [
+                error(
+                    RETURN,
+                    "Required",
+                    "must be Preferred: a pod that must have a node that is gone would never be scheduled",
+                )
+            ],
+            id="to a node that may be gone",
+        ),
         pytest.param({SHARED: "zone"}, None, [], id="shared"),
         pytest.param({SHARED: "zone", SUB_EXCLUSIVE: "rack"}, IN_TWOS, [], id="racks of a shared zone"),
         pytest.param({EXCLUSIVE: "zone", SUB_SHARED: "rack"}, IN_TWOS, [], id="shared racks of a zone"),
@@ -53,7 +72,7 @@ def error(annotation: str, value: str, why: str) -> str:
                 error(
                     SHARED,
                     "zone",
-                    f"cannot be beside {EXCLUSIVE}, which asks for the same and more: remove one of them",
+                    f"conflicts with {EXCLUSIVE}, which requires the same and more: remove one of them",
                 )
             ],
             id="shared and not",
@@ -65,7 +84,7 @@ def error(annotation: str, value: str, why: str) -> str:
                 error(
                     SUB_SHARED,
                     "zone",
-                    f"cannot be beside {SUB_EXCLUSIVE}, which asks for the same and more: remove one of them",
+                    f"conflicts with {SUB_EXCLUSIVE}, which requires the same and more: remove one of them",
                 )
             ],
             id="subgroups: shared and not",
@@ -133,7 +152,7 @@ def test_what_is_accepted_and_refused(
 
 def test_the_longest_name_of_a_group_counts() -> None:
     annotations = {SELECTOR: f"pool={'x' * 58}-$(GROUP_INDEX)"}
-    assert errors_in(make_set(replicas=1000, mu=1, annotations=annotations)) == []
+    assert errors_in(make_set(replicas=1000, max_unavailable=1, annotations=annotations)) == []
     assert [each.path for each in errors_in(make_set(replicas=100_001, annotations=annotations))] == [
         f"metadata.annotations.{SELECTOR}"
     ]
@@ -160,7 +179,17 @@ def own_selector(annotations: dict[str, str]) -> dict[str, Any]:
             id="a scope of nothing",
         ),
         pytest.param(
-            make_set(annotations={SELECTOR: "pool=$(GROUP_INDEX)"}, ms=1),
+            make_set(annotations={RETURN: "Preferred", EXCLUSIVE: "rack"}),
+            [f"{RETURN}: has no effect with {EXCLUSIVE}, which decides where pods run"],
+            id="back to nodes that a topology chooses",
+        ),
+        pytest.param(
+            of_hash_groups({RETURN: "Preferred"}),
+            [f"{RETURN}: has no effect with groupIdentity Hash: a recreated group has other names"],
+            id="back by names that change",
+        ),
+        pytest.param(
+            make_set(annotations={SELECTOR: "pool=$(GROUP_INDEX)"}, max_surge=1),
             [f"maxSurge: 1 with {SELECTOR}: during updates there are groups up to index 2"],
             id="surge groups need nodes too",
         ),

@@ -13,6 +13,7 @@ from lws.kube.metadata import copied
 from lws.leaderworkerset.admission import pod as pod_rules
 from lws.leaderworkerset.admission.pod import admit
 from lws_api.leaderworkerset.v1 import (
+    GROUP_IDENTITY_ANNOTATION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     LEADER_ADDRESS_ANNOTATION,
@@ -392,8 +393,7 @@ def test_a_pod_without_containers_gets_its_labels(pod: dict[str, Any], expected:
         ),
         pytest.param(
             make_leader("") | {"spec": {}},
-            "pod (unnamed) is not named yet, so its place in the set is unknown: leaders of sets with "
-            f"groupIdentity Hash need the release of the original that stored the set; {REMEDY}",
+            f"pod (unnamed) is not named yet, so its place in the set is unknown; {REMEDY}",
             id="no name",
         ),
         pytest.param({**make_leader(), "spec": "x"}, 'spec must be an object, not "x"', id="spec"),
@@ -454,6 +454,13 @@ FULL = [
         initContainers=[{"name": "i", "env": [{"name": "A", "value": "1"}]}],
     ),
     make_worker(containers=[{"name": "c", "env": [{"name": "A", "value": "1"}]}]),
+    make_leader(
+        "rc-x2x4z",
+        labels={GROUP_INDEX_LABEL: RC_0_KEY, GROUP_KEY_LABEL: RC_0_KEY},
+        annotations={GROUP_IDENTITY_ANNOTATION: "Hash", SUBGROUP_SIZE_ANNOTATION: "2"},
+        hostname="rc-341f0f4b",
+        schedulingGates=[{"name": "g"}],
+    ),
     make_worker(
         annotations={
             SUBGROUP_SIZE_ANNOTATION: "2",

@@ -204,7 +204,7 @@ def test_an_affinity_of_a_wrong_shape_is_refused(affinity: Any, expected: str) -
 def test_pods_of_a_gang_are_told_apart_by_their_labels() -> None:
     reviews = itertools.count()
 
-    def gang(labels: Any, size: int) -> Marks:
+    def gang(labels: Any, annotations: Any, size: int) -> Marks:
         name = f"{labels[NAME_LABEL]} {labels[GROUP_KEY_LABEL][:4]} {size}"
         return Marks({"label": name}, {"group": name}, f"name-{next(reviews)}")
 
@@ -222,13 +222,13 @@ def test_pods_of_a_gang_are_told_apart_by_their_labels() -> None:
 def test_a_pod_group_that_users_name_stays(own: dict[str, Any]) -> None:
     pod = make_leader()
     pod["spec"]["schedulingGroup"] = own
-    admit(pod, "default", lambda labels, size: Marks(scheduling_group="ours"))
+    admit(pod, "default", lambda labels, annotations, size: Marks(scheduling_group="ours"))
     assert pod["spec"]["schedulingGroup"] == own
 
 
 def test_no_gang_leaves_no_trace() -> None:
     pod, plain = make_leader(), make_leader()
-    admit(pod, "default", lambda labels, size: Marks())
+    admit(pod, "default", lambda labels, annotations, size: Marks())
     admit(plain, "default")
     assert pod == plain
 
@@ -297,7 +297,7 @@ def test_garbled_fields_are_refused(fields: dict[str, Any], why: str) -> None:
 
 def test_nodes_that_nobody_can_tell_are_refused() -> None:
     pod = make_leader(annotations={GROUP_NODE_SELECTOR_ANNOTATION: "pool"})
-    with pytest.raises(Refused, match=r"nodes for pod rc-0: 'pool' must be .* mend LeaderWorkerSet rc"):
+    with pytest.raises(Refused, match=r"nodes for pod rc-0: 'pool' must be .* fix LeaderWorkerSet rc"):
         admit(pod, "default")
 
 
@@ -335,3 +335,45 @@ def test_a_scope_of_one_set_reaches_the_terms_of_leaders() -> None:
         "operator": "In",
         "values": ["rc"],
     }
+
+
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+THERE = {
+    "weight": 100,
+    "preference": {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]},
+}
+
+
+@pytest.mark.parametrize("pod", [make_leader(), make_worker()], ids=["leader", "worker"])
+def test_a_pod_returns_to_its_node_if_it_can(pod: dict[str, Any]) -> None:
+    mine = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
+    pod["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}, PREFERRED: [mine]}}
+    for _ in range(2):
+        admit(pod, "default", node="node-1")
+        affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}, PREFERRED: [mine, THERE]}}
+        assert pod["spec"]["affinity"] == affinity
+
+
+@pytest.mark.parametrize(
+    ("annotations", "returns"),
+    [
+        ({}, True),
+        ({SHARED_TOPOLOGY_ANNOTATION: "zone"}, True),
+        ({EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}, False),
+        ({SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack", **IN_TWOS}, False),
+    ],
+)
+def test_exclusive_topologies_decide_alone(annotations: dict[str, str], returns: bool) -> None:
+    for pod in (make_leader(annotations=annotations), make_worker(annotations=annotations)):
+        admit(pod, "default", node="node-1")
+        assert ("nodeAffinity" in pod["spec"].get("affinity", {})) == returns
+        admitted = copy.deepcopy(pod)
+        admit(pod, "default")
+        assert pod == admitted, "nothing is taken off"
+
+
+def test_an_affinity_that_is_none_is_refused() -> None:
+    pod = make_worker()
+    pod["spec"]["affinity"] = {"nodeAffinity": [1]}
+    with pytest.raises(Refused, match="nodeAffinity"):
+        admit(pod, "default", node="node-1")

@@ -33,5 +33,5 @@ def test_scaling_down(old: dict[str, Any], replicas: int, staying: str) -> None:
     new = {**old, "spec": {**old["spec"], "replicas": replicas}}
     found = warnings_in(new, old)
     assert len(found) == bool(staying)
-    assert all(f"not ready are {staying}, which stay" in message for message in found)
+    assert all(f"kept are {staying}, which are not ready" in message for message in found)
     assert errors_in(new, old) == []

@@ -28,7 +28,9 @@ PARENT = 'metadata.name: Invalid value: "a": its group 1 would need a StatefulSe
         pytest.param(make_set("a"), make_set("a"), "", id="itself"),
         pytest.param(make_set("a-1"), make_set("a"), CHILD, id="a group of another"),
         pytest.param(make_set("a-2"), make_set("a"), "", id="a group that another has not"),
-        pytest.param(make_set("a-2"), make_set("a", ms=1), CHILD.replace("1", "2"), id="a surge group"),
+        pytest.param(
+            make_set("a-2"), make_set("a", max_surge=1), CHILD.replace("1", "2"), id="a surge group"
+        ),
         pytest.param(make_set("a-1"), make_set("a", size=1), "", id="a group without workers"),
         pytest.param(make_set("a-1"), unique(make_set("a", size=1)), CHILD, id="a group with a Service"),
         pytest.param(
@@ -39,7 +41,7 @@ PARENT = 'metadata.name: Invalid value: "a": its group 1 would need a StatefulSe
         ),
         pytest.param(make_set("a"), make_set("a-1"), PARENT, id="another is its group"),
         pytest.param(make_set("a", replicas=1), make_set("a-1"), "", id="another is a group it has not"),
-        pytest.param(make_set("a", replicas=1, ms=1), make_set("a-1"), PARENT, id="its surge group"),
+        pytest.param(make_set("a", replicas=1, max_surge=1), make_set("a-1"), PARENT, id="its surge group"),
         pytest.param(make_set("a", size=1), make_set("a-1"), "", id="another is a group without workers"),
         pytest.param(make_set("a-1-0"), make_set("a"), "", id="the name of a pod is no hindrance"),
         pytest.param(make_set("a-01"), make_set("a"), "", id="no group is named so"),
@@ -56,7 +58,9 @@ def test_create(new: dict[str, Any], other: dict[str, Any], expected: str) -> No
     ("new", "old", "refused"),
     [
         pytest.param(make_set("a", replicas=3), make_set("a", replicas=1), True, id="it grows into another"),
-        pytest.param(make_set("a", replicas=3, mu=2), make_set("a", replicas=3), False, id="as before"),
+        pytest.param(
+            make_set("a", replicas=3, max_unavailable=2), make_set("a", replicas=3), False, id="as before"
+        ),
         pytest.param(make_set("a", size=2), make_set("a", size=1), True, id="it gets workers"),
         pytest.param(make_set("a", replicas=1), make_set("a", replicas=0), False, id="not so far"),
     ],

@@ -195,6 +195,30 @@ def test_a_template_that_nothing_is_made_of_is_not_held_against_a_set() -> None:
     assert [error.path for error in errors_in(shared)] == [f"{WORKER}.spec.restartPolicy"]
 
 
+HOST = "spec.leaderWorkerTemplate.{}.spec.hostname"
+
+
+@pytest.mark.parametrize(
+    ("raw", "refused"),
+    [
+        pytest.param(
+            with_templates(pod_template(hostname="a"), pod_template()), "leaderTemplate", id="of leaders"
+        ),
+        pytest.param(with_templates(worker=pod_template(hostname="a")), "workerTemplate", id="of all pods"),
+        pytest.param(with_templates(pod_template(), pod_template(hostname="a")), "", id="of workers"),
+        pytest.param(with_templates(worker=pod_template(hostname="a"), size=1), "", id="no workers"),
+        pytest.param(with_templates(worker=pod_template(hostname="")), "", id="empty"),
+    ],
+)
+def test_leaders_of_hash_groups_cannot_have_one_host_name(raw: dict[str, Any], refused: str) -> None:
+    assert errors_in(raw) == []
+    hashed = {**raw, "spec": {**raw["spec"], "groupIdentity": "Hash"}}
+    why = "all groups would have one host name, and only one could have workers: remove it"
+    expected = [f'{HOST.format(refused)}: Invalid value: "a": {why}'] if refused else []
+    assert [str(error) for error in errors_in(hashed)] == expected
+    assert errors_in({**hashed, "spec": {**hashed["spec"], "replicas": 3}}, hashed) == []
+
+
 def test_an_update_is_not_held_up_by_what_was_there() -> None:
     bad = {"metadata": {"labels": {GROUP_INDEX_LABEL: "0"}}}
     before = with_templates(worker={**pod_template(), **bad})
@@ -277,11 +301,11 @@ def terms(topology: str) -> dict[str, Any]:
             id="no prefix",
         ),
         pytest.param(
-            make_set(annotations=EXCLUSIVE, ms=1),
+            make_set(annotations=EXCLUSIVE, max_surge=1),
             ["maxSurge: 1 with leaderworkerset.sigs.k8s.io/exclusive-topology: every group on top"],
             id="surge",
         ),
-        pytest.param(make_set(ms=1), [], id="surge anywhere"),
+        pytest.param(make_set(max_surge=1), [], id="surge anywhere"),
         pytest.param(
             with_templates(pod_template(affinity=terms("rack")), annotations=EXCLUSIVE),
             [f"has no effect on pods of {LEADER}"],

@@ -18,11 +18,11 @@ from lws_api.leaderworkerset.v1 import (
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
 )
 
-MU = "spec.rolloutStrategy.rollingUpdateConfiguration.maxUnavailable"
-PDB = "spec.podDisruptionBudget.maxUnavailableGroups"
-MS = "spec.rolloutStrategy.rollingUpdateConfiguration.maxSurge"
+MAX_UNAVAILABLE = "spec.rolloutStrategy.rollingUpdateConfiguration.maxUnavailable"
+MAX_UNAVAILABLE_GROUPS = "spec.podDisruptionBudget.maxUnavailableGroups"
+MAX_SURGE = "spec.rolloutStrategy.rollingUpdateConfiguration.maxSurge"
 PARTITION = "spec.rolloutStrategy.rollingUpdateConfiguration.partition"
-SUBGROUP = "spec.leaderWorkerTemplate.SubGroupPolicy.subGroupSize"
+SUBGROUP = "spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize"
 PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
     "regex used for validation is '[0-9]+%')"
@@ -32,7 +32,7 @@ DNS1035 = (
     "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
     "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
-ZERO_BUDGETS = "must not be 0 when `maxSurge` is 0"
+BOTH_ZERO = "must not be 0 when `maxSurge` is 0"
 
 
 def make_set(
@@ -40,8 +40,8 @@ def make_set(
     *,
     replicas: Any = 2,
     size: Any = 4,
-    mu: Any = 1,
-    ms: Any = 0,
+    max_unavailable: Any = 1,
+    max_surge: Any = 0,
     partition: Any = 0,
     subgroup: Any = None,
     disrupted: Any = None,
@@ -62,7 +62,11 @@ def make_set(
             "leaderWorkerTemplate": template,
             "rolloutStrategy": {
                 "type": "RollingUpdate",
-                "rollingUpdateConfiguration": {"partition": partition, "maxUnavailable": mu, "maxSurge": ms},
+                "rollingUpdateConfiguration": {
+                    "partition": partition,
+                    "maxUnavailable": max_unavailable,
+                    "maxSurge": max_surge,
+                },
             },
             "networkConfig": {"subdomainPolicy": "Shared"},
             "podDisruptionBudget": {"maxUnavailableGroups": disrupted},
@@ -85,13 +89,13 @@ def messages(new: dict[str, Any], old: dict[str, Any] | None = None) -> list[str
     "raw",
     [
         pytest.param(make_set(), id="usual"),
-        pytest.param(make_set(replicas=0, mu=0, ms=0), id="no groups need no budget"),
+        pytest.param(make_set(replicas=0, max_unavailable=0, max_surge=0), id="no groups need no budget"),
         pytest.param(make_set(replicas=1_000_000, size=2147), id="most groups"),
         pytest.param(make_set(replicas=1, size=2_147_483_647), id="most pods"),
-        pytest.param(make_set(mu=9, ms=9), id="budgets above replicas"),
-        pytest.param(make_set(mu="100%", ms="100%"), id="whole percentages"),
-        pytest.param(make_set(mu="007%", ms=1), id="leading zeros"),
-        pytest.param(make_set(mu=0, ms="1%"), id="surge rounds up"),
+        pytest.param(make_set(max_unavailable=9, max_surge=9), id="budgets above replicas"),
+        pytest.param(make_set(max_unavailable="100%", max_surge="100%"), id="whole percentages"),
+        pytest.param(make_set(max_unavailable="007%", max_surge=1), id="leading zeros"),
+        pytest.param(make_set(max_unavailable=0, max_surge="1%"), id="surge rounds up"),
         pytest.param(make_set(partition=9), id="partition above replicas"),
         pytest.param(make_set(size=4, subgroup=make_subgroup(2)), id="size divisible"),
         pytest.param(make_set(size=5, subgroup=make_subgroup(2)), id="size - 1 divisible"),
@@ -108,7 +112,8 @@ def messages(new: dict[str, Any], old: dict[str, Any] | None = None) -> list[str
             {"metadata": {"name": "a"}, "spec": {"rolloutStrategy": {}}}, id="older CRD: no budgets"
         ),
         pytest.param(
-            make_set(replicas=None, size=None, mu=None, ms=None, partition=None), id="older CRD: nulls"
+            make_set(replicas=None, size=None, max_unavailable=None, max_surge=None, partition=None),
+            id="older CRD: nulls",
         ),
     ],
 )
@@ -147,17 +152,17 @@ def test_accepted(raw: dict[str, Any]) -> None:
         ),
         pytest.param(
             make_set(disrupted=-1),
-            [f"{PDB}: Invalid value: -1: must be greater than or equal to 0"],
+            [f"{MAX_UNAVAILABLE_GROUPS}: Invalid value: -1: must be greater than or equal to 0"],
             id="negative disruption budget",
         ),
         pytest.param(
             make_set(disrupted="101%"),
-            [f'{PDB}: Invalid value: "101%": must not be greater than 100%'],
+            [f'{MAX_UNAVAILABLE_GROUPS}: Invalid value: "101%": must not be greater than 100%'],
             id="disruption budget beyond all",
         ),
         pytest.param(
             make_set(disrupted=True),
-            [f"{PDB}: Invalid value: true: must be an integer or a percentage"],
+            [f"{MAX_UNAVAILABLE_GROUPS}: Invalid value: true: must be an integer or a percentage"],
             id="disruption budget of another type",
         ),
         pytest.param(
@@ -174,61 +179,75 @@ def test_accepted(raw: dict[str, Any]) -> None:
             id="too many pods",
         ),
         pytest.param(
-            make_set(mu=-1), [f"{MU}: Invalid value: -1: must be greater than or equal to 0"], id="mu < 0"
+            make_set(max_unavailable=-1),
+            [f"{MAX_UNAVAILABLE}: Invalid value: -1: must be greater than or equal to 0"],
+            id="max_unavailable < 0",
         ),
         pytest.param(
-            make_set(ms=-1), [f"{MS}: Invalid value: -1: must be greater than or equal to 0"], id="ms < 0"
+            make_set(max_surge=-1),
+            [f"{MAX_SURGE}: Invalid value: -1: must be greater than or equal to 0"],
+            id="max_surge < 0",
         ),
         pytest.param(
-            make_set(mu="5"),
-            [f'{MU}: Invalid value: "5": {PERCENT}', f'{MU}: Invalid value: "5": invalid value'],
-            id="mu is no percentage",
-        ),
-        pytest.param(
-            make_set(ms="a%"),
-            [f'{MS}: Invalid value: "a%": {PERCENT}', f'{MS}: Invalid value: "a%": invalid value'],
-            id="ms is no percentage",
-        ),
-        pytest.param(
-            make_set(mu="x", ms="y", partition=-2),
+            make_set(max_unavailable="5"),
             [
-                f'{MU}: Invalid value: "x": {PERCENT}',
-                f'{MS}: Invalid value: "y": {PERCENT}',
+                f'{MAX_UNAVAILABLE}: Invalid value: "5": {PERCENT}',
+                f'{MAX_UNAVAILABLE}: Invalid value: "5": invalid value',
+            ],
+            id="max_unavailable is no percentage",
+        ),
+        pytest.param(
+            make_set(max_surge="a%"),
+            [
+                f'{MAX_SURGE}: Invalid value: "a%": {PERCENT}',
+                f'{MAX_SURGE}: Invalid value: "a%": invalid value',
+            ],
+            id="max_surge is no percentage",
+        ),
+        pytest.param(
+            make_set(max_unavailable="x", max_surge="y", partition=-2),
+            [
+                f'{MAX_UNAVAILABLE}: Invalid value: "x": {PERCENT}',
+                f'{MAX_SURGE}: Invalid value: "y": {PERCENT}',
                 f"{PARTITION}: Invalid value: -2: must be greater than or equal to 0",
-                f'{MU}: Invalid value: "x": invalid value',
-                f'{MS}: Invalid value: "y": invalid value',
+                f'{MAX_UNAVAILABLE}: Invalid value: "x": invalid value',
+                f'{MAX_SURGE}: Invalid value: "y": invalid value',
             ],
             id="order of budget errors",
         ),
         pytest.param(
-            make_set(mu="101%"),
-            [f'{MU}: Invalid value: "101%": must not be greater than 100%'],
-            id="mu > 100%",
+            make_set(max_unavailable="101%"),
+            [f'{MAX_UNAVAILABLE}: Invalid value: "101%": must not be greater than 100%'],
+            id="max_unavailable > 100%",
         ),
         pytest.param(
-            make_set(ms="1000%"),
-            [f'{MS}: Invalid value: "1000%": must not be greater than 100%'],
-            id="ms > 100%",
+            make_set(max_surge="1000%"),
+            [f'{MAX_SURGE}: Invalid value: "1000%": must not be greater than 100%'],
+            id="max_surge > 100%",
         ),
         pytest.param(
             make_set(partition=-1),
             [f"{PARTITION}: Invalid value: -1: must be greater than or equal to 0"],
             id="partition < 0",
         ),
-        pytest.param(make_set(mu=0), [f"{MU}: Invalid value: 0: {ZERO_BUDGETS}"], id="both budgets 0"),
         pytest.param(
-            make_set(mu="25%", replicas=2),
-            [f'{MU}: Invalid value: "25%": {ZERO_BUDGETS}'],
+            make_set(max_unavailable=0),
+            [f"{MAX_UNAVAILABLE}: Invalid value: 0: {BOTH_ZERO}"],
+            id="both budgets 0",
+        ),
+        pytest.param(
+            make_set(max_unavailable="25%", replicas=2),
+            [f'{MAX_UNAVAILABLE}: Invalid value: "25%": {BOTH_ZERO}'],
             id="25% of 2 is 0",
         ),
         pytest.param(
             make_set(subgroup={}),
-            [f"{SUBGROUP}: Required value: subGroupSize must be set when subGroupPolicy is"],
+            [f"{SUBGROUP}: Required value: subGroupSize is required"],
             id="empty subGroupPolicy",
         ),
         pytest.param(
             make_set(subgroup=make_subgroup(None)),
-            [f"{SUBGROUP}: Required value: subGroupSize must be set when subGroupPolicy is"],
+            [f"{SUBGROUP}: Required value: subGroupSize is required"],
             id="subGroupPolicy with only a type",
         ),
         pytest.param(
@@ -277,13 +296,21 @@ def test_accepted(raw: dict[str, Any]) -> None:
             id="subgroup topology without subgroups",
         ),
         pytest.param(
-            make_set("A", replicas=-1, size=0, mu=-1, ms="101%", partition=-1, subgroup=make_subgroup(0)),
+            make_set(
+                "A",
+                replicas=-1,
+                size=0,
+                max_unavailable=-1,
+                max_surge="101%",
+                partition=-1,
+                subgroup=make_subgroup(0),
+            ),
             [
                 f'metadata.name: Invalid value: "A": {DNS1035}',
                 "spec.replicas: Invalid value: -1: replicas must be equal or greater than 0",
                 "spec.leaderWorkerTemplate.size: Invalid value: 0: size must be equal or greater than 1",
-                f"{MU}: Invalid value: -1: must be greater than or equal to 0",
-                f'{MS}: Invalid value: "101%": must not be greater than 100%',
+                f"{MAX_UNAVAILABLE}: Invalid value: -1: must be greater than or equal to 0",
+                f'{MAX_SURGE}: Invalid value: "101%": must not be greater than 100%',
                 f"{PARTITION}: Invalid value: -1: must be greater than or equal to 0",
                 f"{SUBGROUP}: Invalid value: 0: subGroupSize must be equal or greater than 1",
             ],
@@ -328,17 +355,17 @@ def too_long(name: str, room: int, extent: str, derived: str, length: int) -> st
         ),
         pytest.param(
             50,
-            {"replicas": 10, "ms": 1},
+            {"replicas": 10, "max_surge": 1},
             (49, "replicas 10, maxSurge 1 and size 4", "worker pods, <name>-10-<hash>", 64),
             id="50: surge counts",
         ),
         pytest.param(
             50,
-            {"replicas": 10, "ms": "5%"},
+            {"replicas": 10, "max_surge": "5%"},
             (49, "replicas 10, maxSurge 1 and size 4", "worker pods, <name>-10-<hash>", 64),
             id="50: surge in percent counts",
         ),
-        pytest.param(50, {"replicas": 5, "ms": 100}, None, id="50: surge counts up to the replicas"),
+        pytest.param(50, {"replicas": 5, "max_surge": 100}, None, id="50: surge counts up to the replicas"),
         pytest.param(52, {"size": 1, "replicas": 1000}, None, id="52: groups of one"),
         pytest.param(
             53,
@@ -377,13 +404,16 @@ def test_a_name_too_long_for_anything_is_told_both_limits() -> None:
         pytest.param({}, {"partition": 1}, False, id="nothing grew"),
         pytest.param({"replicas": 3}, {"replicas": 2}, False, id="fewer replicas"),
         pytest.param({"size": 4}, {"size": 3}, False, id="smaller groups"),
-        pytest.param({"ms": 1}, {"ms": 0}, False, id="less surge"),
-        pytest.param({"ms": 2}, {"ms": 7}, False, id="more surge than can ever be used"),
+        pytest.param({"max_surge": 1}, {"max_surge": 0}, False, id="less surge"),
+        pytest.param({"max_surge": 2}, {"max_surge": 7}, False, id="more surge than can ever be used"),
         pytest.param({"replicas": 2}, {"replicas": 3}, True, id="more replicas"),
         pytest.param({"size": 4}, {"size": 5}, True, id="larger groups"),
-        pytest.param({"ms": 0}, {"ms": 1}, True, id="more surge"),
+        pytest.param({"max_surge": 0}, {"max_surge": 1}, True, id="more surge"),
         pytest.param(
-            {"replicas": 3, "ms": 0}, {"replicas": 2, "ms": 1}, True, id="less of one, more of the other"
+            {"replicas": 3, "max_surge": 0},
+            {"replicas": 2, "max_surge": 1},
+            True,
+            id="less of one, more of the other",
         ),
     ],
 )
@@ -420,7 +450,7 @@ def test_name_length_on_update(old: dict[str, Any], new: dict[str, Any], refused
         pytest.param(
             make_set(subgroup=make_subgroup(2)),
             make_set(subgroup=make_subgroup(None)),
-            [f"{SUBGROUP}: Required value: subGroupSize must be set when subGroupPolicy is"],
+            [f"{SUBGROUP}: Required value: subGroupSize is required"],
             id="subgroup size removed",
         ),
         pytest.param(
@@ -471,7 +501,7 @@ def test_network_on_update(network: Any, expected: list[str]) -> None:
 
 
 # An object that breaks most rules; what follows decides whether anybody looks.
-BROKEN = make_set("x" * 63, replicas=-1, mu=0, subgroup={})
+BROKEN = make_set("x" * 63, replicas=-1, max_unavailable=0, subgroup={})
 
 
 def changed(raw: dict[str, Any], **metadata: Any) -> dict[str, Any]:
@@ -497,9 +527,17 @@ def changed(raw: dict[str, Any], **metadata: Any) -> dict[str, Any]:
             True,
             id="recreate after start",
         ),
-        pytest.param(make_set("x" * 63, replicas=-2, mu=0, subgroup={}), True, id="spec changed"),
         pytest.param(
-            make_set("x" * 63, replicas=-2, mu=0, subgroup={}, deletionTimestamp="2026-01-01T00:00:00Z"),
+            make_set("x" * 63, replicas=-2, max_unavailable=0, subgroup={}), True, id="spec changed"
+        ),
+        pytest.param(
+            make_set(
+                "x" * 63,
+                replicas=-2,
+                max_unavailable=0,
+                subgroup={},
+                deletionTimestamp="2026-01-01T00:00:00Z",
+            ),
             False,
             id="being deleted",
         ),
@@ -529,8 +567,8 @@ def test_without_an_old_object_everything_is_checked(old: dict[str, Any] | None)
 
 
 WARNING = (
-    f"{MU}: 25% with maxSurge 0 lets none of 2 groups be replaced; updates go on as with maxUnavailable 1. "
-    "Raise one of the two."
+    f"{MAX_UNAVAILABLE}: 25% with maxSurge 0 allows none of 2 groups be replaced; updates go on as with "
+    "maxUnavailable 1. Raise one of the two."
 )
 
 
@@ -538,40 +576,54 @@ WARNING = (
     ("old", "new", "errors", "warnings"),
     [
         pytest.param(
-            {"replicas": 4, "mu": "25%"}, {"replicas": 2, "mu": "25%"}, [], [WARNING], id="scaled down to it"
+            {"replicas": 4, "max_unavailable": "25%"},
+            {"replicas": 2, "max_unavailable": "25%"},
+            [],
+            [WARNING],
+            id="scaled down to it",
         ),
         pytest.param(
-            {"replicas": 0, "mu": "25%"},
-            {"replicas": 2, "mu": "25%"},
+            {"replicas": 0, "max_unavailable": "25%"},
+            {"replicas": 2, "max_unavailable": "25%"},
             [],
             [WARNING],
             id="scaled up from none",
         ),
         pytest.param(
-            {"replicas": 2, "mu": 1},
-            {"replicas": 2, "mu": "25%"},
-            [f'{MU}: Invalid value: "25%": {ZERO_BUDGETS}'],
+            {"replicas": 2, "max_unavailable": 1},
+            {"replicas": 2, "max_unavailable": "25%"},
+            [f'{MAX_UNAVAILABLE}: Invalid value: "25%": {BOTH_ZERO}'],
             [],
             id="budget changed",
         ),
         pytest.param(
-            {"replicas": 4, "mu": "25%", "ms": 1},
-            {"replicas": 2, "mu": "25%"},
-            [f'{MU}: Invalid value: "25%": {ZERO_BUDGETS}'],
+            {"replicas": 4, "max_unavailable": "25%", "max_surge": 1},
+            {"replicas": 2, "max_unavailable": "25%"},
+            [f'{MAX_UNAVAILABLE}: Invalid value: "25%": {BOTH_ZERO}'],
             [],
             id="replicas and a budget changed",
         ),
         pytest.param(
-            {"replicas": 2, "mu": "25%", "partition": 1},
-            {"replicas": 2, "mu": "25%"},
+            {"replicas": 2, "max_unavailable": "25%", "partition": 1},
+            {"replicas": 2, "max_unavailable": "25%"},
             [],
             [],
             id="neither changed",
         ),
         pytest.param(
-            {"replicas": 2, "mu": "25%"}, {"replicas": 4, "mu": "25%"}, [], [], id="scaled out of it"
+            {"replicas": 2, "max_unavailable": "25%"},
+            {"replicas": 4, "max_unavailable": "25%"},
+            [],
+            [],
+            id="scaled out of it",
         ),
-        pytest.param({"replicas": 4, "mu": "25%"}, {"replicas": 0, "mu": "25%"}, [], [], id="scaled to none"),
+        pytest.param(
+            {"replicas": 4, "max_unavailable": "25%"},
+            {"replicas": 0, "max_unavailable": "25%"},
+            [],
+            [],
+            id="scaled to none",
+        ),
     ],
 )
 def test_zero_budgets_on_update(
@@ -584,13 +636,17 @@ def test_zero_budgets_on_update(
 @pytest.mark.parametrize(
     ("new", "old"),
     [
-        pytest.param(make_set(replicas=2, mu="25%"), None, id="on create it is an error"),
+        pytest.param(make_set(replicas=2, max_unavailable="25%"), None, id="on create it is an error"),
         pytest.param(
-            make_set(replicas=2, mu="25%", deletionTimestamp="2026-01-01T00:00:00Z"),
-            make_set(replicas=4, mu="25%"),
+            make_set(replicas=2, max_unavailable="25%", deletionTimestamp="2026-01-01T00:00:00Z"),
+            make_set(replicas=4, max_unavailable="25%"),
             id="being deleted",
         ),
-        pytest.param(make_set(replicas="2", mu="25%"), make_set(replicas=4, mu="25%"), id="wrong type"),
+        pytest.param(
+            make_set(replicas="2", max_unavailable="25%"),
+            make_set(replicas=4, max_unavailable="25%"),
+            id="wrong type",
+        ),
     ],
 )
 def test_no_warning(new: dict[str, Any], old: dict[str, Any] | None) -> None:
@@ -689,7 +745,7 @@ BEYOND = "json: cannot unmarshal number 4294967296 into Go value of type int32"
 
 
 def with_numbers(port: int) -> dict[str, Any]:
-    made = make_set(mu=port, ms=port)
+    made = make_set(max_unavailable=port, max_surge=port)
     made["spec"] |= {"revisionHistoryLimit": port, "leaderService": {"ports": [{"port": port}]}}
     pod = {"containers": [{"name": "w", "image": "a:1", "ports": [{"containerPort": port}]}]}
     claim = {"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": "1e1.5"}}}}
@@ -719,3 +775,62 @@ def test_numbers_that_the_original_could_not_read_are_refused() -> None:
     assert errors_in(with_numbers(80)) == []
     stored = with_numbers(2**32)
     assert errors_in({**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}, stored) == []
+
+
+MULTIKUEUE, OURS = "kueue.x-k8s.io/multikueue", "leaderworkerset.sigs.k8s.io/lws-controller"
+NO_PATH = 'must be a domain-prefixed path (such as "acme.io/foo")'
+
+
+def managed_by(name: str | None) -> dict[str, Any]:
+    made = make_set()
+    made["spec"]["managedBy"] = name
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (None, []),
+        (MULTIKUEUE, []),
+        (OURS, []),
+        ("acme.io/a/b~c", []),
+        ("a.io/" + "b" * 58, []),
+        ("a.io/" + "b" * 59, ["must be no more than 63 bytes"]),
+        ("", [NO_PATH]),
+        ("multikueue", [NO_PATH]),
+        ("/multikueue", [NO_PATH]),
+        ("acme.io/", [NO_PATH]),
+        ("Acme.io/foo", ["domain part a lowercase RFC 1123 subdomain must consist of"]),
+        ("acme.io/f o", ["path part must consist of characters of an HTTP path"]),
+    ],
+)
+def test_the_name_of_another_controller(name: str | None, says: list[str]) -> None:
+    """As in Job."""
+    found = errors_in(managed_by(name))
+    assert [error.detail[: len(text)] for error, text in zip(found, says, strict=True)] == says
+    assert {error.path for error in found} <= {"spec.managedBy"}
+
+
+@pytest.mark.parametrize("name", [5, True, [], {}])
+def test_what_is_no_name_of_a_controller_is_left_to_the_definition(name: Any) -> None:
+    """`plan` checks manifests that no API server has seen."""
+    assert errors_in(managed_by(name)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(None, MULTIKUEUE), (MULTIKUEUE, None), (None, OURS), (MULTIKUEUE, "a.io/b")]
+)
+def test_the_controller_of_a_set_is_immutable(before: str | None, after: str | None) -> None:
+    (error,) = errors_in(managed_by(after), managed_by(before))
+    assert (error.path, error.detail) == ("spec.managedBy", "field is immutable")
+
+
+def test_a_set_of_another_controller_is_validated_and_can_be_edited() -> None:
+    stored, scaled = managed_by(MULTIKUEUE), managed_by(MULTIKUEUE)
+    scaled["spec"]["replicas"] = 3
+    assert errors_in(scaled, stored) == []
+    scaled["spec"]["replicas"] = -1
+    assert [error.path for error in errors_in(scaled, stored)] == ["spec.replicas"]
+    stored["spec"]["managedBy"] = scaled["spec"]["managedBy"] = "stored without a webhook"
+    scaled["spec"]["replicas"] = 3
+    assert errors_in(scaled, stored) == []

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lws.kube.statefulsets import partition_of, wanted_replicas
-from lws.leaderworkerset.assessment.assessment import Position, remember, remembered_position
+from lws.kube.statefulsets import desired_replicas, partition_of
+from lws.leaderworkerset.assessment.assessment import Position, record_position, recorded_position
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Apply, Delete, Merge, Plan
@@ -34,18 +34,18 @@ from test.unit.set_world import actions_of, carried_out, settled, with_groups, w
     ],
 )
 def test_memory_is_read_or_missing(stored: Any, position: Position | None) -> None:
-    assert remembered_position(make_set(status={"rollout": stored})) == position
-    assert remembered_position(make_set()) is None
+    assert recorded_position(make_set(status={"rollout": stored})) == position
+    assert recorded_position(make_set()) is None
 
 
 def test_what_is_remembered_is_read_back() -> None:
-    written = remember(make_set(), Position("demo-a-1", 2))
+    written = record_position(make_set(), Position("demo-a-1", 2))
     assert (written.subresource, written.target.name, written.target.uid) == (
         "status",
         "demo",
         "uid-of-set-demo",
     )
-    assert remembered_position(make_set(status=written.patch["status"])) == Position("demo-a-1", 2)
+    assert recorded_position(make_set(status=written.patch["status"])) == Position("demo-a-1", 2)
 
 
 # --- A leader StatefulSet that is lost ----------------------------------------------------------------------
@@ -53,7 +53,7 @@ def test_what_is_remembered_is_read_back() -> None:
 
 def the_apply(planned: Plan) -> Apply:
     applies = [action for action in actions_of(planned) if isinstance(action, Apply)]
-    (found,) = (each for each in applies if not each.is_rehearsal)
+    (found,) = (each for each in applies if not each.is_dry_run)
     return found
 
 
@@ -67,7 +67,7 @@ def told(planned: Plan) -> tuple[str, int, int]:
     """Image of the leaders, partition, replicas."""
     intent = the_apply(planned).intent
     image = intent["spec"]["template"]["spec"]["containers"][0]["image"]
-    return image, partition_of(intent), wanted_replicas(intent)
+    return image, partition_of(intent), desired_replicas(intent)
 
 
 def rolling(replicas: int = 4, **spec: Any) -> SetSnapshot:
@@ -109,7 +109,8 @@ def test_one_that_is_lost_in_a_rollout_begins_with_the_revision_the_set_came_fro
     assert apply.intent["metadata"]["labels"][REVISION_LABEL] == former.key
     assert apply.intent["spec"]["template"]["metadata"]["labels"][REVISION_LABEL] == former.key
     assert apply.why == (
-        "the leader StatefulSet was lost in a rollout: 4 groups of revision 1 first, then on from 2"
+        "the leader StatefulSet was lost in a rollout: 4 groups of revision 1 first, "
+        "then the rollout continues from partition 2"
     )
     assert memories(planned) == []
     assert "currentRevision" not in (planned.statuses[0].patch if planned.statuses else {})
@@ -134,7 +135,7 @@ def test_then_it_goes_on_from_where_it_was_as_far_as_the_budget_allows() -> None
     planned = plan(adopted)
     assert told(planned) == ("app:2", 2, 4), "one of three old groups may go"
     deleted = [action.target.name for action in actions_of(planned) if isinstance(action, Delete)]
-    assert deleted == ["demo-2"], "in the foreground, before the partition covers it"
+    assert deleted == ["demo-2", "demo-2"], "leader and worker StatefulSet"
     assert memories(planned) == [], "that is where it was already"
 
 

@@ -18,10 +18,9 @@ from lws.leaderworkerset.assessment.likeness import (
     ownership_of_service,
     ownership_of_workers,
 )
-from lws.leaderworkerset.group.objects import build_group_service
+from lws.leaderworkerset.children.services import build_group_service, build_service
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.templates.objects import build_service
 from lws.runtime.actions import SetOwner
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL
 from test.unit import api_server
@@ -50,26 +49,28 @@ STATEFULSETS = [
     pytest.param(
         lambda obj: obj["metadata"]["labels"].update(team="a"), Ownership.ORPHAN, id="with a label more"
     ),
-    pytest.param(lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL), Ownership.CLASH, id="no name label"),
+    pytest.param(
+        lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL), Ownership.CONFLICT, id="no name label"
+    ),
     pytest.param(
         lambda obj: obj["spec"].update(selector={"matchLabels": {"app": "x"}}),
-        Ownership.CLASH,
+        Ownership.CONFLICT,
         id="another selector",
     ),
     pytest.param(
         lambda obj: obj["spec"]["selector"].update(matchExpressions=[{"key": "a", "operator": "Exists"}]),
-        Ownership.CLASH,
+        Ownership.CONFLICT,
         id="a narrower selector",
     ),
-    pytest.param(lambda obj: obj["spec"].update(serviceName="x"), Ownership.CLASH, id="another Service"),
+    pytest.param(lambda obj: obj["spec"].update(serviceName="x"), Ownership.CONFLICT, id="another Service"),
     pytest.param(
         lambda obj: obj["spec"].update(podManagementPolicy="OrderedReady"),
-        Ownership.CLASH,
+        Ownership.CONFLICT,
         id="pods in order",
     ),
     pytest.param(
         lambda obj: obj["spec"]["template"]["metadata"]["labels"].pop(REVISION_LABEL),
-        Ownership.CLASH,
+        Ownership.CONFLICT,
         id="pods of no revision",
     ),
 ]
@@ -94,7 +95,7 @@ def test_workers_are_adopted_only_if_the_group_could_have_made_them(
     workers = orphan(make_worker_statefulset(leader), change)
     assert ownership_of_workers(workers, leader, "demo", ()) is ownership
     other = make_leader_pod(OURS, 0)
-    assert ownership_of_workers(workers, other, "demo", ()) is Ownership.CLASH, "they are of another group"
+    assert ownership_of_workers(workers, other, "demo", ()) is Ownership.CONFLICT, "they are of another group"
 
 
 @pytest.mark.parametrize("name", names())
@@ -129,16 +130,16 @@ SERVICES = [
     ),
     pytest.param(
         lambda obj: (by_a_user(obj), obj["spec"].update(clusterIP="10.0.0.1")),
-        Ownership.CLASH,
+        Ownership.CONFLICT,
         id="a user's, not headless",
     ),
     pytest.param(
-        lambda obj: obj["spec"].update(selector={"app": "x"}), Ownership.CLASH, id="another selector"
+        lambda obj: obj["spec"].update(selector={"app": "x"}), Ownership.CONFLICT, id="another selector"
     ),
     pytest.param(
-        lambda obj: obj["spec"]["selector"].update(app="x"), Ownership.CLASH, id="a narrower selector"
+        lambda obj: obj["spec"]["selector"].update(app="x"), Ownership.CONFLICT, id="a narrower selector"
     ),
-    pytest.param(lambda obj: obj["spec"].pop("selector"), Ownership.CLASH, id="no selector"),
+    pytest.param(lambda obj: obj["spec"].pop("selector"), Ownership.CONFLICT, id="no selector"),
 ]
 
 
@@ -167,7 +168,7 @@ def test_a_service_that_somebody_controls_stays_theirs_and_is_in_the_way() -> No
     other = {"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "u-9", "controller": True}
     service = orphan(api_server.stored(copy.deepcopy(SHARED)))
     service["metadata"]["ownerReferences"] = [other]
-    assert ownership_of_service(service, "u-owner", SHARED, {"u-9"}) is Ownership.CLASH
+    assert ownership_of_service(service, "u-owner", SHARED, {"u-9"}) is Ownership.CONFLICT
 
 
 @pytest.mark.parametrize(
@@ -175,9 +176,9 @@ def test_a_service_that_somebody_controls_stays_theirs_and_is_in_the_way() -> No
     [
         pytest.param({"matchLabels": {NAME_LABEL: "demo"}}, Ownership.ORPHAN, id="ours"),
         pytest.param(
-            {"matchLabels": {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "0"}}, Ownership.CLASH, id="of a part"
+            {"matchLabels": {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "0"}}, Ownership.CONFLICT, id="of a part"
         ),
-        pytest.param({}, Ownership.CLASH, id="of everything"),
+        pytest.param({}, Ownership.CONFLICT, id="of everything"),
     ],
 )
 def test_a_budget_is_adopted_only_if_it_is_over_the_pods_of_the_set(

@@ -20,12 +20,12 @@ from lws.leaderworkerset.assessment.target_revision import (
     sizes,
 )
 from lws.leaderworkerset.revisions import history
-from lws.leaderworkerset.revisions.history import Recorded, build_revision, identified, parse, record
+from lws.leaderworkerset.revisions.history import Recorded, identified, parse, record
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Create, Delete, Merge, Reference, SetOwner
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
 from test.unit import api_server
-from test.unit.builders import NOW, make_group, make_leader_statefulset, make_set
+from test.unit.builders import NOW, build_revision, make_group, make_leader_statefulset, make_set
 
 A, B, C = (make_set(image=f"app:{letter}", size=size) for letter, size in (("a", 2), ("b", 3), ("c", 4)))
 KEY_A, KEY_B, KEY_C = (record(each).key for each in (A, B, C))
@@ -128,7 +128,7 @@ def test_a_name_label_that_was_edited_is_put_back(label: str) -> None:
     (merge,) = plan_upkeep(snapshot, choose_revision(snapshot, Ownership.ABSENT))
     assert isinstance(merge, Merge)
     assert (merge.target, merge.patch) == (edited.reference, {"metadata": {"labels": {NAME_LABEL: "demo"}}})
-    leaving = replace(edited, is_leaving=True)
+    leaving = replace(edited, is_terminating=True)
     snapshot = SetSnapshot(B, NOW, revisions=(leaving, kept))
     assert plan_upkeep(snapshot, choose_revision(snapshot, Ownership.ABSENT)) == ()
 
@@ -197,13 +197,13 @@ def test_an_older_orphan_is_adopted_and_raised_in_one_write() -> None:
 
 
 def test_what_is_being_deleted_is_not_reused() -> None:
-    leaving = replace(recorded(A, 1), is_leaving=True)
+    leaving = replace(recorded(A, 1), is_terminating=True)
     create = the_create(choice_of(A, leaving, running=KEY_A))
     assert create.intent["metadata"]["name"] == f"demo-{KEY_A}-2"
     assert create.intent["metadata"]["labels"][REVISION_LABEL] == KEY_A
 
 
-@pytest.mark.parametrize("ownership", [Ownership.CLASH, Ownership.LEAVING])
+@pytest.mark.parametrize("ownership", [Ownership.CONFLICT, Ownership.TERMINATING])
 def test_the_key_of_a_strangers_statefulset_says_nothing(ownership: Ownership) -> None:
     theirs = make_leader_statefulset(A, key="their-key")
     choice = choose_revision(SetSnapshot(A, NOW, theirs), ownership)
@@ -345,7 +345,7 @@ def test_names_that_are_not_in_the_way_are_not_told() -> None:
 
 def test_a_name_that_another_revision_of_the_set_has_is_passed_over_in_silence() -> None:
     """Its number was edited, and it is being deleted."""
-    leaving = replace(recorded(A, 2), is_leaving=True, number=1)
+    leaving = replace(recorded(A, 2), is_terminating=True, number=1)
     create = the_create(choice_of(A, leaving, running=KEY_A))
     assert create.intent["metadata"]["name"] == f"demo-{KEY_A}-3"
     assert len(create.announce) == 1

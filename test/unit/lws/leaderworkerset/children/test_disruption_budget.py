@@ -1,4 +1,4 @@
-"""How many groups may evictions still take, and what becomes of the PodDisruptionBudget that says so?"""
+"""The PodDisruptionBudget of a set allows only as many more disruptions as maxUnavailableGroups leaves."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from lws.kube.conditions import find
 from lws.leaderworkerset.assessment.likeness import may_be_adopted
 from lws.leaderworkerset.children.disruption_budget import (
-    allowed_groups,
     build_disruption_budget,
-    granted_groups,
+    disruption_limit,
+    disruptions_allowed,
     wants_disruption_budget,
 )
 from lws.leaderworkerset.plan import plan
@@ -38,7 +38,7 @@ def a_set(groups: Any = None, replicas: int = 3, size: int = 2) -> dict[str, Any
 
 
 @pytest.mark.parametrize(
-    ("groups", "replicas", "granted"),
+    ("groups", "replicas", "limit"),
     [
         pytest.param(None, 3, 1, id="one by default"),
         pytest.param(None, 1, None, id="none for a set of one"),
@@ -55,8 +55,8 @@ def a_set(groups: Any = None, replicas: int = 3, size: int = 2) -> dict[str, Any
         pytest.param(-1, 3, 0, id="negative"),
     ],
 )
-def test_what_is_granted(groups: Any, replicas: int, granted: int | None) -> None:
-    assert granted_groups(SetSpec.of(a_set(groups, replicas))) == granted
+def test_the_limit(groups: Any, replicas: int, limit: int | None) -> None:
+    assert disruption_limit(SetSpec.of(a_set(groups, replicas))) == limit
 
 
 def test_without_the_field_there_is_none() -> None:
@@ -64,8 +64,8 @@ def test_without_the_field_there_is_none() -> None:
         SetSpec.of(a_set())
     )
     assert not wants_disruption_budget(SetSpec.of(a_set("many")))
-    assert granted_groups(SetSpec.of(make_set())) is None
-    assert granted_groups(SetSpec.of(make_set(podDisruptionBudget=None))) is None
+    assert disruption_limit(SetSpec.of(make_set())) is None
+    assert disruption_limit(SetSpec.of(make_set(podDisruptionBudget=None))) is None
 
 
 def test_what_is_built() -> None:
@@ -149,15 +149,15 @@ def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -
         snapshot = SetSnapshot(lws, NOW, groups=facts)
         serving = sum(group.is_serving(size) for group in groups)
         states, missing = group_states(facts, wanted), sum(group.missing(size) for group in groups)
-        for granted in range(4):
-            evictions = max(0, allowed_groups(granted, snapshot, states) - missing)
-            assert min(serving, evictions) <= max(0, granted - (3 - serving)), (granted, groups)
+        for limit in range(4):
+            evictions = max(0, disruptions_allowed(limit, snapshot, states) - missing)
+            assert min(serving, evictions) <= max(0, limit - (3 - serving)), (limit, groups)
             let_go += evictions
     assert let_go
 
 
 @pytest.mark.parametrize(
-    ("groups", "granted", "allowed"),
+    ("groups", "limit", "allowed"),
     [
         pytest.param("+++", 1, 1, id="nothing is disrupted"),
         pytest.param("+++", 2, 2, id="two may go"),
@@ -171,10 +171,10 @@ def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -
         pytest.param("++++", 1, 1, id="with surge"),
         pytest.param("+++-", 1, 1, id="surge that starts is no disruption"),
         pytest.param("++-+", 1, 1, id="surge stands in"),
-        pytest.param("+++", 0, 0, id="none are granted"),
+        pytest.param("+++", 0, 0, id="none are allowed"),
     ],
 )
-def test_what_is_allowed(groups: str, granted: int, allowed: int) -> None:
+def test_what_is_allowed(groups: str, limit: int, allowed: int) -> None:
     """+ ready, - a worker is not ready, ~ it is going, o there is none yet, . the leader is going."""
     lws = make_set(replicas=3, size=2)
     serving, gone = Seen("ready", (1, 1)), Seen("leaving", None)
@@ -187,10 +187,10 @@ def test_what_is_allowed(groups: str, granted: int, allowed: int) -> None:
     }
     facts = tuple(each for index, sign in enumerate(groups) for each in seen[sign].facts(lws, index))
     states = group_states(facts, DesiredGroups(KEY, {KEY: 2}))
-    assert allowed_groups(granted, SetSnapshot(lws, NOW, groups=facts), states) == allowed
+    assert disruptions_allowed(limit, SetSnapshot(lws, NOW, groups=facts), states) == allowed
 
 
-def budget_of(snapshot: SetSnapshot) -> Mapping[str, Any]:
+def stored_budget(snapshot: SetSnapshot) -> Mapping[str, Any]:
     assert snapshot.disruption_budget is not None
     return snapshot.disruption_budget
 
@@ -202,7 +202,7 @@ def the_action(snapshot: SetSnapshot) -> Any:
 
 def test_a_set_that_asks_has_one_and_then_rests() -> None:
     snapshot = settled(a_set())
-    assert budget_of(snapshot)["spec"]["maxUnavailable"] == 1
+    assert stored_budget(snapshot)["spec"]["maxUnavailable"] == 1
     assert plan(snapshot).is_empty
 
 
@@ -215,7 +215,7 @@ def test_it_follows_what_is_disrupted() -> None:
     action = the_action(disrupted)
     assert isinstance(action, Merge) and action.patch == {"spec": {"maxUnavailable": 0}}
     after = carried_out(disrupted, plan(disrupted))
-    assert budget_of(after)["spec"]["maxUnavailable"] == 0
+    assert stored_budget(after)["spec"]["maxUnavailable"] == 0
     again = the_action(replace(after, groups=rested))
     assert again.patch == {"spec": {"maxUnavailable": 1}}
 
@@ -245,7 +245,7 @@ EDITS: list[Any] = [
 @pytest.mark.parametrize(("edit", "patch"), EDITS)
 def test_what_others_edit_is_put_back(edit: dict[str, Any], patch: dict[str, Any] | None) -> None:
     snapshot = settled(a_set())
-    edited = copy.deepcopy(dict(budget_of(snapshot)))
+    edited = copy.deepcopy(dict(stored_budget(snapshot)))
     edited["spec"] = {
         field: value for field, value in {**edited["spec"], **edit}.items() if value is not None
     }
@@ -257,10 +257,29 @@ def test_what_others_edit_is_put_back(edit: dict[str, Any], patch: dict[str, Any
 
 def test_its_name_label_is_put_back() -> None:
     snapshot = settled(a_set())
-    edited = copy.deepcopy(dict(budget_of(snapshot)))
+    edited = copy.deepcopy(dict(stored_budget(snapshot)))
     edited["metadata"]["labels"] = {}
     action = the_action(replace(snapshot, disruption_budget=edited))
     assert action.patch == {"metadata": {"labels": {NAME_LABEL: "demo"}}}
+    assert action.why == "its labels were edited"
+
+
+@pytest.mark.parametrize(
+    ("edit", "why"),
+    [
+        pytest.param({"maxUnavailable": 3}, "groups that may be disrupted: 1", id="the number"),
+        pytest.param(
+            {"unhealthyPodEvictionPolicy": "IfHealthyBudget"},
+            "edited: unhealthyPodEvictionPolicy",
+            id="something else",
+        ),
+    ],
+)
+def test_a_repair_says_what_it_is_for(edit: dict[str, Any], why: str) -> None:
+    snapshot = settled(a_set())
+    edited = copy.deepcopy(dict(stored_budget(snapshot)))
+    edited["spec"] |= edit
+    assert the_action(replace(snapshot, disruption_budget=edited)).why == why
 
 
 def test_one_that_was_deleted_is_made_anew() -> None:
@@ -277,7 +296,7 @@ def test_one_that_was_deleted_is_made_anew() -> None:
 )
 def test_it_goes_when_it_is_not_wanted_any_more(without: dict[str, Any]) -> None:
     snapshot = with_spec(settled(a_set()), without)
-    budget = budget_of(snapshot)
+    budget = stored_budget(snapshot)
     planned = plan(snapshot)
     (gone,) = (action for action in actions_of(planned) if isinstance(action, Delete))
     assert (gone.target.kind, gone.target.uid) == ("PodDisruptionBudget", budget["metadata"]["uid"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.statefulsets import partition_of, wanted_replicas
+from lws.kube.statefulsets import desired_replicas, partition_of
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Apply, Delete, Merge, Plan, Tally
@@ -30,8 +30,8 @@ def memories(planned: Plan) -> list[Any]:
 def told(planned: Plan) -> tuple[int, int]:
     """Partition and replicas."""
     applies = [action for action in actions_of(planned) if isinstance(action, Apply)]
-    (apply,) = (each for each in applies if not each.is_rehearsal)
-    return partition_of(apply.intent), wanted_replicas(apply.intent)
+    (apply,) = (each for each in applies if not each.is_dry_run)
+    return partition_of(apply.intent), desired_replicas(apply.intent)
 
 
 def deletions(planned: Plan) -> list[str]:
@@ -65,11 +65,24 @@ def test_the_only_group_gets_template_and_turn_with_one_write() -> None:
     planned = plan(a_set_of_one_to_roll())
     sequence = planned.sequences[0]
     kinds = [type(action).__name__ for action in sequence]
-    assert kinds == ["Create", "Merge", "Apply", "Delete", "Apply"]
-    assert [each.is_rehearsal for each in sequence if isinstance(each, Apply)] == [True, False]
-    assert (told(planned), deletions(planned)) == ((0, 1), ["demo-0"])
+    assert kinds == ["Create", "Merge", "Apply", "Delete", "Delete"], "what is refused deletes nothing"
+    assert (told(planned), deletions(planned)) == ((0, 1), ["demo-0", "demo-0"])
     (memory,) = memories(planned)
     assert memory["partition"] == 0
+    (apply,) = (each for each in sequence if isinstance(each, Apply))
+    assert [each.note for each in apply.announce] == ["Updating replica 0"]
+
+
+def test_a_group_whose_workers_are_not_seen_goes_before_its_turn_after_a_rehearsal() -> None:
+    """The StatefulSet controller would delete the leader in the background."""
+    snapshot = a_set_of_one_to_roll()
+    unseen = replace(snapshot, groups=tuple(replace(group, workers=None) for group in snapshot.groups))
+    sequence = plan(unseen).sequences[0]
+    kinds = [type(action).__name__ for action in sequence]
+    assert kinds == ["Create", "Merge", "Apply", "Delete", "Apply"]
+    assert [each.is_dry_run for each in sequence if isinstance(each, Apply)] == [True, False]
+    (delete,) = (each for each in sequence if isinstance(each, Delete))
+    assert (delete.target.name, delete.propagation) == ("demo-0", "Foreground")
     rehearsal, apply = (each for each in sequence if isinstance(each, Apply))
     assert (rehearsal.intent, rehearsal.uid, rehearsal.announce) == (apply.intent, apply.uid, ())
     assert rehearsal.failure == apply.failure, "whoever hears of the one hears of the other"
@@ -101,11 +114,12 @@ def test_what_is_refused_costs_no_group_with_every_try() -> None:
     """A policy denies what the StatefulSet would be told: its leader would come back as it was."""
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
-    assert deletions(plan(begun)) == ["demo-2"] and told(plan(begun)) == (2, 3)
+    assert deletions(plan(begun)) == ["demo-2", "demo-2"] and told(plan(begun)) == (2, 3)
     refused = plan(replace(begun, leaders_refused=True))
     assert deletions(refused) == [] and told(refused) == (2, 3), "it is tried again without"
     covered = with_reported(carried_out(begun, refused))
-    assert deletions(plan(replace(covered, leaders_refused=True))) == ["demo-2"], "it comes back updated"
+    going = deletions(plan(replace(covered, leaders_refused=True)))
+    assert going == ["demo-2", "demo-2"], "it comes back updated"
 
 
 def test_what_a_first_statefulset_is_told_need_not_be_remembered() -> None:
@@ -178,8 +192,7 @@ def test_scaling_down_says_which_unready_groups_stay() -> None:
     assert said.reason == "UnreadyGroupsStay"
     assert said.note == (
         "Scaling down removes demo-2 to demo-3, because StatefulSets remove the highest index first, ready "
-        "or not; demo-1 (not ready) stay. A group is made anew, perhaps elsewhere, when its leader pod is "
-        "deleted"
+        "or not; demo-1 (not ready) are kept. Delete a leader pod to recreate its group, perhaps elsewhere"
     )
 
 

@@ -1,4 +1,4 @@
-"""What befalls a group that it is recreated for, and which pod is named?"""
+"""A failed pod makes its group be recreated, and is named in the reason."""
 
 from __future__ import annotations
 

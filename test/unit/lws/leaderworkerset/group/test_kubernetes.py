@@ -70,6 +70,18 @@ def test_it_has_the_priority_of_its_leader_where_the_version_knows_one(
 
 
 @pytest.mark.parametrize(
+    ("version", "mode"), [("v1alpha2", None), ("v1alpha3", {"all": {}}), ("v1beta1", {"all": {}})]
+)
+@pytest.mark.parametrize("startup", ["LeaderCreated", "LeaderReady"])
+def test_it_is_preempted_as_a_whole_where_the_version_knows_how(
+    version: str, mode: dict[str, Any] | None, startup: str
+) -> None:
+    lws = make_set(size=3, startupPolicy=startup)
+    made = PROVIDER.speaking(f"scheduling.k8s.io/{version}").pod_group(lws, named_leader(lws))
+    assert made["spec"].get("disruptionMode") == mode
+
+
+@pytest.mark.parametrize(
     ("worker", "size", "marks"),
     [
         pytest.param("0", 3, Marks(scheduling_group=OURS), id="a leader"),
@@ -111,7 +123,7 @@ def test_what_workers_name(of_leader: str, of_workers: str | None, expected: str
     leader = named_leader(lws, of_leader)
     built = build_worker_statefulset(SetSpec.of(lws), leader)
     before = copy.deepcopy(built)
-    made = hand_on(built, leader)
+    made = hand_on(built, lws, leader)
     assert built == before, "builders copy before they change"
     named = (made["spec"]["template"]["spec"].pop("schedulingGroup", None) or {}).get("podGroupName")
     assert named == expected

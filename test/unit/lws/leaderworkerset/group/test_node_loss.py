@@ -11,6 +11,7 @@ import pytest
 from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset.group.plan import plan, plan_node_loss
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.policies import Policies
 from lws.runtime.actions import Delete, Reference
 from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
 
@@ -34,7 +35,9 @@ def stuck(pod: dict[str, Any]) -> dict[str, Any]:
 def group(policy: NodeLossPolicy, *leaving: dict[str, Any], node: Any = SILENT) -> GroupSnapshot:
     """Group 0, of which these pods are on their way out on node-1."""
     leader = leaving[0] if leaving[0]["metadata"]["name"] == "demo-0" else make_leader_pod(LWS)
-    return GroupSnapshot(LWS, leader, NOW, leaving=tuple(leaving), nodes={"node-1": node}, node_loss=policy)
+    return GroupSnapshot(
+        LWS, leader, NOW, terminating=tuple(leaving), nodes={"node-1": node}, policies=Policies(policy)
+    )
 
 
 def a_worker(index: int = 1) -> dict[str, Any]:
@@ -53,7 +56,7 @@ def test_a_held_worker_is_deleted_by_force_where_that_is_asked_for() -> None:
     (event,) = delete.announce
     assert (event.type, event.reason, event.action) == ("Warning", "NodeLost", "Delete")
     assert event.note == (
-        "Deleted pod demo-0-1 by force: it has been terminating since 2026-03-01T11:59:00Z on node node-1, "
+        "Force-deleted pod demo-0-1: it has been terminating since 2026-03-01T11:59:00Z on node node-1, "
         "which has not been ready since 2026-03-01T11:50:00Z"
     )
 

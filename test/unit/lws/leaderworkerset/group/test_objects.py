@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.group.labels import group_key
-from lws.leaderworkerset.group.objects import build_group_service, build_worker_statefulset
+from lws.leaderworkerset.children.services import build_group_service
+from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.placement import Placement
-from lws.leaderworkerset.revisions.history import build_revision, parse, record, restore
+from lws.leaderworkerset.labels import group_key
+from lws.leaderworkerset.revisions.history import parse, record, restore
 from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -20,11 +21,12 @@ from lws_api.leaderworkerset.v1 import (
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
     REVISION_LABEL,
+    ROLE_LABEL,
     SIZE_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
 )
 from test.unit import api_server
-from test.unit.builders import make_leader_pod, make_pod_template, make_set
+from test.unit.builders import build_revision, make_leader_pod, make_pod_template, make_set
 
 PREFIX = "leaderworkerset.sigs.k8s.io"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -52,6 +54,7 @@ def test_the_worker_statefulset_field_by_field() -> None:
                 f"{PREFIX}/group-index": "3",
                 f"{PREFIX}/group-key": group_key("default", "demo-3"),
                 f"{PREFIX}/template-revision-hash": "key-a",
+                f"{PREFIX}/role": "worker",
             },
             "annotations": {"note": "x"},
             "ownerReferences": [OWNER],
@@ -151,7 +154,7 @@ def test_labels_of_ours_win_and_what_users_wrote_is_never_changed_nor_shared() -
         GROUP_KEY_LABEL: group_key("default", "demo-0"),
         REVISION_LABEL: "key-a",
     }
-    assert made["metadata"]["labels"] == {"team": "a", **ours}
+    assert made["metadata"]["labels"] == {"team": "a", ROLE_LABEL: "worker", **ours}
     assert made["spec"]["template"]["metadata"] == {
         "labels": {"app": "x", **ours},
         "annotations": {"note": "pod", SIZE_ANNOTATION: "2", LEADER_NAME_ANNOTATION: "demo-0"},

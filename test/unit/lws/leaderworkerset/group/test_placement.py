@@ -19,7 +19,7 @@ from lws.leaderworkerset.group.placement import (
     topology_of,
     worker_placement,
 )
-from lws.leaderworkerset.revisions.history import build_revision, parse, record
+from lws.leaderworkerset.revisions.history import parse, record
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     GROUP_NODE_SELECTOR_ANNOTATION,
@@ -32,7 +32,7 @@ from lws_api.leaderworkerset.v1 import (
     NAME_LABEL,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
 )
-from test.unit.builders import KEY, make_leader_pod, make_set
+from test.unit.builders import KEY, build_revision, make_leader_pod, make_set
 
 ZONE = "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -202,7 +202,7 @@ def test_the_topology_of_a_set(annotations: dict[str, str], expected: str) -> No
             ZONE,
             "n",
             None,
-            Placement(waiting_for="node n, on which leader pod demo-0 is, to be there"),
+            Placement(waiting_for="node n of leader pod demo-0 to exist"),
             id="a node that nobody knows",
         ),
         pytest.param(
@@ -210,8 +210,8 @@ def test_the_topology_of_a_set(annotations: dict[str, str], expected: str) -> No
             "n",
             {"x": "y"},
             Placement(
-                waiting_for=f"node n, on which leader pod demo-0 is, has no label {ZONE}: its workers "
-                "cannot be kept beside it; label the node, or have leaders select nodes that have the label",
+                waiting_for=f"node n of leader pod demo-0 has no label {ZONE}, so its workers cannot be "
+                "placed near it: label the node, or give leaders a node selector for the label",
                 is_stuck=True,
             ),
             id="a node without the label",

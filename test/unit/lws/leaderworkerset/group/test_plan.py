@@ -5,27 +5,38 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from lws.kube.conditions import timestamp
+from lws.leaderworkerset.children.services import build_group_service
 from lws.leaderworkerset.group.gangs import PROVIDERS
-from lws.leaderworkerset.group.objects import build_group_service
 from lws.leaderworkerset.group.plan import plan
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.revisions.history import Recorded, build_revision, parse, record
+from lws.leaderworkerset.revisions.history import Recorded, parse, record
 from lws.runtime.actions import Action, Create, Delete, Merge, Plan, Reference, SetOwner
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
+    GROUP_REPLACEMENT_GATE,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
     REVISION_LABEL,
     SIZE_ANNOTATION,
 )
 from test.unit import api_server
-from test.unit.builders import KEY, NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
+from test.unit.builders import (
+    KEY,
+    NOW,
+    build_revision,
+    make_leader_pod,
+    make_set,
+    make_worker_pod,
+    make_worker_statefulset,
+)
 
 UNIQUE = {"subdomainPolicy": "UniquePerReplica"}
 OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid": "u-9", "controller": True}
@@ -351,7 +362,7 @@ def test_an_orphaned_pod_group_is_adopted_as_it_would_have_been_made() -> None:
     assert [adoption.owner] == made["metadata"]["ownerReferences"]
 
 
-LABELS = "labels that tell whose workers they are were edited"
+LABELS = "identity labels were edited"
 
 
 @pytest.mark.parametrize(
@@ -372,8 +383,7 @@ LABELS = "labels that tell whose workers they are were edited"
         pytest.param(
             lambda obj: obj["spec"].update(replicas=3, ordinals={"start": 0}),
             {"spec": {"replicas": 2, "ordinals": {"start": 1}}},
-            "workers were scaled to 3 by hand, the group has 2; the first worker was made that of index 0 by "
-            "hand",
+            "workers were scaled to 3 by hand, the group has 2; the first ordinal was set to 0 by hand",
             id="a worker in the leader's place",
         ),
         pytest.param(
@@ -556,17 +566,18 @@ def deletions(planned: Plan) -> list[Delete]:
 def test_a_lost_worker_costs_the_leader_and_nothing_else_is_done() -> None:
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
     lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
-    remember, delete = actions_of(plan(replace(snapshot, workers=lost, service=None)))
+    remember, delete, workers = actions_of(plan(replace(snapshot, workers=lost, service=None)))
     assert isinstance(remember, Merge) and remember.subresource == "status"
-    assert isinstance(delete, Delete)
-    assert (delete.target, delete.propagation) == (Reference.to(snapshot.leader), "Foreground")
+    assert isinstance(delete, Delete) and isinstance(workers, Delete)
+    assert (delete.target, delete.propagation) == (Reference.to(snapshot.leader), "Background")
+    assert workers.target == Reference.to(snapshot.worker_statefulset or {})
     assert delete.target.uid == "uid-of-pod-demo-1"
     assert delete.why == "pod demo-1-1: it is being deleted; the group is recreated as one"
 
 
 def test_a_leader_that_restarted_is_told_in_the_same_words() -> None:
     snapshot = complete(leader={"status": {"containerStatuses": [{"name": "main", "restartCount": 1}]}})
-    (delete,) = deletions(plan(snapshot))
+    delete, _ = deletions(plan(snapshot))
     (announce,) = delete.announce
     note = "Worker pod demo-1 failed, deleted leader pod demo-1 to recreate group 1"
     assert announce.note == f"{note}: container main ended and was restarted"
@@ -644,8 +655,9 @@ def test_a_group_of_a_lost_revision_waits_until_it_is_known_what_runs() -> None:
 def test_a_group_of_a_lost_revision_is_still_restarted() -> None:
     snapshot = complete()
     lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
-    (delete,) = deletions(plan(replace(snapshot, revision=None, workers=lost)))
+    delete, workers = deletions(plan(replace(snapshot, revision=None, workers=lost)))
     assert delete.target == Reference.to(snapshot.leader)
+    assert workers.target == Reference.to(snapshot.worker_statefulset or {})
 
 
 def test_the_size_of_a_lost_revision_is_read_off_the_leader() -> None:
@@ -657,3 +669,59 @@ def test_a_group_in_a_namespace_that_the_pod_webhook_does_not_see_is_left_alone(
     planned = plan(replace(group(), is_covered=False))
     assert (planned.sequences, planned.announce) == ((), ())
     assert "does not select namespace default" in planned.waiting_for
+
+
+def gated(**facts: Any) -> GroupSnapshot:
+    """Group 1, whose leader replaces another one. facts: of the former group."""
+    snapshot = group()
+    gates = [{"name": GROUP_REPLACEMENT_GATE}]
+    leader = changed(snapshot.leader, lambda pod: pod.setdefault("spec", {}).update(schedulingGates=gates))
+    return replace(snapshot, leader=leader, **facts)
+
+
+def test_a_gated_leader_is_released_before_it_gets_workers() -> None:
+    planned = plan(gated())
+    ((lift, create),) = planned.sequences
+    assert isinstance(lift, Merge) and lift.is_strategic
+    assert isinstance(create, Create) and create.intent["kind"] == "StatefulSet"
+    assert lift.patch["spec"] == {"schedulingGates": [{"$patch": "delete", "name": GROUP_REPLACEMENT_GATE}]}
+    assert [event.reason for event in lift.announce] == ["GroupReplacementAdmitted"]
+
+
+def test_what_is_gated_for_a_moment_only_is_not_told() -> None:
+    snapshot = gated()
+    made = {"creationTimestamp": timestamp(NOW - timedelta(seconds=1))}
+    new = replace(snapshot, leader=changed(snapshot.leader, lambda pod: pod["metadata"].update(made)))
+    lift = actions_of(plan(new))[0]
+    assert isinstance(lift, Merge) and lift.announce == ()
+    former = (make_worker_pod(make_worker_statefulset(snapshot.leader)),)
+    assert plan(replace(new, former_workers=former)).announce == ()
+    waits = plan(replace(snapshot, former_workers=former))
+    assert [event.reason for event in waits.announce] == ["GroupReplacementDeferred"]
+
+
+def test_a_gated_leader_waits_for_the_statefulset_of_its_predecessor_that_may_create_workers_yet() -> None:
+    snapshot = gated()
+    former = make_worker_statefulset(changed(snapshot.leader, lambda pod: pod["metadata"].update(uid="u-0")))
+    planned = plan(replace(snapshot, worker_statefulset=former))
+    assert actions_of(planned) == []
+    assert "the pods of the previous group 1 to be gone" in planned.waiting_for
+    assert planned.again_after == 30.0, "in case that nothing is heard of its end"
+
+
+def test_a_gated_leader_waits_for_no_statefulset_that_nobody_takes_away() -> None:
+    """A stranger has the name: a condition of the set says so, and nobody else will end it."""
+    stranger = make_worker_statefulset(gated().leader)
+    owner = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "x", "uid": "u-9", "controller": True}
+    stranger["metadata"]["ownerReferences"] = [owner]
+    planned = plan(gated(worker_statefulset=stranger, owners_alive=frozenset({"u-9"})))
+    assert [type(action) for action in actions_of(planned)] == [Merge]
+
+
+@pytest.mark.parametrize("size", ["1", "3"])
+def test_a_gated_leader_of_a_lost_revision_is_released_too(size: str) -> None:
+    snapshot = replace(gated(), revision=None)
+    leader = changed(
+        snapshot.leader, lambda pod: pod["metadata"]["annotations"].update({SIZE_ANNOTATION: size})
+    )
+    assert [type(action) for action in actions_of(plan(replace(snapshot, leader=leader)))] == [Merge]

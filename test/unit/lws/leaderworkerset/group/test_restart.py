@@ -1,9 +1,9 @@
-"""After an incident: is the group recreated now, later, or left as it is; and what is remembered of it?"""
+"""After an incident a group is recreated now, later or not at all, and the status records it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,8 +14,10 @@ from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.memory import GOING, KEPT, Members
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.runtime.actions import Delete, Figures, Merge, Plan, Reference, Tally
+from lws_api.leaderworkerset.v1 import GROUP_RESTART_COUNTS_ANNOTATION
 from test.unit.builders import (
     KEY,
+    LONG_AGO,
     NOW,
     make_group,
     make_leader_pod,
@@ -64,8 +66,8 @@ def decided(snapshot: GroupSnapshot) -> Plan:
 
 def remembered(planned: Plan) -> Any:
     """What is written into the status, after a look at the rest of the restart."""
-    ((merge, delete),) = planned.sequences
-    assert isinstance(merge, Merge) and isinstance(delete, Delete)
+    ((merge, *deletes),) = planned.sequences
+    assert isinstance(merge, Merge) and {type(each) for each in deletes} == {Delete}
     assert (merge.target.kind, merge.target.uid, merge.subresource) == (
         "LeaderWorkerSet",
         "uid-of-set-demo",
@@ -89,9 +91,14 @@ def test_the_restart_is_remembered_before_the_leader_is_deleted() -> None:
         "restarts": {"1": f"1.1.{THEN}.{KEY}"},
         "members": {"1": f"{LEADER_HASH}-{GOING}"},
     }
-    delete = planned.sequences[0][1]
-    assert isinstance(delete, Delete)
-    assert (delete.target, delete.propagation) == (Reference.to(snapshot.leader), "Foreground")
+    delete, workers = planned.sequences[0][1:]
+    assert isinstance(delete, Delete) and isinstance(workers, Delete)
+    assert (delete.target, delete.propagation) == (Reference.to(snapshot.leader), "Background")
+    assert snapshot.worker_statefulset is not None
+    assert (workers.target, workers.propagation) == (
+        Reference.to(snapshot.worker_statefulset),
+        "Background",
+    )
     (told,) = delete.announce
     note = f"Worker pod demo-1-1 failed, deleted leader pod demo-1 to recreate group 1: {WHY}"
     assert (told.type, told.reason, told.action, told.note) == ("Normal", "RecreateGroup", "Delete", note)
@@ -104,8 +111,9 @@ def test_a_deletion_that_failed_is_repeated_without_being_counted_again() -> Non
     for limit in (None, 1):
         more = {} if limit is None else {"maxGroupRestarts": limit}
         planned = decided(group(restarts(f"1.1.{THEN}.{KEY}", GOING), **more))
-        ((delete,),) = planned.sequences
+        ((delete, workers),) = planned.sequences
         assert isinstance(delete, Delete) and delete.target.uid == "uid-of-pod-demo-1"
+        assert isinstance(workers, Delete) and workers.target.kind == "StatefulSet"
 
 
 @pytest.mark.parametrize(
@@ -130,10 +138,10 @@ def test_the_deletion_waits_for_the_back_off() -> None:
     (told,) = planned.announce
     assert (told.type, told.reason) == ("Warning", "RecreateGroupDelayed")
     assert told.note == (
-        "group 1 was recreated 3 times in short order, the next time is not before 2026-03-01T12:00:25Z: "
+        "group 1 was recreated 3 times in quick succession; next attempt not before 2026-03-01T12:00:25Z: "
         f"pod demo-1-1: {WHY}"
     )
-    assert planned.waiting_for == f"the end of its back-off at 2026-03-01T12:00:25Z: pod demo-1-1: {WHY}"
+    assert planned.waiting_for == f"the end of its backoff at 2026-03-01T12:00:25Z: pod demo-1-1: {WHY}"
     assert planned.figures == Figures("LeaderWorkerSet", "demo", {("delayed", ""): 1})
     later = replace(snapshot, now=NOW + timedelta(seconds=25))
     assert remembered(decided(later))["restarts"] == {"1": f"4.4.{THEN + 25}.{KEY}"}
@@ -253,16 +261,16 @@ def test_a_group_that_is_kept_for_diagnosis_stays_so_when_a_pod_is_evicted() -> 
 
 def test_a_deletion_that_failed_is_repeated_as_it_was_begun() -> None:
     planned = decided(evicted(group({"members": {"1": f"{LEADER_HASH}-{GOING}"}})))
-    ((delete,),) = planned.sequences
-    assert isinstance(delete, Delete)
+    ((delete, workers),) = planned.sequences
+    assert isinstance(delete, Delete) and isinstance(workers, Delete)
 
 
 def test_what_the_eviction_has_caused_is_not_counted_when_the_manager_comes_back_to_it() -> None:
     """Its predecessor had written that the group goes, and was gone before it did it."""
     before = group({"members": {"1": f"{LEADER_HASH}-{GOING}"}})
     planned = decided(replace(before, workers=(make_worker_pod(dict(before.worker_statefulset or {})),)))
-    ((delete,),) = planned.sequences
-    assert isinstance(delete, Delete)
+    ((delete, workers),) = planned.sequences
+    assert isinstance(delete, Delete) and isinstance(workers, Delete)
 
 
 # --- The budget of a rollout --------------------------------------------------------------------------------
@@ -270,7 +278,7 @@ def test_what_the_eviction_has_caused_is_not_counted_when_the_manager_comes_back
 
 def among(snapshot: GroupSnapshot, *others: GroupFacts) -> GroupSnapshot:
     own = GroupFacts(1, snapshot.leader, snapshot.worker_statefulset)
-    return replace(snapshot, siblings=(own, *others), wanted_key=KEY)
+    return replace(snapshot, siblings=(own, *others), target_key=KEY)
 
 
 OLD, DOWN = {"key": "old"}, {"ready": False}
@@ -344,8 +352,120 @@ def test_groups_that_have_waited_for_a_stuck_rollout_go_one_at_a_time(
 ) -> None:
     *rest, down = others(OLD, {}, DOWN)
     leader = {**down.leader, "metadata": {**down.leader["metadata"], **metadata}}
-    stuck = among(group(), *rest, replace(down, leader=leader, going=going))
+    stuck = among(group(), *rest, replace(down, leader=leader, deleting=going))
     planned = decided(replace(stuck, now=NOW + timedelta(seconds=630)))
     latest = timestamp(NOW + timedelta(seconds=until))
     assert bool(planned.sequences) is (until <= 630)
     assert planned.sequences or planned.waiting_for.endswith(f"at the latest at {latest}")
+
+
+# --- Upstream's limit and wait ------------------------------------------------------------------------------
+
+MADE = int(datetime.fromisoformat(LONG_AGO).timestamp())
+
+
+def counted(counts: str | None = None, *, age: int | None = None, **template: Any) -> GroupSnapshot:
+    """Group 1 of a set that counts by upstream's rules. age: seconds since its leader was created."""
+    annotations = {GROUP_RESTART_COUNTS_ANNOTATION: counts} if counts is not None else None
+    found = group(template=template, annotations=annotations)
+    return replace(found, now=NOW if age is None else datetime.fromtimestamp(MADE + age, UTC))
+
+
+def count_written(planned: Plan) -> Any:
+    """The count, after a look at the rest of the restart: it is stored first."""
+    ((count, mark, delete, _),) = planned.sequences
+    assert isinstance(count, Merge) and isinstance(mark, Merge) and isinstance(delete, Delete)
+    assert (count.subresource, mark.subresource, delete.announce[0].reason) == ("", "status", "RecreateGroup")
+    return count.patch["metadata"]["annotations"][GROUP_RESTART_COUNTS_ANNOTATION]
+
+
+def ends(planned: Plan) -> bool:
+    return planned.sequences[-1][-1].announce[0].reason == "ReplicaRestartBudgetExceeded"
+
+
+@pytest.mark.parametrize(
+    ("limit", "counts", "expected"),
+    [
+        pytest.param(2, None, f'{{"{KEY}/1":1}}', id="the first"),
+        pytest.param(2, f'{{"{KEY}/1":1}}', f'{{"{KEY}/1":2}}', id="the last"),
+        pytest.param(2, f'{{"{KEY}/1":2}}', None, id="used up"),
+        pytest.param(1, f'{{"{KEY}/1":2}}', None, id="the limit was lowered"),
+        pytest.param(0, None, None, id="none at all"),
+        pytest.param(1, '{"key-b/1":1}', f'{{"{KEY}/1":1,"key-b/1":1}}', id="on another revision"),
+        pytest.param(1, f'{{"{KEY}/0":1}}', f'{{"{KEY}/0":1,"{KEY}/1":1}}', id="of another group"),
+    ],
+)
+def test_a_limit_in_the_template_ends_the_group(limit: int, counts: str | None, expected: str | None) -> None:
+    planned = decided(counted(counts, maxGroupRestarts=limit))
+    if expected is None:
+        assert ends(planned)
+    else:
+        assert count_written(planned) == expected
+
+
+def test_without_limit_and_back_off_nothing_is_counted_there() -> None:
+    planned = decided(counted(f'{{"{KEY}/1":9}}'))
+    assert [type(action) for action in planned.sequences[0]] == [Merge, Delete, Delete]
+
+
+def test_our_own_limit_keeps_its_meaning() -> None:
+    limits: dict[str, Any] = {"maxGroupRestarts": 3, "template": {"maxGroupRestarts": 3}}
+    snapshot = group(restarts(f"3.3.{THEN - 900}.{KEY}"), **limits)
+    ((merge,),) = decided(snapshot).sequences
+    assert isinstance(merge, Merge) and merge.announce[0].reason == "GroupFailed"
+
+
+def test_counts_that_cannot_be_read_stop_every_restart() -> None:
+    planned = decided(counted("[]", maxGroupRestarts=1))
+    assert planned.is_empty and planned.again_after == 30.0
+    assert "invalid group restart counts: expected a JSON object" in planned.waiting_for
+
+
+def test_a_disruption_is_not_counted_there_either() -> None:
+    evicted_group = evicted(counted(f'{{"{KEY}/1":1}}', maxGroupRestarts=1))
+    assert [type(action) for action in decided(evicted_group).sequences[0]] == [Merge, Delete, Delete]
+
+
+def test_the_count_is_not_raised_twice_for_a_deletion_that_failed() -> None:
+    snapshot = counted(f'{{"{KEY}/1":1}}', maxGroupRestarts=1)
+    marked = {**snapshot.lws, "status": {"members": {"1": f"{LEADER_HASH}-{GOING}"}}}
+    ((delete, _),) = decided(replace(snapshot, lws=marked)).sequences
+    assert isinstance(delete, Delete) and delete.announce[0].reason == "RecreateGroup"
+
+
+def test_our_own_wait_goes_on_without_restart_back_off() -> None:
+    snapshot = counted(f'{{"{KEY}/1":3}}', maxGroupRestarts=9)
+    waiting = {**snapshot.lws, "status": restarts(f"3.3.{THEN - 15}.{KEY}")}
+    assert decided(replace(snapshot, lws=waiting)).again_after == 25.0
+
+
+@pytest.mark.parametrize(
+    ("count", "seconds"), [(0, 10), (1, 20), (2, 40), (3, 80), (4, 160), (5, 300), (30, 300), (999, 300)]
+)
+def test_the_wait_doubles_from_the_creation_of_the_leader(count: int, seconds: int) -> None:
+    counts = f'{{"{KEY}/1":{count}}}'
+    early = decided(counted(counts, age=seconds - 1, restartBackoff={}))
+    assert (early.sequences, early.again_after) == ((), 1.0)
+    assert early.announce[0].reason == "RecreateGroupDelayed"
+    assert count_written(decided(counted(counts, age=seconds, restartBackoff={}))) == (
+        f'{{"{KEY}/1":{count + 1}}}'
+    )
+
+
+def test_it_replaces_our_own_wait() -> None:
+    snapshot = counted(None, age=3600, restartBackoff={"baseSeconds": 5, "capSeconds": 60})
+    waiting = {**snapshot.lws, "status": restarts(f"6.6.{MADE + 3590}.{KEY}")}
+    assert count_written(decided(replace(snapshot, lws=waiting))) == f'{{"{KEY}/1":1}}'
+
+
+def test_what_ends_the_group_waits_for_nothing() -> None:
+    assert ends(decided(counted(f'{{"{KEY}/1":1}}', age=0, maxGroupRestarts=1, restartBackoff={})))
+
+
+@pytest.mark.parametrize(
+    ("count", "says"),
+    [(0, "0 times"), (1, "once"), (2, "2 times")],
+)
+def test_a_wait_says_how_often_the_group_was_recreated(count: int, says: str) -> None:
+    (told,) = decided(counted(f'{{"{KEY}/1":{count}}}', age=0, restartBackoff={})).announce
+    assert told.note.startswith(f"group 1 was recreated {says} on this revision; next attempt not before ")

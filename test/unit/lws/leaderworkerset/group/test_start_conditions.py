@@ -12,12 +12,20 @@ from lws.kube.conditions import timestamp
 from lws.leaderworkerset.group.placement import Placement
 from lws.leaderworkerset.group.plan import plan, plan_delay
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.revisions.history import build_revision, parse, record
+from lws.leaderworkerset.revisions.history import parse, record
 from lws.runtime.actions import Create, Merge, Object
 from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, FORMER_GROUP_GONE_LABEL
 from test.unit import api_server
-from test.unit.builders import KEY, NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
+from test.unit.builders import (
+    KEY,
+    NOW,
+    build_revision,
+    make_leader_pod,
+    make_set,
+    make_worker_pod,
+    make_worker_statefulset,
+)
 
 FORMER = "the pods of the former workers to be gone"
 
@@ -131,7 +139,9 @@ def turned_away(*left: Object, **more: Any) -> GroupSnapshot:
         pytest.param(turned_away(), True, id="nothing is left"),
         pytest.param(turned_away(former()), False, id="a former worker"),
         pytest.param(turned_away(former(grace=28)), False, id="one that is going"),
-        pytest.param(turned_away(leaving=(former(grace=28),)), False, id="one whose StatefulSet is there"),
+        pytest.param(
+            turned_away(terminating=(former(grace=28),)), False, id="one whose StatefulSet is there"
+        ),
         pytest.param(
             turned_away(worker_statefulset=make_worker_statefulset(make_leader_pod(make_set(size=3)))),
             False,

@@ -108,12 +108,12 @@ def test_everything_in_order() -> None:
 
 def test_more_addresses_than_a_pod_could_hold_are_refused() -> None:
     """Each container is told of all containers of all pods."""
-    with pytest.raises(ValueError, match="300 containers with TPUs are told of 300 each: too many"):
+    with pytest.raises(ValueError, match="300 containers with TPUs need 300 addresses each: too many"):
         variables(Slice("a-0", "a", range(1)), 0, [{"name": "t"}] * 300)
 
 
 def test_a_pod_outside_of_the_slice_is_refused() -> None:
-    with pytest.raises(ValueError, match="pod 0 of the group is none of the pods of its TPU slice"):
+    with pytest.raises(ValueError, match="pod 0 of the group is not in its TPU slice"):
         variables(Slice("L-0", "L", range(1, 3)), 0, [container("a")])
 
 

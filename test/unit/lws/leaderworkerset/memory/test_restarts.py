@@ -116,18 +116,9 @@ def test_the_limit() -> None:
         assert is_used_up(SetSpec.of(lws).max_group_restarts, Restarts(count)) is expected
 
 
-@pytest.mark.parametrize(("limit", "count", "expected"), [(0, 0, True), (2, 1, False), (2, 2, True)])
-def test_the_limit_of_the_original_means_the_same(limit: int, count: int, expected: bool) -> None:
-    """Per group and revision, and 0 for none: a group that got ready in between has no more of them."""
-    lws = make_set(template={"maxGroupRestarts": limit})
-    assert is_used_up(SetSpec.of(lws).max_group_restarts, Restarts(count)) is expected
-    long_ago = NOW - timedelta(days=30)
-    stored = Restarts(count, 1, int(long_ago.timestamp()), KEY)
-    lws["status"] = {"restarts": {"0": str(stored)}}
-    assert is_used_up(SetSpec.of(lws).max_group_restarts, restarts_of(lws, 0, KEY, NOW)) is expected
-    assert is_used_up(SetSpec.of(lws).max_group_restarts, restarts_of(lws, 0, "another-key", NOW)) is (
-        limit == 0
-    )
+def test_the_limit_of_the_template_is_upstreams() -> None:
+    spec = SetSpec.of(make_set(template={"maxGroupRestarts": 0}))
+    assert not is_used_up(spec.max_group_restarts, Restarts(9)) and spec.restart_budget == 0
 
 
 @pytest.mark.parametrize(("own", "other", "expected"), [(0, 5, True), (5, 0, False)])
@@ -135,6 +126,7 @@ def test_of_two_limits_that_were_stored_ours_counts(own: int, other: int, expect
     """Admission refuses one beside the other; what was stored without it is run all the same."""
     lws = make_set(maxGroupRestarts=own, template={"maxGroupRestarts": other})
     assert is_used_up(SetSpec.of(lws).max_group_restarts, Restarts(1)) is expected
+    assert SetSpec.of(lws).restart_budget is None
 
 
 def test_what_was_decided_about_a_leader_is_no_ones_elses() -> None:

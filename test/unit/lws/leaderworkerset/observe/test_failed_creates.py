@@ -19,7 +19,7 @@ class Bench:
 
     def __init__(self, events: Events, **options: Any) -> None:
         self.background = Background()
-        self.failed = FailedCreates(cast(Cluster, events), self.background.beside, **options)
+        self.failed = FailedCreates(cast(Cluster, events), self.background.background, **options)
 
     async def ask(self, seconds: float, namespace: str = "default", about: str = "demo") -> str:
         """What is known afterwards."""
@@ -54,7 +54,7 @@ async def test_one_read_serves_a_namespace_for_some_seconds() -> None:
     bench = Bench(events)
     asked = [("one", 0), ("two", 0), ("one", 0), ("two", 3)]
     assert [await bench.ask(seconds, about=name) for name, seconds in asked] == ["one", "two", "one", "two"]
-    selector = "regarding.kind=StatefulSet,type=Warning,reason=FailedCreate"
+    selector = "regarding.kind!=LeaderWorkerSet,type=Warning,reason=FailedCreate"
     assert events.asked == [("default", {"fieldSelector": selector, "limit": "500"})]
     await bench.ask(3, "other")
     await bench.ask(4)

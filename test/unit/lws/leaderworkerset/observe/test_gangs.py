@@ -13,6 +13,7 @@ import pytest
 from lws.leaderworkerset.group.gangs import PROVIDERS
 from lws.leaderworkerset.observe import gangs
 from lws.leaderworkerset.observe.gangs import Gangs
+from lws.leaderworkerset.scheduling import Scheduled
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import Forbidden, Unreachable
@@ -39,8 +40,8 @@ class FakeCluster:
             raise Unreachable("nobody is there")
         return path in {f"/apis/{version}/podgroups?limit=1" for version in self.versions}
 
-    def learn(self, resource: Any) -> None:
-        self.learned.append(resource.api_version)
+    def learn(self, *resources: Any) -> None:
+        self.learned += [resource.api_version for resource in resources]
 
     async def list_page(self, resource: Any, query: Any) -> dict[str, Any]:
         self.lists += 1
@@ -61,11 +62,11 @@ class FakeCluster:
 class Scene:
     """Gangs that run, and what is served by them."""
 
-    def __init__(self, provider: str, cluster: FakeCluster) -> None:
-        store = Store(lambda before, after: None, TABLES)
+    def __init__(self, provider: str, cluster: FakeCluster, has_workloads: bool = False) -> None:
+        self.store = store = Store(lambda before, after: None, TABLES)
         self.woken = 0
-        clock = asyncio.get_running_loop().time
-        self.gangs = Gangs(provider, Source(cast(Cluster, cluster), clock=clock), store, self._wake)
+        source = Source(cast(Cluster, cluster), clock=asyncio.get_running_loop().time)
+        self.gangs = Gangs(provider, source, store, self._wake, has_workloads)
 
     def _wake(self) -> None:
         self.woken += 1
@@ -77,8 +78,8 @@ class Scene:
 
 
 @asynccontextmanager
-async def running(provider: str, cluster: FakeCluster) -> AsyncIterator[Scene]:
-    scene = Scene(provider, cluster)
+async def running(provider: str, cluster: FakeCluster, has_workloads: bool = False) -> AsyncIterator[Scene]:
+    scene = Scene(provider, cluster, has_workloads)
     task = asyncio.ensure_future(scene.gangs.run())
     try:
         await asyncio.sleep(1)
@@ -114,11 +115,11 @@ async def test_gangs_are_served_while_their_api_is_there(caplog: pytest.LogCaptu
         assert (scene.spoken, scene.woken) == (VOLCANO, 2)
     said = list(dict.fromkeys(record.getMessage() for record in caplog.records))
     assert said == [
-        f"gang scheduling: the API server does not serve podgroups of {VOLCANO}: install volcano, or take "
-        f"gangSchedulingManagement out of the configuration; looking again every 30 s",
-        f"gang scheduling: volcano gets a PodGroup for each group ({VOLCANO})",
+        f"gang scheduling: the API server does not serve podgroups of {VOLCANO}: install volcano, or remove "
+        f"gangSchedulingManagement from the configuration; checked every 30 s",
+        f"gang scheduling: creating PodGroups for volcano ({VOLCANO})",
         "gang scheduling: nobody is there",
-        f"gang scheduling: podgroups of {VOLCANO} are gone, or there is a newer version",
+        f"gang scheduling: podgroups of {VOLCANO}: no longer served, or a newer version is",
     ]
     complaints = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert len(complaints) == 2, "once for each time that it is not there"
@@ -137,6 +138,33 @@ async def test_gangs_are_served_while_their_api_is_there(caplog: pytest.LogCaptu
 async def test_the_best_version_that_there_is_is_spoken(served: list[str], spoken: str | None) -> None:
     async with running("kubernetes", FakeCluster(*(NATIVE + each for each in served))) as scene:
         assert scene.spoken == (NATIVE + spoken if spoken else None)
+
+
+@in_fake_time
+async def test_workloads_are_served_in_one_version_and_sets_learn_where_they_are_not() -> None:
+    cluster = FakeCluster()
+    async with running("kubernetes", cluster, has_workloads=True) as scene:
+        assert (scene.gangs.workloads(), scene.woken) == (Scheduled(is_missing=True), 1)
+        assert scene.store.unserved == {f"{NATIVE}v1beta1"}, "for reviews"
+        cluster.versions.add(f"{NATIVE}v1alpha3")
+        await asyncio.sleep(31)
+        assert scene.gangs.workloads() == Scheduled(is_missing=True), "there are PodGroups of another version"
+        assert scene.store.unserved == {f"{NATIVE}v1beta1"}
+        assert len(cluster.learned) == 1
+        cluster.versions.add(f"{NATIVE}v1beta1")
+        await asyncio.sleep(61)
+        assert (scene.gangs.workloads(), scene.store.unserved) == (Scheduled(is_served=True), set())
+        assert cluster.learned[1:] == [f"{NATIVE}v1beta1"] * 2
+        assert scene.gangs.wrong() is None
+        await scene.gangs.refresh()
+
+
+@in_fake_time
+async def test_nothing_is_known_of_workloads_before_they_are_read() -> None:
+    cluster = FakeCluster(f"{NATIVE}v1beta1")
+    cluster.may_list = False
+    async with running("kubernetes", cluster, has_workloads=True) as scene:
+        assert (scene.gangs.workloads(), scene.store.unserved) == (Scheduled(), set())
 
 
 @in_fake_time

@@ -12,9 +12,9 @@ import pytest
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.observe.history import RevisionReader
 from lws.leaderworkerset.observe.membership import Membership
-from lws.leaderworkerset.observe.recent_writes import WriteMemory
+from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.revisions import history
-from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION, build_revision, record
+from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION, record
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import Resource
@@ -23,6 +23,7 @@ from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit.builders import (
     KEY,
+    build_revision,
     make_leader_pod,
     make_leader_statefulset,
     make_set,
@@ -69,7 +70,7 @@ class World:
         self.asked = Asked(objects)
         cluster = cast(Cluster, self.asked)
         self.history = RevisionReader(
-            cluster, self.store, WriteMemory(self.store), Membership(self.store, set())
+            cluster, self.store, SetWrites(self.store), Membership(self.store, set())
         )
 
 

@@ -53,8 +53,12 @@ def test_workers_belong_to_the_leader_that_owns_their_statefulset() -> None:
     found = Membership(shown(LWS, LEADERS, *PODS, own, foreign), {PODS[1]["metadata"]["uid"]})
     first, second = found.groups_of(LEADERS)
     assert first.workers is not None
-    assert (first.index, first.workers["metadata"]["uid"], first.going) == (0, own["metadata"]["uid"], False)
-    assert (second.index, second.workers, second.going) == (1, None, True)
+    assert (first.index, first.workers["metadata"]["uid"], first.deleting) == (
+        0,
+        own["metadata"]["uid"],
+        False,
+    )
+    assert (second.index, second.workers, second.deleting) == (1, None, True)
 
 
 def newer(obj: dict[str, Any], version: int, **changes: Any) -> dict[str, Any]:
@@ -76,7 +80,7 @@ def test_a_group_is_read_anew_only_when_something_of_it_has_changed() -> None:
     assert first is before[0] and second.worker_uids == (worker["metadata"]["uid"],)
 
     going.add(PODS[0]["metadata"]["uid"])
-    assert [each.going for each in found.groups_of(LEADERS)] == [True, False]
+    assert [each.deleting for each in found.groups_of(LEADERS)] == [True, False]
     going.clear()
     store.drop(newer(workers[0], 9_999_999))
     assert [each.workers is None for each in found.groups_of(LEADERS)] == [True, False]
@@ -89,7 +93,7 @@ def test_a_group_is_read_anew_only_when_something_of_it_has_changed() -> None:
     store.drop(newer(LEADERS, 9_999_999))
     found.forget(LEADERS)
     found.groups_of(LEADERS)
-    assert not found._known, "nobody would tell that it has gone"
+    assert not found._cached, "nobody would tell that it has gone"
 
 
 def test_which_pods_of_a_group_had_to_wait_for_a_node() -> None:

@@ -5,23 +5,37 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 
 from lws.kube.metadata import owner_reference
+from lws.kube.nodes import NodeLossPolicy
 from lws.kube.patches import digest
 from lws.leaderworkerset.children.disruption_budget import build_disruption_budget
-from lws.leaderworkerset.children.services import build_leader_service
+from lws.leaderworkerset.children.services import build_leader_service, build_service
 from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.observe.observer import Environment, Observer
-from lws.leaderworkerset.observe.recent_writes import WriteMemory
+from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.plan import plan
-from lws.leaderworkerset.revisions.history import build_revision, record
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.scheduling import (
+    ASSUMED,
+    NOBODY,
+    Scheduled,
+    Scheduler,
+    build_pod_group,
+    build_workload,
+    parts_of,
+    workload_name,
+)
+from lws.leaderworkerset.snapshot import NodesOfGroup, PrewarmFacts
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.tables import TABLES
-from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset, build_service
+from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
+from lws.policies import Policies
 from lws.runtime.actions import Apply, Create, Reference
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import Forbidden, NotFound
@@ -29,12 +43,15 @@ from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     NAME_LABEL,
+    RESTART_BUDGET_EXHAUSTED_ANNOTATION,
+    RESTART_BUDGET_FINALIZER,
     REVISION_LABEL,
     SUBDOMAIN_POLICY_ANNOTATION,
 )
 from test.unit import api_server
 from test.unit.builders import (
     NOW,
+    build_revision,
     make_leader_pod,
     make_set,
     make_worker_pod,
@@ -75,17 +92,23 @@ async def everywhere(namespace: str) -> bool:
 class World:
     """A store with what the streams have shown, and an API server with that and more."""
 
-    def __init__(self, *shown: dict[str, Any]) -> None:
+    def __init__(
+        self, *shown: dict[str, Any], scheduler: Scheduler = NOBODY, policies: Policies | None = None
+    ) -> None:
         self.cluster = FakeCluster()
         self.store = Store(lambda before, after: None, TABLES)
-        self.memory = WriteMemory(self.store)
+        self.memory = SetWrites(self.store)
         self.covers = everywhere
         self.gang: GangProvider | None = None
+        self.workloads = Scheduled()
         self.background = Background()
         environment = Environment(
+            policies=policies or Policies(),
             covers=lambda namespace: self.covers(namespace),
             gang=lambda: self.gang,
-            beside=self.background.beside,
+            background=self.background.background,
+            scheduler=scheduler,
+            workloads=lambda: self.workloads,
         )
         self.observer = Observer(cast(Cluster, self.cluster), self.store, self.memory, environment)
         for obj in shown:
@@ -142,6 +165,13 @@ async def test_a_set_that_is_not_there() -> None:
     assert world.cluster.asked == []
 
 
+async def test_sets_and_groups_carry_the_policies() -> None:
+    policies = Policies(NodeLossPolicy(timedelta(hours=2), force_delete=True))
+    world = World(*EVERYTHING, policies=policies)
+    assert (await world.of_set()).policies is policies
+    assert (await world.of_group()).policies is policies
+
+
 async def test_a_new_set_looks_once_for_what_no_stream_shows() -> None:
     world = World(LWS)
     snapshot = await world.of_set()
@@ -159,7 +189,7 @@ async def test_a_taken_revision_name_is_a_fact_of_the_snapshot_and_read_only_onc
     del stranger["metadata"]["labels"]
     assert (await world.of_set()).taken == ()
     world.memory.put(stranger)
-    world.memory.taken.remember(create)
+    world.memory.taken.record(create)
     snapshot = await world.of_set()
     assert names(snapshot.taken) == [create.intent["metadata"]["name"]]
     assert len(snapshot.revisions) == 1
@@ -178,6 +208,40 @@ async def test_whether_all_keys_are_known_that_leaders_come_back_with() -> None:
     world.show(own)
     snapshot = await world.of_set()
     assert snapshot.knows_live_keys and snapshot.live_keys == {KEY}
+
+
+async def test_nodes_are_looked_at_for_a_rollout_with_prewarm_only() -> None:
+    assert (await World(*EVERYTHING).of_set()).prewarm is None
+    warm = changed(LWS, lambda lws: lws["spec"]["rolloutStrategy"].update(prewarm={}))
+    world = World(*EVERYTHING)
+    world.show(warm)
+    facts = (await world.of_set()).prewarm
+    assert facts.nodes[0] == NodesOfGroup("node-1", frozenset({"node-1"}))
+    at_rest = {"observedGeneration": 1, "updateRevision": "r", "currentRevision": "r"}
+    world.show(changed(warm, lambda lws: lws.update(status=at_rest)))
+    assert (await world.of_set()).prewarm == PrewarmFacts()
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "demo-prewarm-1", "namespace": "default", "uid": "u"},
+    }
+    job["metadata"] |= {"ownerReferences": [owner_reference(LWS)], "resourceVersion": "1"}
+    world.show(job)
+    world.show(changed(job, lambda other: other["metadata"].update(name="of-somebody-else", uid="v")))
+    assert names((await world.of_set()).prewarm.jobs) == ["demo-prewarm-1"]
+    # Of a field that was taken away meanwhile, too.
+    world.show(changed(warm, lambda lws: lws["spec"].update(LWS["spec"])))
+    assert names((await world.of_set()).prewarm.jobs) == ["demo-prewarm-1"]
+
+
+async def test_nodes_are_looked_at_for_an_undo_that_waits_for_them() -> None:
+    """It goes back to the current revision while groups are on another one."""
+    world = World(*EVERYTHING)
+    status = {"observedGeneration": 1, "updateRevision": "r", "currentRevision": "r"}
+    undone = changed(LWS, lambda lws: lws.update(status={**status, "prewarm": {"revision": "r"}}))
+    undone["spec"]["rolloutStrategy"]["prewarm"] = {}
+    world.show(undone)
+    assert (await world.of_set()).prewarm.nodes
 
 
 async def test_keys_of_groups_that_a_lost_statefulset_left_behind_are_live() -> None:
@@ -273,7 +337,7 @@ async def test_a_set_at_rest_asks_for_nothing() -> None:
     assert [group.index for group in snapshot.groups] == [0, 1]
     assert names(group.leader for group in snapshot.groups) == ["demo-0", "demo-1"]
     assert names(group.workers for group in snapshot.groups) == ["demo-0", "demo-1"]
-    assert [group.obstacle for group in snapshot.groups] == [None, None]
+    assert [group.conflict for group in snapshot.groups] == [None, None]
     assert [revision.name for revision in snapshot.revisions] == [f"demo-{KEY}-1"]
     assert snapshot.live_keys == {KEY}
     assert (snapshot.reread, snapshot.unrecorded) == (None, ())
@@ -294,21 +358,21 @@ async def test_the_pods_of_each_group_are_known_by_their_uids() -> None:
 async def test_what_is_refused_to_the_set_is_known() -> None:
     world = World(*EVERYTHING)
     service = Create(build_service("demo-1", "demo", {}, LWS), why="because")
-    world.memory.refusals.remember(
+    world.memory.refusals.record(
         service, Forbidden(403, "Forbidden", "exceeded quota: few"), Reference.to(LWS)
     )
     snapshot = await world.of_set()
-    assert [each.message for each in snapshot.obstructions] == [
+    assert [each.message for each in snapshot.rejections] == [
         "cannot create Service demo-1: exceeded quota: few"
     ]
-    assert snapshot.look_again == 30
+    assert snapshot.recheck_after == 30
 
 
 async def test_a_statefulset_without_its_pods_is_looked_at_again() -> None:
     leaders = changed(LEADERS, lambda obj: obj.update(status={"observedGeneration": 1, "replicas": 1}))
     world = World(LWS, leaders, SERVICE, REVISION, PODS[1], WORKERS[1], *WORKER_PODS)
     snapshot = await world.of_set()
-    assert (snapshot.obstructions, snapshot.look_again) == ((), 5)
+    assert (snapshot.rejections, snapshot.recheck_after) == ((), 5)
     assert world.cluster.asked == []
 
 
@@ -316,7 +380,7 @@ async def test_when_pods_were_refused_is_known_beside_what_is_refused_to_the_set
     leaders = changed(LEADERS, lambda obj: obj.update(status={"observedGeneration": 1, "replicas": 1}))
     world = World(LWS, leaders, SERVICE, REVISION, PODS[1], WORKERS[1], *WORKER_PODS)
     service = Create(build_service("demo-1", "demo", {}, LWS), why="because")
-    world.memory.refusals.remember(
+    world.memory.refusals.record(
         service, Forbidden(403, "Forbidden", "exceeded quota: few"), Reference.to(LWS)
     )
     world.hide({**event(), "kind": "Event", "regarding": {"uid": leaders["metadata"]["uid"]}})
@@ -326,7 +390,7 @@ async def test_when_pods_were_refused_is_known_beside_what_is_refused_to_the_set
     assert world.background.woken == [("default", "demo")]
     snapshot = await world.observer.observe_set("default", "demo", at(5))
     assert snapshot is not None
-    assert [each.reason for each in snapshot.obstructions] == ["QuotaExceeded", "QuotaExceeded"]
+    assert [each.reason for each in snapshot.rejections] == ["QuotaExceeded", "QuotaExceeded"]
     assert snapshot.refused_at == {leaders["metadata"]["uid"]: NOW}
 
 
@@ -368,7 +432,7 @@ async def test_groups_of_a_statefulset_that_is_not_ours_are_not_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "obstacle"),
+    ("change", "conflict"),
     [
         pytest.param(
             lambda obj: obj["metadata"]["ownerReferences"][0].update(uid="u-former"), None, id="former"
@@ -383,16 +447,16 @@ async def test_groups_of_a_statefulset_that_is_not_ours_are_not_ours() -> None:
     ],
 )
 async def test_workers_count_only_if_this_very_leader_controls_them(
-    change: Change, obstacle: str | None
+    change: Change, conflict: str | None
 ) -> None:
     world = World(LWS, LEADERS, SERVICE, REVISION, PODS[1], changed(WORKERS[1], change))
     (group,) = (await world.of_set()).groups
     assert group.workers is None
-    assert (group.obstacle["metadata"]["name"] if group.obstacle else None) == obstacle
+    assert (group.conflict["metadata"]["name"] if group.conflict else None) == conflict
 
 
 @pytest.mark.parametrize(
-    ("policy", "owners", "obstacle"),
+    ("policy", "owners", "conflict"),
     [
         pytest.param("UniquePerReplica", [], "Service demo-0", id="of nobody"),
         pytest.param("UniquePerReplica", [OTHER], "Service demo-0", id="of somebody who lives"),
@@ -401,7 +465,7 @@ async def test_workers_count_only_if_this_very_leader_controls_them(
     ],
 )
 async def test_a_service_of_a_stranger_is_in_the_way_of_a_group_that_needs_one(
-    policy: str, owners: list[dict[str, Any]], obstacle: str | None
+    policy: str, owners: list[dict[str, Any]], conflict: str | None
 ) -> None:
     annotation = {SUBDOMAIN_POLICY_ANNOTATION: policy}
     pod = changed(PODS[1], lambda obj: obj["metadata"].setdefault("annotations", {}).update(annotation))
@@ -410,8 +474,8 @@ async def test_a_service_of_a_stranger_is_in_the_way_of_a_group_that_needs_one(
         lambda obj: obj["metadata"].update(name="demo-0", uid="u-service", labels={}, ownerReferences=owners),
     )
     (group,) = (await World(LWS, LEADERS, SERVICE, REVISION, pod, service).of_set()).groups
-    found = group.obstacle
-    assert (f"{found['kind']} {found['metadata']['name']}" if found else None) == obstacle
+    found = group.conflict
+    assert (f"{found['kind']} {found['metadata']['name']}" if found else None) == conflict
 
 
 @pytest.mark.parametrize("ordinals", [None, {}, {"start": 1}])
@@ -595,7 +659,7 @@ async def test_what_was_read_of_a_set_afresh_is_known_from_then_on() -> None:
 async def test_what_we_remember_of_our_own_writes() -> None:
     world = World(*EVERYTHING)
     action = Apply(LEADERS, why="")
-    world.memory.remember_applied(action, LEADERS)
+    world.memory.record_apply(action, LEADERS)
     world.memory.put(changed(WORKERS[0], lambda obj: obj["spec"].pop("ordinals")))
     snapshot = await world.of_set()
     assert snapshot.applied == (digest(LEADERS), LEADERS["metadata"]["generation"])
@@ -669,6 +733,47 @@ async def test_the_pod_group_that_a_leader_names_is_looked_at(carried: str, aske
     world.gang = native
     found = (await world.of_group()).pod_group
     assert (found["metadata"]["name"] if found is not None else None) == asked
+
+
+SCHEDULED = changed(LWS, lambda lws: lws["spec"].update(scheduling={}))
+OF_LEADER = f"{workload_name(LWS)}.0a1b2-0-{KEY}"
+
+
+async def test_a_set_with_scheduling_has_a_workload_and_groups_with_pod_groups_of_it() -> None:
+    workload = api_server.stored(build_workload(SetSpec.of(SCHEDULED)))
+    (part,) = parts_of(SetSpec.of(SCHEDULED))
+    named = changed(PODS[1], lambda pod: pod["spec"].update(schedulingGroup={"podGroupName": OF_LEADER}))
+    made, former = (
+        api_server.stored(build_pod_group(SetSpec.of(SCHEDULED), part, name, workload, named))
+        for name in (OF_LEADER, "former")
+    )
+    others = [each for each in EVERYTHING if each not in (LWS, PODS[1])]
+    world = World(SCHEDULED, *others, named, workload, made, former, scheduler=ASSUMED)
+    assert (await world.of_set()).scheduled == Scheduled(), "nobody knows yet"
+    world.workloads = Scheduled(is_served=True)
+    of_set, of_group = await world.of_set(), await world.of_group()
+    assert names([of_set.scheduled.workload]) == [workload_name(LWS)]
+    assert sorted(names(of_set.scheduled.pod_groups)) == sorted([OF_LEADER, "former"])
+    assert names(of_group.scheduled.pod_groups) == [OF_LEADER]
+    assert of_group.gang is None
+    world.workloads = Scheduled(is_missing=True)
+    assert (await world.of_set()).scheduled == Scheduled(is_missing=True)
+
+
+async def test_other_sets_have_none_and_cost_no_read() -> None:
+    world = World(*EVERYTHING, scheduler=ASSUMED)
+    world.workloads = Scheduled(is_served=True)
+    assert ((await world.of_set()).scheduled, (await world.of_group()).scheduled) == (None, None)
+    assert world.cluster.asked == []
+
+
+async def test_a_workload_that_no_stream_shows_is_read_before_one_is_made() -> None:
+    others = [each for each in EVERYTHING if each is not LWS]
+    world = World(SCHEDULED, *others, scheduler=ASSUMED)
+    world.workloads = Scheduled(is_served=True)
+    found = await world.of_set()
+    assert (found.scheduled.workload, found.reread is not None) == (None, True)
+    assert f"Workload default/{workload_name(LWS)}" in world.cluster.asked
 
 
 EXCLUSIVE = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}
@@ -800,15 +905,15 @@ async def test_how_the_others_stand_is_asked_only_where_a_group_may_have_to_go()
     world.show(changed(WORKER_PODS[0], lambda pod: pod["status"].update(restarted)))
     snapshot = await world.of_group()
     assert [group.index for group in snapshot.siblings] == [0, 1]
-    assert snapshot.wanted_key == KEY
+    assert snapshot.target_key == KEY
     assert world.cluster.asked == []
 
 
 async def test_who_is_being_deleted_by_another_pass_is_going() -> None:
     world = World(*EVERYTHING)
-    world.memory.going.add(PODS[1]["metadata"]["uid"])
+    world.memory.deleting.add(PODS[1]["metadata"]["uid"])
     snapshot = await world.of_set()
-    going = {group.leader["metadata"]["name"]: group.going for group in snapshot.groups}
+    going = {group.leader["metadata"]["name"]: group.deleting for group in snapshot.groups}
     assert going == {"demo-0": True, "demo-1": False}
 
 
@@ -835,7 +940,7 @@ async def test_a_lost_revision_is_looked_for_before_it_is_given_up() -> None:
 
 async def test_of_a_set_that_a_later_release_stored_nothing_is_read() -> None:
     world = World(*EVERYTHING)
-    world.show(changed(LWS, lambda obj: obj["spec"].update(groupIdentity="Hash")))
+    world.show(changed(LWS, lambda obj: obj["spec"].update(scheduling={})))
     of_set, of_group = await world.of_set(), await world.of_group()
     assert of_set.leader is None and of_group.worker_statefulset is None
     assert world.cluster.asked == []
@@ -861,3 +966,65 @@ async def test_of_a_set_that_cannot_be_read_nothing_else_is() -> None:
     assert (snapshot.leader, snapshot.fault) == (None, "spec.replicas is 'two', not a whole number")
     assert await world.of_group() is None
     assert world.cluster.asked == []
+
+
+# --- Pods of groups that have used up their restarts --------------------------------------------------------
+
+
+def kept_of(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod, terminating, with the mark and the finalizer."""
+
+    def change(obj: dict[str, Any]) -> None:
+        obj["metadata"]["finalizers"] = ["foregroundDeletion", RESTART_BUDGET_FINALIZER]
+        obj["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
+        obj["metadata"]["annotations"][RESTART_BUDGET_EXHAUSTED_ANNOTATION] = "true"
+
+    return changed(pod, change)
+
+
+KEPT = (kept_of(PODS[1]), *map(kept_of, WORKER_PODS))
+
+
+async def test_kept_pods_and_what_decides_about_them_are_seen() -> None:
+    snapshot = await World(LWS, LEADERS, *KEPT, WORKERS[1]).of_group()
+    assert names(snapshot.kept) == ["demo-0-1", "demo-0-2"]
+    assert snapshot.leaders == trim(LEADERS) and snapshot.leader == trim(KEPT[0])
+    at_rest = await World(*EVERYTHING).of_group()
+    assert (at_rest.kept, at_rest.leaders) == ((), None)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param((LEADERS, *KEPT), id="without the set"),
+        pytest.param((LWS, *KEPT), id="without the StatefulSet"),
+        pytest.param(
+            (LWS, changed(LEADERS, lambda obj: obj["metadata"].update(uid="u-next")), *KEPT),
+            id="with another StatefulSet",
+        ),
+        pytest.param(KEPT, id="without both"),
+    ],
+)
+async def test_kept_pods_of_nobody_are_abandoned_with_their_leader_last(shown: Any) -> None:
+    found = await World(*shown).of_group()
+    assert names(found.pods) == ["demo-0-1", "demo-0-2", "demo-0"]
+
+
+async def test_kept_pods_without_a_leader_are_abandoned() -> None:
+    found = await World(LWS, LEADERS, *KEPT[1:]).of_group()
+    assert names(found.pods) == ["demo-0-1", "demo-0-2"]
+    assert await World(LWS, LEADERS, *WORKER_PODS).of_group() is None
+
+
+async def test_a_statefulset_that_no_stream_shows_keeps_its_pods() -> None:
+    world = World(LWS, *KEPT)
+    world.hide(LEADERS)
+    assert await world.of_group() is None
+    assert names((await world.of_group()).kept) == ["demo-0-1", "demo-0-2"]
+
+
+async def test_kept_pods_of_a_set_that_goes_are_seen_whatever_is_wrong_with_it() -> None:
+    broken = changed(LWS, lambda obj: obj["spec"].update(leaderWorkerTemplate=None))
+    assert await World(broken, LEADERS, *KEPT).of_group() is None
+    broken["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+    assert names((await World(broken, LEADERS, *KEPT).of_group()).kept) == ["demo-0-1", "demo-0-2"]

@@ -1,4 +1,4 @@
-"""Do the owners of strangers live? Only what the streams show can be known to be gone."""
+"""An owner is known to be gone only if the streams show it."""
 
 from __future__ import annotations
 

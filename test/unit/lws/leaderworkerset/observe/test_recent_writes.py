@@ -9,9 +9,11 @@ import pytest
 
 from lws.kube.patches import digest
 from lws.leaderworkerset.observe import recent_writes as module
-from lws.leaderworkerset.observe.recent_writes import OwnStatuses, WriteMemory
+from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.tables import TABLES
+from lws.runtime import recent_writes
 from lws.runtime.actions import Apply, Plan, Reference, Status
+from lws.runtime.recent_writes import WrittenStatuses
 from lws.runtime.refusals import Computed
 from lws.runtime.store import Store
 from test.unit.builders import make_set
@@ -39,17 +41,17 @@ def store() -> Store:
 
 
 @pytest.fixture
-def memory(store: Store) -> WriteMemory:
-    return WriteMemory(store)
+def memory(store: Store) -> SetWrites:
+    return SetWrites(store)
 
 
-def test_what_a_write_returned_is_known_at_once(memory: WriteMemory, store: Store) -> None:
+def test_what_a_write_returned_is_known_at_once(memory: SetWrites, store: Store) -> None:
     memory.put(_statefulset("Pod", version=7))
     known = store.get("StatefulSet", "ns", "demo-0")
     assert known is not None and known["metadata"]["resourceVersion"] == "7"
 
 
-def test_an_answer_that_is_no_object_says_nothing(memory: WriteMemory, store: Store) -> None:
+def test_an_answer_that_is_no_object_says_nothing(memory: SetWrites, store: Store) -> None:
     memory.put({"kind": "Status", "status": "Success"})
     assert store.of_kind("Status") == ()
 
@@ -63,13 +65,13 @@ def test_an_answer_that_is_no_object_says_nothing(memory: WriteMemory, store: St
         pytest.param(_statefulset("LeaderWorkerSet"), False, id="leaders-have-none"),
     ],
 )
-def test_servers_that_drop_start_ordinals(memory: WriteMemory, obj: dict[str, Any], drops: bool) -> None:
+def test_servers_that_drop_start_ordinals(memory: SetWrites, obj: dict[str, Any], drops: bool) -> None:
     assert memory.drops_start_ordinal is False
     memory.put(obj)
     assert memory.drops_start_ordinal is drops
 
 
-def test_a_server_that_learned_better(memory: WriteMemory) -> None:
+def test_a_server_that_learned_better(memory: SetWrites) -> None:
     memory.put(_statefulset("Pod"))
     memory.put(_statefulset("Pod", {"start": 1}, version=2))
     assert memory.drops_start_ordinal is False
@@ -78,7 +80,7 @@ def test_a_server_that_learned_better(memory: WriteMemory) -> None:
 def test_servers_are_upgraded(store: Store) -> None:
     """What was dropped is held against the server for a minute, not until the process ends."""
     seconds = 500.0
-    memory = WriteMemory(store, clock=lambda: seconds)
+    memory = SetWrites(store, clock=lambda: seconds)
     memory.put(_statefulset("Pod"))
     seconds = 559.9
     assert memory.drops_start_ordinal
@@ -86,23 +88,23 @@ def test_servers_are_upgraded(store: Store) -> None:
     assert not memory.drops_start_ordinal
 
 
-def test_an_apply_is_remembered_with_the_generation_that_it_led_to(memory: WriteMemory) -> None:
+def test_an_apply_is_remembered_with_the_generation_that_it_led_to(memory: SetWrites) -> None:
     intent = {"kind": "StatefulSet", "metadata": {"name": "demo"}, "spec": {"replicas": 1}}
     stored = _statefulset("LeaderWorkerSet")
-    memory.remember_applied(Apply(intent, why="because"), stored)
+    memory.record_apply(Apply(intent, why="because"), stored)
     assert memory.applied == {}, "it has gone before the answer came"
     memory.put(stored)
-    memory.remember_applied(Apply(intent, why="because"), stored)
+    memory.record_apply(Apply(intent, why="because"), stored)
     assert memory.applied == {"u-1": (digest(intent), 4)}
 
 
-def test_only_so_many_applies_are_remembered(memory: WriteMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_applies_are_remembered(memory: SetWrites, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_APPLIED", 3)
     for number in range(5):
         stored = _statefulset("LeaderWorkerSet")
         stored["metadata"] |= {"uid": f"u-{number}", "name": f"demo-{number}"}
         memory.put(stored)
-        memory.remember_applied(Apply({}, why="because"), stored)
+        memory.record_apply(Apply({}, why="because"), stored)
     assert list(memory.applied) == ["u-2", "u-3", "u-4"]
 
 
@@ -110,14 +112,14 @@ def _revision(uid: str, version: str) -> dict[str, Any]:
     return {"metadata": {"name": "r", "uid": uid, "resourceVersion": version}}
 
 
-def test_a_revision_is_decoded_once_per_version(memory: WriteMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revision_is_decoded_once_per_version(memory: SetWrites, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[Any] = []
 
     def parse(revision: Any) -> Any:
         decoded.append(revision)
         return len(decoded)
 
-    monkeypatch.setattr(module, "parse", parse)
+    monkeypatch.setattr(memory, "_parse", parse)
     memory._parsed = Computed(2)
     one, renumbered, other = _revision("u-1", "1"), _revision("u-1", "2"), _revision("u-2", "1")
     found: list[Any] = [memory.parsed(each) for each in (one, one, renumbered, other, other, one)]
@@ -134,17 +136,17 @@ def test_a_revision_is_decoded_once_per_version(memory: WriteMemory, monkeypatch
     ],
 )
 def test_the_throttle_knows_when_sets_and_their_leaders_were_written(
-    memory: WriteMemory, obj: dict[str, Any], is_noted: bool
+    memory: SetWrites, obj: dict[str, Any], is_noted: bool
 ) -> None:
     memory.put(obj)
     assert (obj["metadata"]["uid"] in memory.throttle._written) is is_noted
 
 
 def test_the_spec_of_a_set_is_checked_once_per_generation(
-    memory: WriteMemory, monkeypatch: pytest.MonkeyPatch
+    memory: SetWrites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[int] = []
-    monkeypatch.setattr(module, "spec_fault", lambda lws: looks.append(1) or "it is wrong")
+    monkeypatch.setattr(memory, "_fault", lambda lws: looks.append(1) or "it is wrong")
     for generation in (1, 1, 2, 2, 3, 1):
         assert memory.fault_of(make_set(generation=generation)) == "it is wrong"
     assert len(looks) == 4
@@ -160,40 +162,43 @@ def _with_status(status: dict[str, Any], version: int = 1, uid: str = "u") -> di
 
 
 def test_whatever_is_not_as_we_left_it_is_somebody_elses(store: Store) -> None:
-    statuses, left = OwnStatuses(store), _with_status({"replicas": 2}, 7)
-    assert not statuses.is_as_left(left), "nothing was written yet"
+    statuses, left = WrittenStatuses(store), _with_status({"replicas": 2}, 7)
+    assert not statuses.is_as_written(left), "nothing was written yet"
     statuses.written(left, None, {})
-    assert not statuses.is_as_left(left), "it has gone before the answer came"
+    assert not statuses.is_as_written(left), "it has gone before the answer came"
     store.put(left)
     statuses.written(left, None, {})
-    assert statuses.is_as_left(_with_status({"replicas": 2}, 8)), "whatever else has changed"
+    assert statuses.is_as_written(_with_status({"replicas": 2}, 8)), "whatever else has changed"
     for status in ({}, {"replicas": 3}, {"replicas": 2, "readyReplicas": 1}):
-        assert not statuses.is_as_left(_with_status(status, 8))
-    assert not statuses.is_as_left(_with_status({"replicas": 2}, uid="another"))
+        assert not statuses.is_as_written(_with_status(status, 8))
+    assert not statuses.is_as_written(_with_status({"replicas": 2}, uid="another"))
 
 
 def test_answers_may_come_in_another_order_than_writes(store: Store) -> None:
-    statuses, last = OwnStatuses(store), _with_status({"restarts": {"0": "1"}, "replicas": 3}, 8)
+    statuses, last = WrittenStatuses(store), _with_status({"restarts": {"0": "1"}, "replicas": 3}, 8)
     store.put(_with_status({}, 6))
     statuses.written(last, None, {})
     store.put(last)
     statuses.written(_with_status({"replicas": 3}, 7), None, {})
-    assert statuses.is_as_left(last)
+    assert statuses.is_as_written(last)
 
 
 def test_the_stream_may_tell_of_a_write_before_it_is_answered(store: Store) -> None:
-    statuses, known = OwnStatuses(store), _with_status({"replicas": 2, "conditions": [], "groups": {"a": 1}})
+    statuses, known = (
+        WrittenStatuses(store),
+        _with_status({"replicas": 2, "conditions": [], "groups": {"a": 1}}),
+    )
     store.put(known)
     patch = {"status": {"replicas": 3, "groups": None}}
     statuses.expect(Reference.to(known), patch)
-    assert statuses.is_as_left(_with_status({"replicas": 3, "conditions": []}, 2))
-    assert not statuses.is_as_left(_with_status({"replicas": 3}, 2)), "somebody was in between"
+    assert statuses.is_as_written(_with_status({"replicas": 3, "conditions": []}, 2))
+    assert not statuses.is_as_written(_with_status({"replicas": 3}, 2)), "somebody was in between"
     statuses.expect(Reference.to(_with_status({}, uid="former")), patch)
-    assert not statuses.is_as_left(_with_status({"replicas": 3}, uid="former"))
+    assert not statuses.is_as_written(_with_status({"replicas": 3}, uid="former"))
 
 
 def test_a_status_is_edited_where_it_was_planned_for_another_one_than_we_left(store: Store) -> None:
-    statuses, left = OwnStatuses(store), _with_status({"replicas": 2})
+    statuses, left = WrittenStatuses(store), _with_status({"replicas": 2})
     status = Status(Reference.to(left), {}, before={})
     assert not statuses.is_edited(status), "what a manager before this one has left is not known"
     store.put(left)
@@ -203,8 +208,8 @@ def test_a_status_is_edited_where_it_was_planned_for_another_one_than_we_left(st
     assert not statuses.is_edited(Status(status.target, {}))
 
 
-def _left(store: Store, status: dict[str, Any]) -> OwnStatuses:
-    statuses, left = OwnStatuses(store), _with_status(status)
+def _left(store: Store, status: dict[str, Any]) -> WrittenStatuses:
+    statuses, left = WrittenStatuses(store), _with_status(status)
     store.put(left)
     statuses.written(left, None, {})
     return statuses
@@ -217,12 +222,12 @@ def test_what_somebody_wrote_between_a_plan_and_its_answer_is_still_to_be_put_ri
     answer = _with_status({"replicas": 9, "readyReplicas": 2}, 3)
     statuses.written(answer, before, patch)
     store.put(answer)
-    assert not statuses.is_as_left(answer)
+    assert not statuses.is_as_written(answer)
     assert statuses.is_edited(Status(target, {"replicas": 2}, before=answer["status"]))
     put_right = _with_status({"replicas": 2, "readyReplicas": 2}, 4)
     statuses.expect(target, {"status": {"replicas": 2}})
     statuses.written(put_right, answer["status"], {"replicas": 2})
-    assert statuses.is_as_left(put_right)
+    assert statuses.is_as_written(put_right)
 
 
 def test_what_the_stream_brought_before_a_write_began_is_still_to_be_put_right(store: Store) -> None:
@@ -233,21 +238,21 @@ def test_what_the_stream_brought_before_a_write_began_is_still_to_be_put_right(s
     before = statuses.expect(target, {"status": patch})
     answer = _with_status({"replicas": 9, **patch}, 3)
     statuses.written(answer, before, patch)
-    assert not statuses.is_as_left(answer)
-    assert statuses.is_as_left(_with_status({"replicas": 2, **patch}, 4))
+    assert not statuses.is_as_written(answer)
+    assert statuses.is_as_written(_with_status({"replicas": 2, **patch}, 4))
 
 
 def test_only_so_many_statuses_are_remembered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_STATUSES", 2)
-    statuses = OwnStatuses(store)
+    monkeypatch.setattr(recent_writes, "_STATUSES", 2)
+    statuses = WrittenStatuses(store)
     for version, uid in enumerate("abc", 1):
         store.put(_with_status({}, version, uid))
         statuses.written(_with_status({}, version, uid), None, {})
-    assert [statuses.is_as_left(_with_status({}, uid=uid)) for uid in "abc"] == [False, True, True]
+    assert [statuses.is_as_written(_with_status({}, uid=uid)) for uid in "abc"] == [False, True, True]
 
 
 def test_what_is_gone_is_forgotten_also_where_a_plan_still_speaks_of_it(
-    memory: WriteMemory, store: Store
+    memory: SetWrites, store: Store
 ) -> None:
     lws = make_set(generation=1)
     memory.put(lws)
@@ -255,6 +260,6 @@ def test_what_is_gone_is_forgotten_also_where_a_plan_still_speaks_of_it(
     assert memory.due(Plan(statuses=(status,))).again_after is not None, "it was written a moment ago"
     store.drop({**lws, "metadata": {**lws["metadata"], "resourceVersion": "9999999"}})
     memory.forget(lws)
-    memory.due(Plan(statuses=(replace(status, is_first_word=True),)))
+    memory.due(Plan(statuses=(replace(status, is_first=True),)))
     throttle = memory.throttle
-    assert not (throttle._written or throttle._waiting or throttle._moving or throttle._announced)
+    assert not (throttle._written or throttle._waiting or throttle._active or throttle._announced)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lws.leaderworkerset.group.failures import Incident, incident_of
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.observe.replaced_pods import GroupMemory
+from lws.leaderworkerset.observe.replaced_pods import ReplacedPods
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import RESTART_EXEMPT_CONTAINERS_ANNOTATION
 from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
@@ -17,9 +17,9 @@ def pod(name: str, uid: str) -> Object:
 LEADER = pod("a-0", "leader")
 
 
-def memory_of(*disrupted: str) -> GroupMemory:
+def memory_of(*disrupted: str) -> ReplacedPods:
     """disrupted: UIDs of pods that were evicted, preempted or drained, one after the other, by one name."""
-    return GroupMemory(lambda owner, name: disrupted[-1] if disrupted else "")
+    return ReplacedPods(lambda owner, name: disrupted[-1] if disrupted else "")
 
 
 def test_nothing_is_replaced_while_uids_stay() -> None:
@@ -116,7 +116,7 @@ def test_a_crash_at_the_start_stays_one_when_an_exempt_container_restarts_later(
         state = {"running": {"startedAt": starts[-1]}}
         return {"name": name, "restartCount": len(starts) - 1, "state": state, "lastState": last}
 
-    def incident(*containers: Object, seen_by: GroupMemory = memory) -> Incident | None:
+    def incident(*containers: Object, seen_by: ReplacedPods = memory) -> Incident | None:
         leader = make_leader_pod()
         leader["status"] = {"phase": "Running", "containerStatuses": [*containers]}
         return incident_of(seen_by.with_losses(GroupSnapshot(lws, leader, NOW), size=1), 1)

@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 from typing import Any, cast
 
+from lws.kube.conditions import timestamp
 from lws.leaderworkerset.observe.failed_creates import FailedCreates, Shortage, Shortages
 from lws.runtime.client.connection import Cluster
 from test.unit.builders import make_leader_statefulset
@@ -23,7 +24,7 @@ class Bench:
 
     def __init__(self, events: Events) -> None:
         self.background = Background()
-        self.shortages = Shortages(FailedCreates(cast(Cluster, events), self.background.beside))
+        self.shortages = Shortages(FailedCreates(cast(Cluster, events), self.background.background))
 
     async def look(self, seconds: float, *statefulsets: dict[str, Any]) -> Shortage:
         """As the pass sees it that is woken by what was read, if anything."""
@@ -37,7 +38,7 @@ class Bench:
 
 async def ask(bench: Bench, seconds: float, *statefulsets: dict[str, Any]) -> tuple[list[str], Any]:
     found = await bench.look(seconds, *statefulsets)
-    return [each.message for each in found.obstructions], found.look_again
+    return [each.message for each in found.rejections], found.recheck_after
 
 
 async def test_nothing_is_read_where_all_pods_are_there() -> None:
@@ -109,7 +110,7 @@ async def test_no_pass_waits_for_a_list_of_events() -> None:
         for namespace, sets in (("crowded", 40), ("other", 1)):
             for number in range(sets):
                 found = bench.shortages.of_set(namespace, f"demo-{number}", (short(),), at(seconds))
-                assert found.obstructions == ()
+                assert found.rejections == ()
     await asyncio.sleep(0)
     assert [namespace for namespace, _ in events.asked] == ["crowded", "other"]
     events.answers.set()
@@ -117,4 +118,23 @@ async def test_no_pass_waits_for_a_list_of_events() -> None:
     assert len(bench.background.woken) == 41
     said = [f"StatefulSet demo is short of pods: {WORDS}"]
     found = bench.shortages.of_set("crowded", "demo-39", (short(),), at(7))
-    assert [each.message for each in found.obstructions] == said
+    assert [each.message for each in found.rejections] == said
+
+
+def a_job(name: str, created: float = 0, **status: Any) -> dict[str, Any]:
+    metadata = {"name": name, "uid": f"uid-of-{name}", "creationTimestamp": timestamp(at(created))}
+    return {"kind": "Job", "metadata": metadata, "status": status}
+
+
+async def test_jobs_that_have_no_pod_for_a_while() -> None:
+    failed = [{"type": "Failed", "status": "True"}]
+    jobs = [a_job("idle"), a_job("new", 4), a_job("busy", active=1), a_job("over", conditions=failed)]
+    events = Events(*(event("no", about=job["metadata"]["name"]) for job in jobs))
+    bench = Bench(events)
+    ask = partial(bench.shortages.of_jobs, "default", "demo", jobs)
+    assert ask(at(4)) == {}
+    assert events.asked == []
+    assert ask(at(5)) == {}
+    await bench.background.over()
+    assert bench.background.woken == [("default", "demo")]
+    assert ask(at(6)) == {"uid-of-idle": "no"}

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from lws.leaderworkerset.observe.terminating_pods import Leaving
+from lws.leaderworkerset.observe.terminating_pods import TerminatingPods
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import ClusterError, Forbidden, NotFound, Throttled
 from lws.runtime.store import Store
-from lws_api.leaderworkerset.v1 import NAME_LABEL
+from lws_api.leaderworkerset.v1 import GROUP_REPLACEMENT_GATE, NAME_LABEL
 from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
 
 LWS = make_set(size=3)
@@ -36,11 +36,11 @@ class FakeCluster:
         return found
 
 
-def leaving(*shown: dict[str, Any], **nodes: Any) -> Leaving:
+def leaving(*shown: dict[str, Any], **nodes: Any) -> TerminatingPods:
     store = Store(lambda before, after: None, TABLES)
     for obj in shown:
         store.put(obj)
-    return Leaving(cast(Cluster, FakeCluster(**nodes)), store)
+    return TerminatingPods(cast(Cluster, FakeCluster(**nodes)), store)
 
 
 def going(pod: dict[str, Any], node: str = "node-1", at: str = "2026-03-01T11:59:00Z") -> dict[str, Any]:
@@ -101,6 +101,14 @@ def test_a_former_worker_holds_the_name_of_a_new_one(pod: dict[str, Any], counts
     assert names(found) == (["demo-0-2"] if counts else [])
 
 
+def test_a_gated_leader_waits_for_former_pods_on_lost_nodes_without_their_statefulset() -> None:
+    """Else none would be deleted by force, and the gate never lifted."""
+    spec = {**LEADER["spec"], "schedulingGates": [{"name": GROUP_REPLACEMENT_GATE}]}
+    stranger = owned(FORMER, name="other")
+    stranger["metadata"] |= {"name": "other-2", "uid": "u-other"}
+    assert names(leaving(FORMER, stranger).of_group({**LEADER, "spec": spec})) == ["demo-0-2"]
+
+
 @pytest.mark.parametrize(
     ("pod", "counts"),
     [
@@ -116,6 +124,33 @@ def test_a_former_worker_holds_the_name_of_a_new_one(pod: dict[str, Any], counts
 def test_who_has_a_name_that_a_worker_needs(pod: dict[str, Any], counts: bool) -> None:
     assert names(leaving(pod).former_workers(LEADER, 3)) == (["demo-0-2"] if counts else [])
     assert leaving(pod).former_workers(LEADER, 2) == (), "beyond the size of the group"
+
+
+HASH_LEADER = owned(LEADER, kind="ReplicaSet", name="demo-abc")
+HASH_LEADER["metadata"]["name"] = "demo-abc-xyz"
+HASH_LEADER["spec"] = {**HASH_LEADER["spec"], "hostname": "demo-0123abcd"}
+
+
+def hash_workers(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The StatefulSet of the workers of a Hash group, and one of its pods."""
+    workers = make_worker_statefulset(HASH_LEADER)
+    workers["metadata"] |= {"name": name, "uid": f"u-{name}"}
+    pod = make_worker_pod(workers, 2)
+    pod["metadata"]["name"] = f"{name}-2"
+    return workers, pod
+
+
+def test_a_hash_group_whose_statefulset_was_deleted_by_hand_needs_the_names_of_its_workers_again() -> None:
+    _, pod = hash_workers("demo-0123abcd")
+    assert names(leaving(pod).former_workers(HASH_LEADER, 3)) == ["demo-0123abcd-2"]
+
+
+@pytest.mark.parametrize("name", ["demo-0123abcd", "demo-abc-xyz"])
+def test_workers_of_a_hash_group_have_the_name_of_its_host_or_of_its_leader_as_of_upstream_0_11(
+    name: str,
+) -> None:
+    workers, pod = hash_workers(name)
+    assert names(leaving(workers, going(pod)).of_group(HASH_LEADER)) == [f"{name}-2"]
 
 
 async def test_only_nodes_of_overdue_pods_are_read_and_each_once() -> None:
@@ -145,7 +180,7 @@ async def test_a_node_that_cannot_be_read_is_not_known(
     with caplog.at_level(logging.INFO):
         assert await leaving(**{"node-1": error}).nodes([going(LEADER)], NOW) == {}
     assert [record.getMessage() for record in caplog.records] == [
-        f"cannot tell whether node node-1 is lost: {said}"
+        f"cannot check whether node node-1 is lost: {said}"
     ]
 
 

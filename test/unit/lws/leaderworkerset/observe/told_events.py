@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lws.kube.conditions import timestamp
-from lws.leaderworkerset.observe.failed_creates import Beside
+from lws.leaderworkerset.observe.failed_creates import BackgroundTasks
 from lws.runtime.errors import ClusterError
 from test.unit.builders import NOW
 
@@ -32,7 +32,9 @@ class Background:
     def __init__(self) -> None:
         self.woken: list[tuple[str, str]] = []
         self.tasks: list[asyncio.Future[None]] = []
-        self.beside = Beside(self._start, lambda namespace, name: self.woken.append((namespace, name)))
+        self.background = BackgroundTasks(
+            self._start, lambda namespace, name: self.woken.append((namespace, name))
+        )
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self.tasks.append(asyncio.ensure_future(work))

@@ -143,7 +143,7 @@ def test_only_what_a_rollout_depends_on_is_recorded() -> None:
 def test_fields_of_later_releases_of_the_original_take_no_part_in_a_revision() -> None:
     """Neither in its bytes nor its key, nor in what counts as equal: as there."""
     later = {"groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTermination", "scheduling": {}}
-    limited = {**make_tiny(maxGroupRestarts=3), **later}
+    limited = {**make_tiny(maxGroupRestarts=3, restartBackoff={"baseSeconds": 5}), **later}
     assert canonical_text(limited) == TINY_TEXT
     assert (
         equality_form(limited) == equality_form(make_tiny(maxGroupRestarts=5)) == equality_form(make_tiny())

@@ -15,7 +15,6 @@ from lws.leaderworkerset.revisions.history import (
     SEAL_ANNOTATION,
     Record,
     Recorded,
-    build_revision,
     describe,
     is_equal,
     is_ours,
@@ -31,7 +30,7 @@ from lws_api.leaderworkerset.v1 import (
     REVISION_LABEL,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
 )
-from test.unit.builders import make_set
+from test.unit.builders import build_revision, make_set
 
 # Found by trying: with these images the canonical texts of `make_collision` have one hash.
 COLLIDING = ("app:853034", "app:2005000")
@@ -144,7 +143,7 @@ def test_what_was_recorded_is_parsed_and_recognised() -> None:
     recorded = parse(make_stored(lws, 3))
     assert (recorded.name, recorded.uid, recorded.number) == (f"demo-{record(lws).key}-3", "revision-3", 3)
     assert (recorded.key, recorded.created) == (record(lws).key, "2026-01-01T00:00:00Z")
-    assert (recorded.is_orphan, recorded.is_leaving, recorded.broken) == (False, False, "")
+    assert (recorded.is_orphan, recorded.is_terminating, recorded.broken) == (False, False, "")
     assert recorded.record.spec.keys() == {"leaderWorkerTemplate", "networkConfig"}
     assert "$patch" not in json.dumps(recorded.record.spec)
     assert recognise(record(lws), [recorded]) is recorded
@@ -154,18 +153,18 @@ def test_what_was_recorded_is_parsed_and_recognised() -> None:
 @pytest.mark.parametrize(
     ("change", "broken"),
     [
-        ({"data": None}, "holds no leaderWorkerTemplate"),
-        ({"data": {}}, "holds no leaderWorkerTemplate"),
-        ({"data": "text"}, "holds no leaderWorkerTemplate"),
-        ({"data": {"spec": ["list"]}}, "holds no leaderWorkerTemplate"),
-        ({"data": {"spec": {"template": {}}}}, "holds no leaderWorkerTemplate"),
+        ({"data": None}, "contains no leaderWorkerTemplate"),
+        ({"data": {}}, "contains no leaderWorkerTemplate"),
+        ({"data": "text"}, "contains no leaderWorkerTemplate"),
+        ({"data": {"spec": ["list"]}}, "contains no leaderWorkerTemplate"),
+        ({"data": {"spec": {"template": {}}}}, "contains no leaderWorkerTemplate"),
         (
             {"data": {"spec": {"leaderWorkerTemplate": "text"}}},
             "Template is 'text', not an object",
         ),
-        ({"data": {"spec": {"leaderWorkerTemplate": None}}}, "holds no leaderWorkerTemplate"),
-        ({"metadata": {"name": "demo-58b6956df9-1", "uid": "u"}}, "holds other data than its name says"),
-        ({"metadata": {"name": "demo", "uid": "u"}}, "holds other data than its name says"),
+        ({"data": {"spec": {"leaderWorkerTemplate": None}}}, "contains no leaderWorkerTemplate"),
+        ({"metadata": {"name": "demo-58b6956df9-1", "uid": "u"}}, "contains other data than its name says"),
+        ({"metadata": {"name": "demo", "uid": "u"}}, "contains other data than its name says"),
     ],
     ids=[
         "null",
@@ -273,7 +272,7 @@ def test_ties_of_number_go_by_creation_then_by_name() -> None:
 def test_a_revision_that_is_being_deleted_is_not_reused_but_keeps_its_key() -> None:
     lws = make_set()
     leaving = parse(make_stored(lws, deletionTimestamp="2026-01-02T00:00:00Z"))
-    assert leaving.is_leaving
+    assert leaving.is_terminating
     assert recognise(record(lws), [leaving]) is None
     assert free_probe(record(lws), [leaving]) == 0
 

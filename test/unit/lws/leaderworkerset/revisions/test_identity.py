@@ -11,14 +11,13 @@ from lws.leaderworkerset.revisions.history import (
     FORMAT,
     SEAL_ANNOTATION,
     Recorded,
-    build_revision,
     identified,
     parse,
     record,
 )
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit import api_server
-from test.unit.builders import make_set
+from test.unit.builders import build_revision, make_set
 
 A, B, C = (make_set(image=f"app:{letter}") for letter in "abc")
 KEY_A, KEY_B, KEY_C = (record(each).key for each in (A, B, C))
@@ -76,4 +75,4 @@ def test_an_edited_label_gives_no_group_another_template(
 
 def test_a_label_that_nothing_tells_is_missed_in_words() -> None:
     (found,) = identified([unsealed(A, 1, "")], lambda: ["of another template"])
-    assert "nothing says which pods were made from it" in found.broken
+    assert "nothing shows which pods were created from it" in found.broken

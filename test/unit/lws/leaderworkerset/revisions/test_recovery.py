@@ -78,7 +78,7 @@ def test_what_the_set_asks_for_is_recognised_and_recorded_to_the_byte(lws: dict[
     before = copy.deepcopy(lws)
     made = reconstruct(lws, running(lws))
     assert made is not None
-    assert made.is_wanted
+    assert made.is_desired
     assert made.guessed == ""
     assert made.record.text == record(lws).text
     assert made.record.topology == record(lws).topology
@@ -92,7 +92,7 @@ def test_the_address_that_later_releases_write_into_templates_of_workers_is_not_
     told = shown.workers["spec"]["template"]["metadata"]["annotations"]
     told[LEADER_ADDRESS_ANNOTATION] = "demo-0.demo.default"
     made = reconstruct(lws, shown)
-    assert made is not None and made.is_wanted and made.record.text == record(lws).text
+    assert made is not None and made.is_desired and made.record.text == record(lws).text
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_anything_else_is_recorded_as_it_runs(ran: dict[str, Any], asked: dict[s
     shown = running(ran)
     made = reconstruct(asked, shown)
     assert made is not None
-    assert not made.is_wanted
+    assert not made.is_desired
     assert made.record.form != record(asked).form or made.record.topology != record(asked).topology
     # The proof: pods made from it are those that run.
     rebuilt = restore(asked, as_recorded(asked, made))
@@ -152,14 +152,14 @@ def test_a_key_that_is_the_hash_of_what_is_asked_for_says_it_all() -> None:
     shown = running(make_set(image="mirror.example.com/app:1"), key=record(lws).key, workers=False)
     made = reconstruct(lws, shown)
     assert made is not None
-    assert (made.is_wanted, made.guessed) == (True, "")
+    assert (made.is_desired, made.guessed) == (True, "")
 
 
 def test_that_key_does_not_say_where_pods_are_placed() -> None:
     lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
     made = reconstruct(lws, running(make_set(), key=record(lws).key))
     assert made is not None
-    assert (made.is_wanted, made.record.topology) == (False, {})
+    assert (made.is_desired, made.record.topology) == (False, {})
     assert made.record.text == record(lws).text
 
 
@@ -173,7 +173,7 @@ def test_templates_that_the_api_server_has_completed_are_equal() -> None:
         template["spec"]["containers"][0] |= {"imagePullPolicy": "IfNotPresent", "resources": {}}
     made = reconstruct(lws, shown)
     assert made is not None
-    assert made.is_wanted
+    assert made.is_desired
 
 
 def test_the_node_selector_of_exclusive_placement_is_not_the_users() -> None:
@@ -182,7 +182,7 @@ def test_the_node_selector_of_exclusive_placement_is_not_the_users() -> None:
     shown = running(ran, node_selector={"disk": "ssd", "rack": "r7"})
     made = reconstruct(ran, shown)
     assert made is not None
-    assert made.is_wanted
+    assert made.is_desired
     made = reconstruct(make_set(image="app:2"), shown)
     assert made is not None
     workers = made.record.spec["leaderWorkerTemplate"]["workerTemplate"]
@@ -204,7 +204,7 @@ def test_the_nodes_of_a_group_are_not_the_users() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "own", "is_wanted"),
+    ("given", "own", "is_desired"),
     [
         pytest.param(f"demo-0-{KEY}-0a1b2c3d", None, True, id="that of their leader"),
         pytest.param("mine", {"podGroupName": "mine"}, True, id="that of users"),
@@ -212,7 +212,7 @@ def test_the_nodes_of_a_group_are_not_the_users() -> None:
     ],
 )
 def test_the_pod_group_that_workers_have_from_their_leader_is_not_the_users(
-    given: str, own: dict[str, str] | None, is_wanted: bool
+    given: str, own: dict[str, str] | None, is_desired: bool
 ) -> None:
     lws = make_set()
     if own is not None:
@@ -222,7 +222,7 @@ def test_the_pod_group_that_workers_have_from_their_leader_is_not_the_users(
     shown.workers["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": given}
     made = reconstruct(lws, shown)
     assert made is not None
-    assert made.is_wanted is is_wanted
+    assert made.is_desired is is_desired
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_workers_that_nothing_shows_are_taken_from_the_set(size: int, guessed: s
     ran, asked = make_set(image="app:1", size=size), make_set(image="app:2", size=size)
     made = reconstruct(asked, running(ran, workers=False))
     assert made is not None
-    assert (made.is_wanted, made.guessed) == (False, guessed)
+    assert (made.is_desired, made.guessed) == (False, guessed)
     template = made.record.spec["leaderWorkerTemplate"]
     leader = template.get("leaderTemplate", template["workerTemplate"])
     assert leader["spec"]["containers"][0]["image"] == "app:1"
@@ -240,7 +240,7 @@ def test_workers_that_nothing_shows_are_taken_from_the_set(size: int, guessed: s
     assert worker == ("app:2" if size > 1 else "app:1")
     equal = reconstruct(ran, running(ran, workers=False))
     assert equal is not None
-    assert (equal.is_wanted, equal.guessed) == (True, guessed)
+    assert (equal.is_desired, equal.guessed) == (True, guessed)
 
 
 def test_leaders_that_nothing_shows() -> None:
@@ -270,4 +270,4 @@ def test_garbled_sizes_are_those_of_the_set() -> None:
     shown.leader["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/size"] = "many"
     made = reconstruct(lws, shown)
     assert made is not None
-    assert made.is_wanted
+    assert made.is_desired

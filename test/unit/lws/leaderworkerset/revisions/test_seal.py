@@ -14,7 +14,6 @@ from lws.leaderworkerset.revisions.history import (
     FORMAT,
     SEAL_ANNOTATION,
     Recorded,
-    build_revision,
     is_of_data,
     parse,
     record,
@@ -22,7 +21,7 @@ from lws.leaderworkerset.revisions.history import (
 )
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, REVISION_LABEL
 from test.unit import api_server
-from test.unit.builders import make_set
+from test.unit.builders import build_revision, make_set
 
 RACK = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
 KEY = record(RACK).key
@@ -124,7 +123,7 @@ def test_data_that_were_replaced_under_the_same_name_are_used_for_nothing() -> N
     """The API server refuses an edit of data, not that somebody deletes a revision and makes another."""
     other = record(make_set(image="evil:1"))
     found = parse({**stored(), "data": json.loads(other.text)})
-    assert "holds other data than its name says" in found.broken
+    assert "contains other data than its name says" in found.broken
 
 
 @pytest.mark.parametrize(

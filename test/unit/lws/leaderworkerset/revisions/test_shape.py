@@ -63,7 +63,7 @@ def test_data_of_a_revision() -> None:
     assert recorded_fault({"x": "\ud800", "spec": {"leaderWorkerTemplate": template}}).startswith(
         "data.x is "
     )
-    assert recorded_fault([]) == recorded_fault({"spec": {}}) == "data holds no leaderWorkerTemplate"
+    assert recorded_fault([]) == recorded_fault({"spec": {}}) == "data contains no leaderWorkerTemplate"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from lws import timing
 from lws.kube.conditions import timestamp
+from lws.kube.pods import NodeWait
 from lws.leaderworkerset.rollout.groups import (
     DesiredGroups,
     GroupState,
@@ -58,7 +59,7 @@ def test_a_settled_group() -> None:
             make_group(terminating=True), False, id="leader terminating, although Running and Ready"
         ),
         pytest.param(
-            replace(make_group(), going=True), False, id="leader being deleted by a pass at this moment"
+            replace(make_group(), deleting=True), False, id="leader being deleted by a pass at this moment"
         ),
         pytest.param(make_group(workers_ready=False), True, id="workers not available"),
         pytest.param(make_group(workers=False), True, id="workers missing"),
@@ -168,6 +169,14 @@ def test_a_pass_over_a_set_and_one_over_its_group_do_not_judge_all_groups_in_tur
     former = [*group_states([facts], WANTED), *group_states([facts], of_group)]
     again = [*group_states([facts], WANTED), *group_states([facts], of_group)]
     assert all(one is two for one, two in zip(former, again, strict=True))
+
+
+def test_a_group_may_wait_for_a_node() -> None:
+    group = make_group()
+    waits = (NodeWait(NOW), NodeWait(NOW, until=NOW), NodeWait(NOW, gate="x"))
+    for wait, is_waiting in zip(waits, (True, False, False), strict=True):
+        (state,) = group_states([replace(group, waits=(wait,))], DesiredGroups("k", {}))
+        assert state.unscheduled == is_waiting
 
 
 def test_a_leader_may_wait_for_a_gate() -> None:

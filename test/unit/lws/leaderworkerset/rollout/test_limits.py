@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.rollout.state import Budget, budget_of, statefulset_max_unavailable
+from lws.leaderworkerset.rollout.state import Budget, rollout_budget, statefulset_max_unavailable
 from lws.leaderworkerset.spec import SetSpec
 from test.unit.builders import make_set
 
@@ -24,4 +24,4 @@ from test.unit.builders import make_set
 )
 def test_limits(replicas: int, unavailable: Any, surge: Any, budget: Budget, told: int) -> None:
     spec = SetSpec.of(make_set(replicas=replicas, max_unavailable=unavailable, max_surge=surge))
-    assert (budget_of(spec), statefulset_max_unavailable(spec)) == (budget, told)
+    assert (rollout_budget(spec), statefulset_max_unavailable(spec)) == (budget, told)

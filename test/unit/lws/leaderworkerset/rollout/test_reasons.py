@@ -86,7 +86,7 @@ def test_counted(groups: int, text: str) -> None:
             "RRRR",
             LeaderStatefulSet(4, 2),
             0,
-            "groups from 0 on are on the new revision, or come back on it",
+            "groups from 0 on are on the new revision, or are recreated on it",
             "",
             id="position moves over updated groups",
         ),

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
+from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import leaders_to_replace, plan_rollout
-from lws.leaderworkerset.rollout.state import Budget, Moment, Rollout, RolloutState
+from lws.leaderworkerset.rollout.state import Budget, Rollout, RolloutFacts, RolloutState
 from test.unit.stories.letters import groups
 
 
@@ -53,10 +53,10 @@ def test_before_the_partition_is_lowered(
 def test_before_the_partition_is_lowered_with_the_feature_on(
     letters: str, limit: int, expected: tuple[int, ...]
 ) -> None:
-    moment = Moment(
+    facts = RolloutFacts(
         RolloutState(6, Budget(4, 0), 0, groups(letters)), LeaderStatefulSet(6, 6, max_unavailable=limit)
     )
-    assert leaders_to_replace(moment, partition=2, replicas=6) == expected
+    assert leaders_to_replace(facts, partition=2, replicas=6, starts=99) == expected
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,52 @@ def test_with_a_new_template_the_others_wait_for_the_report_too() -> None:
 def test_groups_that_are_scaled_away_are_left_to_the_controller() -> None:
     rollout = replaced("xxxxxx", LeaderStatefulSet(6, 0, last_replicas=6), Budget(2, 0), wanted=4)
     assert rollout.replicas == 6, "nothing is ready that could stay"
-    moment = Moment(RolloutState(4, Budget(2, 0), 0, groups("xxxxxx")), LeaderStatefulSet(6, 0))
-    assert leaders_to_replace(moment, partition=0, replicas=4) == (3, 2, 1, 0)
+    facts = RolloutFacts(RolloutState(4, Budget(2, 0), 0, groups("xxxxxx")), LeaderStatefulSet(6, 0))
+    assert leaders_to_replace(facts, partition=0, replicas=4, starts=99) == (3, 2, 1, 0)
 
 
 def test_a_raised_floor_protects_groups_that_the_old_partition_covered() -> None:
     state = RolloutState(4, Budget(4, 0), 2, groups("rrrr"), LeaderStatefulSet(4, 0))
     rollout = plan_rollout(state)
     assert (rollout.partition, rollout.replace) == (2, (3, 2))
+
+
+# --- Groups that have used up their restarts ----------------------------------------------------------------
+
+
+def kept(letters: str, *indices: int) -> tuple[GroupState, ...]:
+    """Groups on their way out, of which these stay there until the rollout comes to them."""
+    return tuple(
+        dataclasses.replace(each, kept=True) if each.index in indices else each for each in groups(letters)
+    )
+
+
+@pytest.mark.parametrize("index", range(3))
+@pytest.mark.parametrize("limits", [Budget(1, 0), Budget(0, 1)], ids=["unavailable", "surge"])
+def test_a_rollout_replaces_a_group_that_is_kept_and_does_not_wait_for_it(index: int, limits: Budget) -> None:
+    letters = ["r"] * 3
+    letters[index] = "t"
+    stored = LeaderStatefulSet(3, 3)
+    for _ in range(12):
+        states = kept("".join(letters), *(at for at, each in enumerate(letters) if each == "t"))
+        rollout = plan_rollout(RolloutState(3, limits, 0, states, stored))
+        ready = sum(each in "rR" for each in letters) - sum(letters[at] == "r" for at in rollout.replace)
+        assert ready >= 2 - limits.unavailable, "no more groups go than may"
+        assert index not in rollout.replace or letters[index] != "t", "it is being deleted already"
+        # Its finalizer goes once the partition is down to it.
+        gone = {*rollout.replace, *(at for at, each in enumerate(letters) if each == "t")}
+        gone = {at for at in gone if at >= rollout.partition}
+        letters = ["R" if at in gone else each for at, each in enumerate(letters)]
+        letters = [*letters, *["R"] * (rollout.replicas - len(letters))][: rollout.replicas]
+        stored = LeaderStatefulSet(rollout.replicas, rollout.partition)
+    assert letters == ["R"] * 3
+
+
+def test_one_that_is_alone_is_replaced_too() -> None:
+    rollout = plan_rollout(RolloutState(1, Budget(1, 0), 0, kept("t", 0), LeaderStatefulSet(1, 1)))
+    assert (rollout.partition, rollout.replace) == (0, ())
+
+
+def test_one_below_the_partition_of_the_set_stays() -> None:
+    rollout = plan_rollout(RolloutState(2, Budget(1, 0), 1, kept("tr", 0), LeaderStatefulSet(2, 2)))
+    assert rollout.partition >= 1

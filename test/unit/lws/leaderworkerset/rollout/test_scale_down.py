@@ -1,10 +1,22 @@
-"""lws.leaderworkerset.rollout.groups: groups that stay although others would better have stayed."""
+"""lws.leaderworkerset.rollout.scale_down: Ordinal groups that stay although others would better have stayed,
+and Hash groups that a ReplicaSet is told to delete first.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from lws.leaderworkerset.rollout.groups import DELETION_COST_ANNOTATION, GroupState, Leftover, leftovers
+from lws.leaderworkerset.rollout.groups import GroupState
+from lws.leaderworkerset.rollout.scale_down import (
+    DELETION_COST_ANNOTATION,
+    Leftover,
+    Rank,
+    RankedGroup,
+    deletion_costs,
+    leftovers,
+)
 from test.unit.builders import make_leader_pod
 
 
@@ -44,3 +56,88 @@ def test_leftovers(letters: str, costs: dict[int, str], replicas: int, expected:
 def test_a_group_that_is_on_its_way_out_is_none() -> None:
     leaders = {0: make_leader_pod(index=0, terminating=True), 1: make_leader_pod(index=1)}
     assert leftovers(states("uR"), leaders, 1) == []
+
+
+RANKS = {
+    "s": Rank.SOUND,
+    "n": Rank.UNREADY,
+    "l": Rank.LOST,
+    "x": Rank.EXHAUSTED,
+    "w": Rank.UNSCHEDULED,
+}
+OURS = {letter: rank.cost for letter, rank in RANKS.items()}
+
+
+def a_candidate(number: int, text: str, age: int) -> RankedGroup:
+    """text: rank, a capital for a leader that is ready by itself. `<`: the leader is Pending, `>`: without a
+    node too. `~`: the rollout replaces it. `b`: of another ReplicaSet. A number is its cost, `!` one of ours.
+    """
+    letter, rest = text[0], text[1:]
+    rank = RANKS[letter.lower()]
+    cost = OURS[letter.lower()] if "!" in rest else rest.strip("~!b<>") or None
+    pod: dict[str, Any] = {
+        "metadata": {
+            "name": f"p{number}",
+            "creationTimestamp": f"2026-01-01T00:00:{age:02}Z",
+            "annotations": {DELETION_COST_ANNOTATION: cost} if cost is not None else {},
+            "ownerReferences": [
+                {"kind": "ReplicaSet", "name": "rs", "uid": "b" if "b" in rest else "a", "controller": True}
+            ],
+        },
+        "spec": {} if ">" in rest else {"nodeName": "node"},
+        "status": {
+            "phase": "Pending" if "<" in rest or ">" in rest else "Running",
+            "conditions": [{"type": "Ready", "status": "True" if letter.isupper() else "False"}],
+        },
+    }
+    return RankedGroup(pod, rank, is_leaving="~" in rest)
+
+
+@pytest.mark.parametrize(
+    ("groups", "surplus", "expected"),
+    [
+        pytest.param("S S S", 0, {}, id="none goes"),
+        pytest.param("S S n", 1, {}, id="the ReplicaSet sees that one is not ready"),
+        pytest.param("S S N", 1, {2: "n"}, id="only its leader is ready"),
+        pytest.param("S X S", 1, {1: "x"}, id="one that is kept for diagnosis, ready again"),
+        pytest.param("S N X", 1, {2: "x"}, id="the worst"),
+        pytest.param("S N X", 2, {1: "n", 2: "x"}, id="the two worst"),
+        pytest.param("S N X", 3, {}, id="all"),
+        pytest.param("n n n", 1, {}, id="all alike: the ReplicaSet decides"),
+        pytest.param("n w l x", 1, {1: "w"}, id="a worker without a node"),
+        pytest.param("n w l x", 2, {1: "w", 3: "x"}, id="then one that is exhausted"),
+        pytest.param("n w l x", 3, {1: "w", 2: "l", 3: "x"}, id="then one on a lost node"),
+        pytest.param("n w> S x", 1, {}, id="a leader without a node goes anyway"),
+        pytest.param("n w> S x", 2, {3: "x"}, id="and of the unready ones the worst"),
+        pytest.param("n< x", 1, {}, id="one that is starting is unlike: it goes before"),
+        pytest.param("S S-5 S", 1, {}, id="users chose one"),
+        pytest.param("N S-5 S", 1, {0: "n"}, id="a broken one goes before it"),
+        pytest.param("N7 S S", 1, {}, id="users keep a broken one"),
+        pytest.param("N-3 N S", 1, {}, id="of two broken ones that which users chose"),
+        pytest.param("N-3 N S", 2, {1: "n"}, id="and the other"),
+        pytest.param("S N! S", 1, {}, id="told already"),
+        pytest.param("S S! S", 0, {1: None}, id="none has to go any more"),
+        pytest.param("S S! N", 1, {1: None, 2: "n"}, id="another is worse now"),
+        pytest.param("S~ N~ S~", 0, {1: "n"}, id="a rollout"),
+        pytest.param("n~ x~ S~", 0, {1: "x"}, id="a rollout begins with the worst"),
+        pytest.param("Sb Nb S~ X~", 0, {3: "x"}, id="the new revision of a rollout stays"),
+        pytest.param("Sb Nb S X", 2, {1: "n", 3: "x"}, id="two ReplicaSets shrink, nobody knows by how many"),
+    ],
+)
+def test_deletion_costs(groups: str, surplus: int, expected: dict[int, str | None]) -> None:
+    candidates = [a_candidate(number, text, number) for number, text in enumerate(groups.split())]
+    costs = {each.leader["metadata"]["name"]: cost for each, cost in deletion_costs(candidates, surplus)}
+    assert costs == {f"p{number}": OURS[rank] if rank else None for number, rank in expected.items()}
+
+
+def test_of_equal_groups_the_youngest_goes() -> None:
+    candidates = [
+        a_candidate(number, text, age) for number, (text, age) in enumerate([("N", 1), ("N", 2), ("S", 3)])
+    ]
+    ((chosen, _),) = deletion_costs(candidates, 1)
+    assert chosen is candidates[1]
+
+
+def test_our_costs_are_in_order_and_lower_than_what_users_write() -> None:
+    costs = [int(rank.cost) for rank in Rank]
+    assert costs == sorted(costs) and costs[0] >= -(2**31) and costs[-1] < -2_000_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
-from lws.leaderworkerset.rollout.state import Budget, Moment, RolloutState, budget
+from lws.leaderworkerset.rollout.state import Budget, RolloutFacts, RolloutState, budget
 from test.unit.stories.letters import groups
 
 
@@ -25,10 +25,10 @@ def test_budget(replicas: int, unavailable: int, surge: int, expected: tuple[int
     assert (limits.unavailable, limits.surge) == expected
 
 
-def moment(letters: str, limits: Budget, partition: int | None = None) -> Moment:
+def facts(letters: str, limits: Budget, partition: int | None = None) -> RolloutFacts:
     count = len(letters)
     stored = LeaderStatefulSet(count, count if partition is None else partition)
-    return Moment(RolloutState(count, limits, 0, groups(letters)), stored)
+    return RolloutFacts(RolloutState(count, limits, 0, groups(letters)), stored)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def moment(letters: str, limits: Budget, partition: int | None = None) -> Moment
     ],
 )
 def test_allowance(letters: str, unavailable: int, allowance: int) -> None:
-    assert moment(letters, Budget(unavailable, 0)).allowance == allowance
+    assert facts(letters, Budget(unavailable, 0)).allowance == allowance
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_allowance(letters: str, unavailable: int, allowance: int) -> None:
     ],
 )
 def test_reach(letters: str, allowance: int, safe: int, needed: int) -> None:
-    assert moment(letters, Budget(1, 0)).reach(allowance) == (safe, needed)
+    assert facts(letters, Budget(1, 0)).reach(allowance, 99) == (safe, needed)

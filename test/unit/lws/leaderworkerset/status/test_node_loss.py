@@ -12,7 +12,8 @@ from lws.kube.conditions import find
 from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status.problems import look_again, lost_nodes
+from lws.leaderworkerset.status.problems import lost_nodes, recheck_lost_nodes
+from lws.policies import Policies
 from test.unit.builders import NOW, make_set
 from test.unit.set_world import carried_out, settled
 
@@ -30,7 +31,7 @@ def stuck(name: str, node: str = "node-1") -> dict[str, Any]:
 
 def with_stuck(nodes: dict[str, Any], *leaving: dict[str, Any]) -> SetSnapshot:
     """A set at rest, then these pods cannot go."""
-    return replace(settled(make_set()), leaving=leaving, nodes=nodes)
+    return replace(settled(make_set()), terminating=leaving, nodes=nodes)
 
 
 def test_one_problem_for_each_node() -> None:
@@ -39,14 +40,15 @@ def test_one_problem_for_each_node() -> None:
     assert [(each.reason, each.message) for each in lost_nodes(with_stuck(nodes, *pods))] == [
         (
             "NodeLost",
-            "node node-1 has not been ready since 2026-03-01T11:50:00Z and cannot end demo-0-1, demo-1: "
-            "their groups wait; repair the node, delete it, or, once it is shut down, taint it with "
-            "node.kubernetes.io/out-of-service; the manager does it by itself with nodeLoss.forceDelete",
+            "node node-1 has not been ready since 2026-03-01T11:50:00Z and cannot terminate demo-0-1, "
+            "demo-1: their groups are blocked; repair the node, delete it, or, once it is shut down, "
+            "taint it with node.kubernetes.io/out-of-service; with nodeLoss.forceDelete the "
+            "manager force-deletes such pods",
         ),
         (
             "NodeLost",
-            "node node-2 does not exist any more and cannot end demo-0-2: their groups wait; Kubernetes "
-            "deletes such pods itself (pod garbage collector)",
+            "node node-2 does not exist any more and cannot terminate demo-0-2: their groups are blocked; "
+            "Kubernetes deletes such pods itself (pod garbage collector)",
         ),
     ]
 
@@ -54,14 +56,14 @@ def test_one_problem_for_each_node() -> None:
 def test_no_more_than_ten_pods_are_named() -> None:
     pods = tuple(stuck(f"demo-0-{index}") for index in range(10, 25))
     (problem,) = lost_nodes(with_stuck({"node-1": SILENT}, *pods))
-    assert "demo-0-18, demo-0-19 and 5 more: their groups wait" in problem.message
+    assert "demo-0-18, demo-0-19 and 5 more: their groups are blocked" in problem.message
 
 
 def test_it_says_when_the_manager_is_about_to_act() -> None:
     policy = NodeLossPolicy(timedelta(minutes=5), force_delete=True)
-    snapshot = replace(with_stuck({"node-1": SILENT}, stuck("demo-0")), node_loss=policy)
+    snapshot = replace(with_stuck({"node-1": SILENT}, stuck("demo-0")), policies=Policies(policy))
     (problem,) = lost_nodes(snapshot)
-    assert problem.message.endswith("their groups wait; such pods are deleted by force")
+    assert problem.message.endswith("their groups are blocked; such pods are force-deleted")
 
 
 def test_the_set_says_so_in_a_condition_and_once_in_an_event() -> None:
@@ -73,7 +75,7 @@ def test_the_set_says_so_in_a_condition_and_once_in_an_event() -> None:
     condition = find(after.lws["status"]["conditions"], "ReplicaFailure")
     assert condition is not None and (condition["status"], condition["reason"]) == ("True", "NodeLost")
     assert plan(after).is_empty
-    freed = plan(replace(after, leaving=(), nodes={}))
+    freed = plan(replace(after, terminating=(), nodes={}))
     assert find(freed.statuses[0].patch["conditions"], "ReplicaFailure") is None
 
 
@@ -82,8 +84,8 @@ def test_the_set_says_so_in_a_condition_and_once_in_an_event() -> None:
 )
 def test_when_to_look_again(seconds: int, again: float) -> None:
     snapshot = replace(with_stuck({}, stuck("demo-0")), now=NOW + timedelta(seconds=seconds))
-    assert look_again(snapshot) == again
+    assert recheck_lost_nodes(snapshot) == again
 
 
 def test_a_set_at_rest_looks_at_nothing_again() -> None:
-    assert look_again(settled(make_set())) is None
+    assert recheck_lost_nodes(settled(make_set())) is None

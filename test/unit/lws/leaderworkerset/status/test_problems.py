@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lws.kube.conditions import Obstruction
+from lws.kube.conditions import Rejection
 from lws.leaderworkerset.events import problems
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status.problems import problems_of
@@ -14,7 +14,7 @@ from lws.runtime.actions import Problem
 from test.unit.builders import NOW, make_group, make_set
 
 CLASH = Problem("NameClash", "StatefulSet demo belongs to somebody else")
-QUOTA = Obstruction("StatefulSet demo is short of pods", "exceeded quota: few")
+QUOTA = Rejection("StatefulSet demo is short of pods", "exceeded quota: few")
 
 
 def test_a_set_without_trouble() -> None:
@@ -22,7 +22,7 @@ def test_a_set_without_trouble() -> None:
 
 
 def test_the_pass_itself_comes_first() -> None:
-    snapshot = SetSnapshot(make_set("n" * 60), NOW, obstructions=(QUOTA,), drops_start_ordinal=True)
+    snapshot = SetSnapshot(make_set("n" * 60), NOW, rejections=(QUOTA,), drops_start_ordinal=True)
     found = problems_of(snapshot, [CLASH])
     assert [each.reason for each in found] == [
         "NameClash",

@@ -85,9 +85,9 @@ def test_due_in(pace: dict[str, Any], last: str | None, due_in: float | None) ->
 
 
 def test_the_condition_says_what_it_waits_for() -> None:
-    said = stalled(PACE, TEN_MINUTES, 0, "group 3: its workers are not ready")
+    said = stalled(PACE, TEN_MINUTES, 0, "group 3: workers are not ready")
     assert (said.is_true, said.reason) == (True, "ProgressDeadlineExceeded")
-    assert said.message == "No progress for 600 s; group 3: its workers are not ready"
+    assert said.message == "No progress for 600 s; group 3: workers are not ready"
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,6 @@ def test_the_condition_says_what_it_waits_for() -> None:
     ],
 )
 def test_the_condition_says_why_it_is_over(pace: dict[str, Any], due_in: float | None, reason: str) -> None:
-    said = stalled(replace(PACE, **pace), TEN_MINUTES, due_in, "group 3: its workers are not ready")
+    said = stalled(replace(PACE, **pace), TEN_MINUTES, due_in, "group 3: workers are not ready")
     assert (said.is_true, said.reason) == (False, reason)
     assert "group 3" not in said.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 from lws.kube.pods import NodeWait
+from lws.leaderworkerset.rollout.state import Budget, RolloutState
 from lws.leaderworkerset.spec import SetSpec
-from lws.leaderworkerset.status.status import Observed, Revisions, SetStatus, is_update_done, set_status
+from lws.leaderworkerset.status.status import Revisions, SetStatus, StatusInput, figures_of, set_status
 from lws.runtime.actions import Problem
 from test.unit.builders import NOW, make_set
 from test.unit.stories.letters import groups
@@ -49,14 +51,18 @@ def condition(said: tuple[str, str, str, str], since: str = BEFORE, generation: 
 def status_of(letters: str, *stored: tuple[str, str, str, str], replicas: int = 4, **more: Any) -> SetStatus:
     conditions = [condition(said) for said in stored]
     lws = make_set(replicas=replicas, generation=3, status={"conditions": conditions} if stored else None)
-    seen = Observed(replicas=replicas, now=NOW, groups=groups(letters), existing=len(letters), **more)
+    seen = StatusInput(replicas=replicas, now=NOW, groups=groups(letters), existing=len(letters), **more)
     return set_status(SetSpec.of(lws), seen)
+
+
+def beside_degraded(status: SetStatus) -> list[Any]:
+    """The conditions but for one that every set has, and one that says Progressing once more."""
+    return [each for each in status.intended["conditions"] if each["type"] not in ("Degraded", "Reconciling")]
 
 
 def said_in(status: SetStatus) -> list[tuple[str, str, str, str]]:
     return [
-        (each["type"], each["status"], each["reason"], each["message"])
-        for each in status.intended["conditions"]
+        (each["type"], each["status"], each["reason"], each["message"]) for each in beside_degraded(status)
     ]
 
 
@@ -147,13 +153,42 @@ def test_type_status_and_reason_are_those_of_the_original_in_every_state(floor: 
     states = ["".join(each) for each in product("-xruR", repeat=4)]
     random.Random(floor).shuffle(states)
     conditions: list[Any] = []
-    expected: dict[str, tuple[str, str]] = {}
+    expected: dict[str, tuple[str, str]] = {"Degraded": ("False", "AsExpected")}
     for letters in ["uuuu", "RRRR", "rrrr", *states]:
         original_conditions(expected, letters, floor)
         lws = make_set(replicas=4, generation=3, status={"conditions": conditions} if conditions else None)
-        seen = Observed(replicas=4, now=NOW, floor=floor, groups=groups(letters), existing=4)
+        seen = StatusInput(replicas=4, now=NOW, floor=floor, groups=groups(letters), existing=4)
         conditions = list(set_status(SetSpec.of(lws), seen).intended["conditions"])
-        assert {each["type"]: (each["status"], each["reason"]) for each in conditions} == expected, letters
+        told = {each["type"]: (each["status"], each["reason"]) for each in conditions}
+        assert (told.pop("Reconciling", None) is not None) is (told["Progressing"][0] == "True")
+        assert told == expected, letters
+
+
+AS_EXPECTED = ("Degraded", "False", "AsExpected", "No replica has exhausted its restart budget")
+TOLD_BY_FAILED = (
+    *AS_EXPECTED[:3],
+    "The condition Failed names the groups that have used up spec.maxGroupRestarts",
+)
+
+
+@pytest.mark.parametrize(
+    ("letters", "restarts", "given_up", "expected"),
+    [
+        pytest.param("RRRR", {}, (), AS_EXPECTED, id="healthy"),
+        pytest.param("----", {}, (), AS_EXPECTED, id="no pod yet"),
+        pytest.param("RRRu", {"maxGroupRestarts": 2}, (3,), TOLD_BY_FAILED, id="our own limit"),
+    ],
+)
+def test_every_set_says_whether_it_is_degraded(
+    letters: str, restarts: dict[str, Any], given_up: tuple[int, ...], expected: tuple[str, str, str, str]
+) -> None:
+    lws = make_set(replicas=4, generation=3, **restarts)
+    seen = StatusInput(4, NOW, groups=groups(letters), existing=4, given_up=given_up)
+    status = set_status(SetSpec.of(lws), seen)
+    (found,) = (each for each in status.intended["conditions"] if each["type"] == "Degraded")
+    assert found == condition(expected, since=JUST_NOW)
+    again = set_status(SetSpec.of({**lws, "status": dict(status.intended)}), seen)
+    assert (again.patch, again.announce) == (None, ())
 
 
 def test_a_set_of_nothing_was_never_progressing() -> None:
@@ -162,30 +197,30 @@ def test_a_set_of_nothing_was_never_progressing() -> None:
 
 def test_transition_times_move_only_with_the_status() -> None:
     status = status_of("RRRu", PROGRESSING, not_available("2 of 4 groups are ready"))
-    assert [each["lastTransitionTime"] for each in status.intended["conditions"]] == [BEFORE, BEFORE]
+    assert [each["lastTransitionTime"] for each in beside_degraded(status)] == [BEFORE, BEFORE]
     status = status_of("RRRR", PROGRESSING, not_available("2 of 4 groups are ready"))
-    assert [each["lastTransitionTime"] for each in status.intended["conditions"]] == [JUST_NOW, JUST_NOW]
+    assert [each["lastTransitionTime"] for each in beside_degraded(status)] == [JUST_NOW, JUST_NOW]
 
 
 def test_a_new_generation_alone_moves_no_time() -> None:
     stored = {"conditions": [condition(AVAILABLE, generation=2)]}
     lws = make_set(replicas=1, generation=3, status=stored)
-    status = set_status(SetSpec.of(lws), Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
-    assert status.intended["conditions"] == [condition(AVAILABLE, generation=3)]
+    status = set_status(SetSpec.of(lws), StatusInput(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    assert beside_degraded(status) == [condition(AVAILABLE, generation=3)]
     assert status.announce == ()
 
 
 def test_an_update_that_is_not_over_speaks_of_the_new_generation() -> None:
     stored = {"conditions": [condition(PROGRESSING, generation=2), condition(UPDATING, generation=2)]}
     lws = make_set(replicas=2, generation=3, status=stored)
-    status = set_status(SetSpec.of(lws), Observed(replicas=2, now=NOW, groups=groups("uR"), existing=2))
-    assert status.intended["conditions"] == [condition(PROGRESSING), condition(UPDATING)]
+    status = set_status(SetSpec.of(lws), StatusInput(replicas=2, now=NOW, groups=groups("uR"), existing=2))
+    assert beside_degraded(status) == [condition(PROGRESSING), condition(UPDATING)]
 
 
 def test_conditions_of_others_are_kept() -> None:
     foreign = condition(("example.com/Checked", "True", "Checked", "by hand"), generation=1)
     lws = make_set(replicas=1, generation=3, status={"conditions": [foreign]})
-    status = set_status(SetSpec.of(lws), Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    status = set_status(SetSpec.of(lws), StatusInput(replicas=1, now=NOW, groups=groups("R"), existing=1))
     assert status.intended["conditions"][0] == foreign
 
 
@@ -228,20 +263,20 @@ def test_zero_is_stored_as_absence() -> None:
 def test_nothing_is_written_when_nothing_changed() -> None:
     first = status_of("RRRR", PROGRESSING)
     lws = make_set(replicas=4, generation=3, status=dict(first.intended))
-    later = Observed(replicas=4, now=NOW + timedelta(hours=1), groups=groups("RRRR"), existing=4)
+    later = StatusInput(replicas=4, now=NOW + timedelta(hours=1), groups=groups("RRRR"), existing=4)
     assert set_status(SetSpec.of(lws), later) == SetStatus(first.intended, None)
 
 
 def test_the_patch_is_minimal() -> None:
     first = status_of("RRRR", PROGRESSING)
     lws = make_set(replicas=4, generation=3, status={**first.intended, "remembered": {"by": "somebody"}})
-    surge = {"name": "demo-4", "state": "NotReady", "reason": "its leader pod is not ready"}
-    assert set_status(SetSpec.of(lws), Observed(4, NOW, groups=groups("RRRRu"), existing=5)).patch == {
+    surge = {"name": "demo-4", "state": "NotReady", "reason": "leader pod is not ready"}
+    assert set_status(SetSpec.of(lws), StatusInput(4, NOW, groups=groups("RRRRu"), existing=5)).patch == {
         "replicas": 5,
         "updatedReplicas": 5,
         "groups": {"counts": {"NotReady": 1}, "unsettled": [surge]},
     }
-    emptied = set_status(SetSpec.of(lws), Observed(4, NOW, groups=groups("----"), existing=0)).patch
+    emptied = set_status(SetSpec.of(lws), StatusInput(4, NOW, groups=groups("----"), existing=0)).patch
     assert emptied is not None
     assert emptied["groups"]["counts"] == {"Ready": None, "Missing": 4}
     said = ("conditions", "groups", "lastProgressTime")
@@ -254,13 +289,13 @@ def test_the_patch_is_minimal() -> None:
 
 def test_a_selector_that_somebody_edits_is_put_right() -> None:
     lws = make_set(status={"hpaPodSelector": "mine=yes"})
-    assert set_status(SetSpec.of(lws), Observed(2, NOW)).intended["hpaPodSelector"] == SELECTOR
+    assert set_status(SetSpec.of(lws), StatusInput(2, NOW)).intended["hpaPodSelector"] == SELECTOR
 
 
 def test_revisions_are_passed_on_and_not_forgotten() -> None:
     lws = make_set(status={"currentRevision": "demo-a-1", "updateRevision": "demo-a-1", "collisionCount": 2})
     known = Revisions(update="demo-b-2", collisions=3)
-    intended = set_status(SetSpec.of(lws), Observed(2, NOW, revisions=known)).intended
+    intended = set_status(SetSpec.of(lws), StatusInput(2, NOW, revisions=known)).intended
     assert (intended["currentRevision"], intended["updateRevision"], intended["collisionCount"]) == (
         "demo-a-1",
         "demo-b-2",
@@ -269,7 +304,7 @@ def test_revisions_are_passed_on_and_not_forgotten() -> None:
     assert (
         "collisionCount"
         not in set_status(
-            SetSpec.of(make_set()), Observed(2, NOW, revisions=Revisions(collisions=0))
+            SetSpec.of(make_set()), StatusInput(2, NOW, revisions=Revisions(collisions=0))
         ).intended
     )
 
@@ -340,12 +375,12 @@ def test_problems_are_a_condition_while_they_last() -> None:
     assert said_in(status) == [PROGRESSING, expected]
     assert status.announce == ()
     lws = make_set(replicas=4, generation=3, status=dict(status.intended))
-    assert said_in(set_status(SetSpec.of(lws), Observed(4, NOW, groups=groups("----")))) == [PROGRESSING]
+    assert said_in(set_status(SetSpec.of(lws), StatusInput(4, NOW, groups=groups("----")))) == [PROGRESSING]
 
 
 def test_a_message_stays_within_what_the_api_takes() -> None:
     status = status_of("----", problems=(Problem("FailedCreate", "x" * 40000),))
-    assert len(status.intended["conditions"][-1]["message"]) == 32768
+    assert len(beside_degraded(status)[-1]["message"]) == 32768
 
 
 # --- Memory -------------------------------------------------------------------------------------------------
@@ -354,14 +389,14 @@ def test_a_message_stays_within_what_the_api_takes() -> None:
 def at_rest(**more: Any) -> dict[str, Any]:
     """A set of two whose status is written, with more in it."""
     members = {0: "aaaaaaaa-bbbbbbbb", 1: "cccccccc-dddddddd"}
-    seen = Observed(2, NOW, groups=groups("RR"), existing=2, members=members)
+    seen = StatusInput(2, NOW, groups=groups("RR"), existing=2, members=members)
     status = dict(set_status(SetSpec.of(make_set(generation=3)), seen).intended)
     return make_set(generation=3, status={**status, **more})
 
 
 def patch_of(lws: dict[str, Any], letters: str = "RR", **more: Any) -> Any:
     members = {0: "aaaaaaaa-bbbbbbbb", 1: "cccccccc-dddddddd"}
-    seen = Observed(
+    seen = StatusInput(
         **{"replicas": 2, "now": NOW, "groups": groups(letters), "existing": 2, "members": members} | more
     )
     return set_status(SetSpec.of(lws), seen).patch
@@ -413,7 +448,7 @@ def later(
     """The next pass, with nothing between them but time."""
     asked = {"progressDeadlineSeconds": deadline} if deadline is not None else {}
     lws = make_set(replicas=4, generation=3, status=dict(status.intended), **asked, **spec)
-    seen = Observed(4, NOW + timedelta(seconds=seconds), groups=groups(letters), existing=4, waits=waits)
+    seen = StatusInput(4, NOW + timedelta(seconds=seconds), groups=groups(letters), existing=4, waits=waits)
     return set_status(SetSpec.of(lws), seen)
 
 
@@ -431,7 +466,7 @@ def test_a_set_without_progress_is_stalled_once_and_told_once() -> None:
     assert stall_of(stalled) == ("True", "ProgressDeadlineExceeded")
     assert stalled.due_in is None, "nothing more happens with time"
     (told,) = stalled.announce
-    note = "No progress for 600 s; group 3: its leader pod is not ready"
+    note = "No progress for 600 s; group 3: leader pod is not ready"
     assert (told.type, told.reason, told.note) == ("Warning", "Stalled", note)
     again = later(stalled, "RRRu", 2000)
     assert (again.patch, again.announce, again.due_in) == (None, (), None)
@@ -527,13 +562,13 @@ def test_groups_that_change_places_show_although_no_counter_moves() -> None:
     ],
 )
 def test_is_update_done(letters: str, replicas: int, floor: int, done: bool) -> None:
-    assert is_update_done(groups(letters), replicas, floor) is done
+    assert RolloutState(replicas, Budget(1, 0), floor, groups(letters)).is_done is done
 
 
 def test_what_could_not_be_read_is_taken_away_with_the_next_write() -> None:
     stored = {"conditions": None, "members": None, "restarts": None, "rollout": None, "replicas": None}
     lws = make_set(replicas=1, generation=3, status=stored)
-    status = set_status(SetSpec.of(lws), Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    status = set_status(SetSpec.of(lws), StatusInput(replicas=1, now=NOW, groups=groups("R"), existing=1))
     assert status.patch is not None
     assert {field: status.patch[field] for field in ("members", "restarts", "rollout")} == dict.fromkeys(
         ("members", "restarts", "rollout")
@@ -546,5 +581,94 @@ def test_what_could_not_be_read_is_taken_away_with_the_next_write() -> None:
 )
 def test_restarts_of_what_is_no_group_are_forgotten(index: str) -> None:
     lws = make_set(replicas=4, generation=3, status={"restarts": {index: "1.1.1.a", "3": "1.1.1.a"}})
-    status = set_status(SetSpec.of(lws), Observed(replicas=4, now=NOW, groups=groups("RRRR"), existing=4))
+    status = set_status(SetSpec.of(lws), StatusInput(replicas=4, now=NOW, groups=groups("RRRR"), existing=4))
     assert status.intended["restarts"] == {"3": "1.1.1.a"}
+
+
+# --- Groups that have used up their restarts ----------------------------------------------------------------
+
+STOPPED = "Automatic recovery is stopped for one or more replicas"
+EXCEEDED = "ReplicaRestartBudgetExceeded"
+DEGRADED = ("Degraded", "True", EXCEEDED, STOPPED)
+AT_A_STOP = [
+    ("Available", "False", EXCEEDED, "Not all replicas are ready"),
+    ("Progressing", "False", EXCEEDED, STOPPED),
+    ("UpdateInProgress", "False", EXCEEDED, "No rolling update is in progress"),
+]
+
+
+STUCK = (
+    "Stalled",
+    "True",
+    "GroupRestartsExhausted",
+    "Groups that are not ready have used up their restarts",
+)
+
+
+def all_said_in(status: SetStatus) -> set[tuple[str, ...]]:
+    fields = ("type", "status", "reason", "message")
+    told = [each for each in status.intended["conditions"] if each["type"] != "Reconciling"]
+    return {tuple(each[field] for field in fields) for each in told}
+
+
+@pytest.mark.parametrize(
+    ("letters", "exhausted", "stored", "expected"),
+    [
+        pytest.param("RRRT", (3,), [], AT_A_STOP, id="nothing else moves"),
+        pytest.param("TRRT", (0, 3), [AVAILABLE], AT_A_STOP, id="two"),
+        pytest.param("RRuT", (3,), [], [PROGRESSING], id="another group starts"),
+        pytest.param("RR-T", (3,), [], [PROGRESSING], id="another group is missing"),
+        pytest.param("rRRT", (3,), [], [UPDATING, PROGRESSING], id="a rollout goes on"),
+        pytest.param("RRRRT", (4,), [], [AVAILABLE], id="one of the surge"),
+    ],
+)
+def test_conditions_of_a_set_with_a_stopped_group(
+    letters: str, exhausted: tuple[int, ...], stored: list[Any], expected: list[Any]
+) -> None:
+    found = all_said_in(status_of(letters, *stored, exhausted=exhausted))
+    stuck = {STUCK} if expected is AT_A_STOP else set()
+    assert found - {NOT_PROGRESSING} == {DEGRADED, *expected, *stuck}
+
+
+@pytest.mark.parametrize("deadline", [None, 60])
+def test_a_set_that_waits_for_nothing_else_is_stalled(deadline: int | None) -> None:
+    """By our own limit, too: for tools that follow kstatus, which know no other failure."""
+    lws = make_set(replicas=4, generation=3, maxGroupRestarts=2, progressDeadlineSeconds=deadline)
+    seen = StatusInput(4, NOW, groups=groups("RRRu"), existing=4, given_up=(3,))
+    status = set_status(SetSpec.of(lws), seen)
+    types = {each["type"] for each in status.intended["conditions"] if each["status"] == "True"}
+    assert types == {"Failed", "Progressing", "Stalled"}
+    assert [each.reason for each in status.announce if each.reason == "Stalled"] == []
+    figures = figures_of(lws, status.intended, 4, 1).numbers
+    assert (figures["stalled", ""], figures["failed", ""]) == (False, 1), "one alert is enough"
+    again = {**lws, "status": dict(status.intended)}
+    other = set_status(SetSpec.of(again), replace(seen, groups=groups("RRuu")))
+    true = {each["type"] for each in other.intended["conditions"] if each["status"] == "True"}
+    assert true == {"Failed", "Progressing", "Reconciling"}, "another group starts"
+    mended = set_status(SetSpec.of(again), replace(seen, groups=groups("RRRR"), given_up=()))
+    true = {each["type"] for each in mended.intended["conditions"] if each["status"] == "True"}
+    assert true == {"Available"}
+
+
+def test_a_set_that_is_stalled_by_its_deadline_is_not_reconciling() -> None:
+    lws = make_set(replicas=2, generation=3, progressDeadlineSeconds=60)
+    seen = StatusInput(2, NOW, groups=groups("uu"), existing=2)
+    begun = {**lws, "status": dict(set_status(SetSpec.of(lws), seen).intended)}
+    later = set_status(SetSpec.of(begun), replace(seen, now=NOW + timedelta(seconds=61)))
+    true = {each["type"] for each in later.intended["conditions"] if each["status"] == "True"}
+    assert true == {"Progressing", "Stalled"}
+
+
+def test_that_a_group_is_stopped_is_told_once() -> None:
+    (told,) = status_of("RRRT", AVAILABLE, exhausted=(3,)).announce
+    assert (told.type, told.reason, told.note) == (
+        "Normal",
+        EXCEEDED,
+        f"{STOPPED}, with 3 groups ready of total 4 groups",
+    )
+    assert status_of("RRRT", DEGRADED, *AT_A_STOP, exhausted=(3,)).announce == ()
+
+
+def test_a_group_that_was_recovered_degrades_the_set_no_longer() -> None:
+    found = all_said_in(status_of("RRRu", DEGRADED, *AT_A_STOP))
+    assert found == {AS_EXPECTED, PROGRESSING, not_available("3 of 4 groups are ready"), NOT_UPDATING}

@@ -8,7 +8,7 @@ import pytest
 
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.rollout.state import Budget, RolloutState
-from lws.leaderworkerset.status.summary import MOST_NAMED, group_standings, summarise, what_holds_up
+from lws.leaderworkerset.status.summary import MOST_NAMED, blocking_problem, group_standings, summarise
 from test.unit.stories.letters import groups
 
 BUDGET = Budget(unavailable=1, surge=0)
@@ -25,20 +25,18 @@ def told(letters: str, replicas: int, floor: int = 0, paused: bool = False) -> t
         pytest.param("", 0, {}, [], id="no groups"),
         pytest.param("RRRR", 4, {"Ready": 4}, [], id="at rest"),
         pytest.param("RRRRR", 4, {"Ready": 5}, [], id="surge counts too"),
-        pytest.param(
-            "R-", 2, {"Ready": 1, "Missing": 1}, ["Missing group 1: it has no leader pod"], id="gone"
-        ),
+        pytest.param("R-", 2, {"Ready": 1, "Missing": 1}, ["Missing group 1: no leader pod"], id="gone"),
         pytest.param(
             "rtxTu-",
             6,
             {"Outdated": 1, "Terminating": 2, "Broken": 1, "NotReady": 1, "Missing": 1},
             [
-                "Broken group 2: its leader pod is not ready",
-                "NotReady group 4: its leader pod is not ready",
-                "Missing group 5: it has no leader pod",
-                "Terminating group 1: its leader pod is being deleted",
-                "Terminating group 3: its leader pod is being deleted",
-                "Outdated group 0: it waits for its turn in the rollout",
+                "Broken group 2: leader pod is not ready",
+                "NotReady group 4: leader pod is not ready",
+                "Missing group 5: no leader pod",
+                "Terminating group 1: leader pod is terminating",
+                "Terminating group 3: leader pod is terminating",
+                "Outdated group 0: waiting for its turn in the rollout",
             ],
             id="every state, the worst first",
         ),
@@ -52,7 +50,7 @@ def test_groups_are_counted_and_a_few_are_named(
 
 def test_groups_that_keep_their_revision_are_where_they_should_be() -> None:
     assert told("rrRR", 4, floor=2) == ({"Outdated": 2, "Ready": 2}, [])
-    assert told("xrRR", 4, floor=2)[1] == ["Broken group 0: its leader pod is not ready"]
+    assert told("xrRR", 4, floor=2)[1] == ["Broken group 0: leader pod is not ready"]
 
 
 def test_a_paused_rollout_is_the_reason() -> None:
@@ -62,18 +60,14 @@ def test_a_paused_rollout_is_the_reason() -> None:
 @pytest.mark.parametrize(
     ("group", "reason"),
     [
-        pytest.param(
-            GroupState(0, leader_ready=False, formed=False), "its leader pod is not ready", id="leader"
-        ),
-        pytest.param(
-            GroupState(0, leader_ready=True, formed=False), "it has no worker StatefulSet", id="unformed"
-        ),
+        pytest.param(GroupState(0, leader_ready=False, formed=False), "leader pod is not ready", id="leader"),
+        pytest.param(GroupState(0, leader_ready=True, formed=False), "no worker StatefulSet", id="unformed"),
         pytest.param(
             GroupState(0, formed=False, gate="example.com/quota"),
             "waiting for scheduling gate example.com/quota",
             id="gated",
         ),
-        pytest.param(GroupState(0, leader_ready=True), "its workers are not ready", id="workers"),
+        pytest.param(GroupState(0, leader_ready=True), "workers are not ready", id="workers"),
     ],
 )
 def test_what_a_group_lacks(group: GroupState, reason: str) -> None:
@@ -94,12 +88,12 @@ def test_what_is_empty_is_left_out() -> None:
 
 
 def test_no_group_waits_for_its_turn_where_the_next_step_is_refused() -> None:
-    held_up = what_holds_up("demo", "cannot create Service demo: no; cannot delete Pod demo-1: not now")
+    held_up = blocking_problem("demo", "cannot create Service demo: no; cannot delete Pod demo-1: not now")
     assert held_up == "cannot delete Pod demo-1"
-    reason = f"the rollout is held up, the API server refuses what is next: {held_up}"
+    reason = f"the rollout is blocked, the API server rejects the next step: {held_up}"
     assert [each.reason for each in summarise(groups("rr"), 2, 0, False, held_up).unsettled] == [reason] * 2
     rollout = RolloutState(1, BUDGET, floor=1, groups=groups("rr"))
-    reasons = ["it keeps its revision: the partition is 1", "it goes when the rollout is done"]
+    reasons = ["keeps its revision: below partition 1", "surge group: deleted when the rollout completes"]
     assert [each.reason for each in group_standings(rollout, held_up)] == reasons
 
 
@@ -117,7 +111,7 @@ def test_no_group_waits_for_its_turn_where_the_next_step_is_refused() -> None:
     ],
 )
 def test_which_problems_hold_up_a_rollout(problems: str, held_up: str) -> None:
-    assert what_holds_up("demo", problems) == held_up
+    assert blocking_problem("demo", problems) == held_up
 
 
 @pytest.mark.parametrize(
@@ -126,12 +120,12 @@ def test_which_problems_hold_up_a_rollout(problems: str, held_up: str) -> None:
         pytest.param(RolloutState(2, BUDGET, groups=groups("RR")), ["", ""], id="nothing to wait for"),
         pytest.param(
             RolloutState(2, BUDGET, floor=1, groups=groups("rr")),
-            ["it keeps its revision: the partition is 1", "it waits for its turn in the rollout"],
+            ["keeps its revision: below partition 1", "waiting for its turn in the rollout"],
             id="behind a partition",
         ),
         pytest.param(
             RolloutState(1, BUDGET, groups=groups("rr")),
-            ["it waits for its turn in the rollout", "it goes when the rollout is done"],
+            ["waiting for its turn in the rollout", "surge group: deleted when the rollout completes"],
             id="on top",
         ),
         pytest.param(
@@ -139,9 +133,7 @@ def test_which_problems_hold_up_a_rollout(problems: str, held_up: str) -> None:
             ["the rollout is paused"] * 2,
             id="paused",
         ),
-        pytest.param(
-            RolloutState(1, BUDGET, groups=groups("t")), ["its leader pod is being deleted"], id="going"
-        ),
+        pytest.param(RolloutState(1, BUDGET, groups=groups("t")), ["leader pod is terminating"], id="going"),
     ],
 )
 def test_the_reasons_of_all_groups(rollout: RolloutState, reasons: list[str]) -> None:

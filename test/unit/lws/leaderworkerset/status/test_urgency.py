@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.status.status import can_wait, has_shrunk, has_surged, is_first_word
+from lws.leaderworkerset.status.status import can_wait, has_shrunk, has_surged, is_first
 
 
 def _condition(
@@ -24,6 +24,7 @@ STORED = {"readyReplicas": 1, "conditions": [_condition("Progressing"), WAITING]
     [
         pytest.param({"readyReplicas": 2}, id="ready"),
         pytest.param({"replicas": 3, "updatedReplicas": 2}, id="counters"),
+        pytest.param({"prewarm": {"ended": 3}}, id="nodes"),
         pytest.param(
             {"conditions": [_condition("Progressing", message="2 of 4"), WAITING]}, id="number-in-a-message"
         ),
@@ -47,6 +48,7 @@ def test_progress_can_wait(patch: dict[str, Any]) -> None:
         ),
         pytest.param({"readyReplicas": 4, "observedGeneration": 2}, id="generation"),
         pytest.param({"updateRevision": "demo-abc-2"}, id="revision"),
+        pytest.param({"prewarm": {"ended": 3, "completionTime": "2026-03-01T12:00:00Z"}}, id="nodes-done"),
         pytest.param({"anything": "else"}, id="unknown-field"),
     ],
 )
@@ -72,7 +74,7 @@ PROGRESSING = _condition("Progressing")
     ],
 )
 def test_the_first_word(stored: dict[str, Any], conditions: list[Any], expected: bool) -> None:
-    assert is_first_word(stored, {"observedGeneration": 1, "conditions": conditions}) is expected
+    assert is_first(stored, {"observedGeneration": 1, "conditions": conditions}) is expected
 
 
 @pytest.mark.parametrize(

@@ -7,18 +7,20 @@ from typing import Any
 
 import pytest
 
+from lws.leaderworkerset.children.services import build_service
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import (
     RollingUpdate,
-    annotations_of_set,
+    build_leader_deployment,
     build_leader_statefulset,
-    build_service,
     decorated,
+    inherited_annotations,
 )
 from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, PLACEMENT_GATE
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     NAME_LABEL,
+    POD_TERMINATION_POLICY_ANNOTATION,
     PODS_RETRIED_AT_ANNOTATION,
     REPLICAS_ANNOTATION,
     REVISION_LABEL,
@@ -51,6 +53,7 @@ def test_the_leader_statefulset_field_by_field() -> None:
                 "team": "a",
                 "leaderworkerset.sigs.k8s.io/name": "demo",
                 "leaderworkerset.sigs.k8s.io/template-revision-hash": "k1",
+                "leaderworkerset.sigs.k8s.io/role": "leader",
             },
             "annotations": {"note": "x", "leaderworkerset.sigs.k8s.io/replicas": "4"},
             "ownerReferences": [
@@ -152,6 +155,25 @@ def test_annotations_of_leader_pods(changes: dict[str, Any], expected: dict[str,
     assert made["metadata"]["annotations"] == {SIZE_ANNOTATION: "5", **expected}
 
 
+@pytest.mark.parametrize("policy", ["Default", "Parallel", None])
+@pytest.mark.parametrize("key", ["k1", "k2"])
+def test_the_termination_policy_is_in_a_template_only_where_upstream_wrote_it(
+    policy: str | None, key: str
+) -> None:
+    """Not even the next revision has another value: a rollback would find its own pods outdated."""
+    spec = SetSpec.of(make_set(podTerminationPolicy=policy))
+    assert POD_TERMINATION_POLICY_ANNOTATION not in str(build_leader_statefulset(spec, "k1", UPDATE))
+    assert POD_TERMINATION_POLICY_ANNOTATION not in str(build_leader_deployment(spec, "k1", False))
+    for build in (
+        lambda stored: build_leader_statefulset(spec, key, UPDATE, stored),
+        lambda stored: build_leader_deployment(spec, key, False, stored),
+    ):
+        stored = build(None)
+        stored["spec"]["template"]["metadata"]["annotations"][POD_TERMINATION_POLICY_ANNOTATION] = "Default"
+        annotations = build(stored)["spec"]["template"]["metadata"]["annotations"]
+        assert annotations[POD_TERMINATION_POLICY_ANNOTATION] == "Default"
+
+
 def test_labels_and_annotations_of_ours_win_and_those_of_users_stay() -> None:
     template = make_pod_template(labels={"app": "x", NAME_LABEL: "other", WORKER_INDEX_LABEL: "7"})
     template["metadata"]["annotations"] = {"note": "pod", SIZE_ANNOTATION: "99"}
@@ -161,7 +183,8 @@ def test_labels_and_annotations_of_ours_win_and_those_of_users_stay() -> None:
         template={"workerTemplate": template},
     )
     made = build_leader_statefulset(SetSpec.of(lws), "k1", UPDATE)
-    assert made["metadata"]["labels"] == {"team": "a", NAME_LABEL: "demo", REVISION_LABEL: "k1"}
+    ours = {NAME_LABEL: "demo", REVISION_LABEL: "k1", ROLE_LABEL: "leader"}
+    assert made["metadata"]["labels"] == {"team": "a", **ours}
     assert made["metadata"]["annotations"] == {"note": "set", REPLICAS_ANNOTATION: "2"}
     pods = made["spec"]["template"]["metadata"]
     ours = {NAME_LABEL: "demo", WORKER_INDEX_LABEL: "0", REVISION_LABEL: "k1"}
@@ -186,7 +209,7 @@ def test_labels_and_annotations_of_tools_are_not_copied(key: str, is_copied: boo
 
 def test_when_pods_were_retried_is_said_of_each_statefulset_alone() -> None:
     lws = make_set(annotations={PODS_RETRIED_AT_ANNOTATION: "x", "example.com/y": "z"})
-    assert annotations_of_set(lws) == {"example.com/y": "z"}
+    assert inherited_annotations(lws) == {"example.com/y": "z"}
 
 
 def test_what_users_wrote_is_never_changed_and_never_shared() -> None:
@@ -267,12 +290,19 @@ def test_leaders_that_select_nodes_by_group_wait_for_the_webhook() -> None:
     assert "schedulingGates" not in without["spec"]
 
 
-def test_the_role_that_a_later_release_wrote_stays() -> None:
-    """Taken away, it would be a write to every set that is taken over; given to others, one as well."""
-    lws = make_set()
-    stored = build_leader_statefulset(SetSpec.of(lws), "key-a", RollingUpdate(0, 2, 1))
-    assert ROLE_LABEL not in stored["metadata"]["labels"]
-    stored["metadata"]["labels"][ROLE_LABEL] = "leader"
-    again = build_leader_statefulset(SetSpec.of(lws), "key-a", RollingUpdate(0, 2, 1), stored)
-    assert again["metadata"]["labels"] == stored["metadata"]["labels"]
-    assert ROLE_LABEL not in again["spec"]["template"]["metadata"]["labels"]
+def test_the_role_comes_with_a_new_template() -> None:
+    """By itself it would be a write to every set at an upgrade; taken away, to every one taken over."""
+
+    def labels(key: str, stored: Any = None) -> dict[str, str]:
+        built = build_leader_statefulset(SetSpec.of(make_set()), key, RollingUpdate(0, 2, 1), stored)
+        assert ROLE_LABEL not in built["spec"]["template"]["metadata"]["labels"]
+        assert ROLE_LABEL not in built["spec"]["selector"]["matchLabels"]
+        found: dict[str, str] = built["metadata"]["labels"]
+        return found
+
+    new = labels("key-a")
+    assert new[ROLE_LABEL] == "leader"
+    without = {key: value for key, value in new.items() if key != ROLE_LABEL}
+    assert labels("key-a", {"metadata": {"labels": without}}) == without
+    assert labels("key-a", {"metadata": {"labels": new}}) == new
+    assert labels("key-b", {"metadata": {"labels": without}})[ROLE_LABEL] == "leader"

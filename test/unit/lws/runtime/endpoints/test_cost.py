@@ -1,4 +1,4 @@
-"""How much memory do the metrics of many sets take?"""
+"""The metrics of many sets take little memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a port that cannot be opened found before anything is done, and named as the user has named it?"""
+"""A port that cannot be opened is found before anything is done, and named as the user named it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When does the liveness probe call a stream dead?"""
+"""The liveness probe fails when a stream is dead, and not while it waits for its kind to be installed."""
 
 from __future__ import annotations
 

@@ -94,13 +94,13 @@ async def callers(certificates: Certificates) -> AsyncIterator[Callers]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is slow makes room at once."""
-    monkeypatch.setattr(timing, "CALLER_SECONDS", 1e-6)
+    monkeypatch.setattr(timing, "SLOW_CLIENT_SECONDS", 1e-6)
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody makes room."""
-    monkeypatch.setattr(timing, "CALLER_SECONDS", 3600.0)
+    monkeypatch.setattr(timing, "SLOW_CLIENT_SECONDS", 3600.0)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -129,7 +129,7 @@ async def test_who_is_slow_makes_room(callers: Callers) -> None:
 async def test_whoever_comes_waits_until_somebody_goes(callers: Callers) -> None:
     others = [await callers.speaking() for _ in range(MOST)]
     waiting = asyncio.create_task(callers.is_answered())
-    await asyncio.wait([waiting], timeout=3 * timing.CALLER_LOOK_SECONDS)
+    await asyncio.wait([waiting], timeout=3 * timing.SLOW_CLIENT_CHECK_SECONDS)
     assert not waiting.done()
     gone(others[0][1])
     assert await waiting

@@ -15,7 +15,7 @@ def managers(**holds: str) -> dict[str, frozenset[int]]:
 
 
 def stands(*shards: int) -> Share:
-    return Share(stands=frozenset(shards))
+    return Share(acquires=frozenset(shards))
 
 
 def yields(*shards: int) -> Share:
@@ -80,5 +80,5 @@ def settle(shards: int, known: dict[str, frozenset[int]]) -> int:
             return given_up
         given_up += sum(len(share.yields) for share in shares.values())
         for who, share in shares.items():
-            known[who] = (known[who] - share.yields) | share.stands
+            known[who] = (known[who] - share.yields) | share.acquires
     raise AssertionError(f"no end: {known}")

@@ -605,7 +605,7 @@ async def test_a_lease_that_was_not_looked_at_for_long_is_no_older_for_that() ->
     one, two = _Candidate(server, "one"), _Candidate(server, "two")
     one.start()
     await asyncio.sleep(0.1)
-    await two.lease.look()
+    await two.lease.observe()
     await asyncio.sleep(3600.0)
     _deleted(server)
     await two.lease.attempt()
@@ -665,7 +665,7 @@ async def test_what_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     await one.stop()
     assert "lease b8b2488c.x-k8s.io: held by this manager (one)" in caplog.messages
     assert "lease b8b2488c.x-k8s.io: connection refused" in caplog.messages
-    assert "lease b8b2488c.x-k8s.io: lost, this manager stops acting and stands again" in caplog.messages
+    assert "lease b8b2488c.x-k8s.io: lost: stopped reconciling, trying to reacquire" in caplog.messages
 
 
 class _Process(_Candidate):

@@ -17,7 +17,7 @@ TIMES = LeaseTimes(duration=15.0, renew_deadline=10.0, retry_period=2.0)
 NAME = "b8b2488c.x-k8s.io"
 
 
-def roll_call(server: LeaseServer, who: str, shards: int = 4) -> ShardMembership:
+def membership(server: LeaseServer, who: str, shards: int = 4) -> ShardMembership:
     client: Any = LeaseClient(server)
     return ShardMembership(client, Candidate("lws-system", NAME, who, TIMES, now), shards)
 
@@ -38,7 +38,7 @@ def roll(server: LeaseServer) -> dict[str, Any]:
 @in_fake_time
 async def test_all_that_divide_alike_hold_it_together_and_hear_what_the_others_hold() -> None:
     server = LeaseServer()
-    one, two = roll_call(server, "one"), roll_call(server, "two")
+    one, two = membership(server, "one"), membership(server, "two")
     one.holds, two.holds = frozenset({0, 1}), frozenset({2})
     for each in (one, two, one):
         await each.attempt()
@@ -51,7 +51,7 @@ async def test_all_that_divide_alike_hold_it_together_and_hear_what_the_others_h
 @in_fake_time
 async def test_who_is_silent_is_heard_no_more_and_forgotten_later() -> None:
     server = LeaseServer()
-    one, two = roll_call(server, "one"), roll_call(server, "two")
+    one, two = membership(server, "one"), membership(server, "two")
     await two.attempt()
     await one.attempt()
     await asyncio.sleep(6.1)
@@ -71,7 +71,7 @@ async def test_who_is_silent_is_heard_no_more_and_forgotten_later() -> None:
 @in_fake_time
 async def test_those_who_divide_in_another_way_wait_until_it_runs_out(shared_first: bool) -> None:
     server = LeaseServer()
-    shared, other = roll_call(server, "one"), roll_call(server, "two", shards=8)
+    shared, other = membership(server, "one"), membership(server, "two", shards=8)
     sole = alone(server, "three")
     first, *rest = (shared, other, sole) if shared_first else (sole, shared, other)
     await first.attempt()
@@ -89,7 +89,7 @@ async def test_those_who_divide_in_another_way_wait_until_it_runs_out(shared_fir
 @in_fake_time
 async def test_the_last_one_to_leave_gives_it_up() -> None:
     server = LeaseServer()
-    one, two, sole = roll_call(server, "one"), roll_call(server, "two"), alone(server, "three")
+    one, two, sole = membership(server, "one"), membership(server, "two"), alone(server, "three")
     await one.attempt()
     await two.attempt()
     await one.release()
@@ -105,7 +105,7 @@ async def test_the_last_one_to_leave_gives_it_up() -> None:
 @in_fake_time
 async def test_nobody_leaves_behind_the_back_of_one_who_comes() -> None:
     server = LeaseServer()
-    one, two = roll_call(server, "one"), roll_call(server, "two")
+    one, two = membership(server, "one"), membership(server, "two")
     await one.attempt()
     client: Any = one._cluster
     client.delay = lambda: 0.5
@@ -130,7 +130,7 @@ async def test_nobody_leaves_behind_the_back_of_one_who_comes() -> None:
 @in_fake_time
 async def test_what_cannot_be_read_is_nobody_and_does_not_stay(garbage: str) -> None:
     server = LeaseServer()
-    one = roll_call(server, "one")
+    one = membership(server, "one")
     await one.attempt()
     server.leases[NAME]["metadata"]["annotations"][f"{MANAGER_ANNOTATION}two"] = garbage
     await one.attempt()
@@ -143,7 +143,7 @@ async def test_what_cannot_be_read_is_nobody_and_does_not_stay(garbage: str) -> 
 @in_fake_time
 async def test_where_all_annotations_are_taken_away_everybody_is_heard_again() -> None:
     server = LeaseServer()
-    one, two = roll_call(server, "one"), roll_call(server, "two")
+    one, two = membership(server, "one"), membership(server, "two")
     for each in (one, two):
         await each.attempt()
     del server.leases[NAME]["metadata"]["annotations"]
@@ -156,7 +156,7 @@ async def test_where_all_annotations_are_taken_away_everybody_is_heard_again() -
 @in_fake_time
 async def test_nobody_waits_for_others_who_write_all_the_time() -> None:
     server = LeaseServer()
-    one, others = roll_call(server, "one"), [roll_call(server, f"other-{n}") for n in range(8)]
+    one, others = membership(server, "one"), [membership(server, f"other-{n}") for n in range(8)]
     client: Any = one._cluster
     client.delay = lambda: 1.0
     joining = asyncio.ensure_future(one.attempt())
@@ -172,7 +172,7 @@ async def test_nobody_waits_for_others_who_write_all_the_time() -> None:
 @in_fake_time
 async def test_who_was_away_takes_nothing_back_from_those_who_divide_in_another_way() -> None:
     server = LeaseServer()
-    one, other = roll_call(server, "one"), roll_call(server, "two", shards=8)
+    one, other = membership(server, "one"), membership(server, "two", shards=8)
     await one.attempt()
     await other.attempt()
     await asyncio.sleep(15.1)
@@ -185,7 +185,7 @@ async def test_who_was_away_takes_nothing_back_from_those_who_divide_in_another_
 @in_fake_time
 async def test_two_who_leave_at_the_same_moment_give_it_up() -> None:
     server = LeaseServer()
-    both = [roll_call(server, "one"), roll_call(server, "two")]
+    both = [membership(server, "one"), membership(server, "two")]
     for each in [*both, *both]:
         await each.attempt()
         client: Any = each._cluster
@@ -197,7 +197,7 @@ async def test_two_who_leave_at_the_same_moment_give_it_up() -> None:
 @in_fake_time
 async def test_what_managers_of_another_number_said_is_not_heard() -> None:
     server = LeaseServer()
-    former, one = roll_call(server, "former", shards=8), roll_call(server, "one")
+    former, one = membership(server, "former", shards=8), membership(server, "one")
     former.holds = frozenset({1})
     await former.attempt()
     await one.attempt()

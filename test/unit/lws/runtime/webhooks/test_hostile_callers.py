@@ -122,7 +122,7 @@ async def half_a_body(running: Running, size: int) -> asyncio.StreamWriter:
 async def test_a_body_that_does_not_come_is_not_waited_for(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timing, "ASKING_SECONDS", 0.05)
+    monkeypatch.setattr(timing, "CLIENT_SECONDS", 0.05)
     writer = await half_a_body(running, 1_000)
     async with asyncio.timeout(10):
         while not running.answers:

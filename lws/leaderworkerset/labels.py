@@ -7,27 +7,46 @@ revision. Out: the pods with what they should carry, and the edits to revert.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
-from lws.kube.metadata import annotations_of, is_mapping, is_terminating, labels_of
+from lws.kube.metadata import (
+    annotations_of,
+    controller_of,
+    is_controlled_by,
+    is_mapping,
+    is_terminating,
+    labels_of,
+    uid_of,
+)
 from lws.kube.names import parent_and_ordinal
 from lws.kube.quantities import whole_number
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.runtime.actions import Object
+from lws_api.leaderworkerset.identity import GroupIdentity
 from lws_api.leaderworkerset.v1 import (
+    GROUP_IDENTITY_ANNOTATION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     LEADER_ADDRESS_ENV,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
+    POD_TERMINATION_POLICY_ANNOTATION,
     REVISION_LABEL,
     SIZE_ANNOTATION,
     WORKER_INDEX_LABEL,
+    PodTerminationPolicy,
 )
 
+_HOST_SUFFIX = re.compile(r"-([0-9a-f]{8})$")
 _OF_GROUP = (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)
+_HASH_KEY = re.compile(r"[0-9a-f]{40}")
+_DIGITS_IN_HOST_NAME = 8
+
+GATED_DELETION_COST = "-100"
+"""Deletion cost of a leader with the group replacement gate: the ReplicaSet removes it first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +70,25 @@ def marks_of_leader(
 ) -> PodMarks:
     """The labels and annotations that the leader pod of a group should have.
 
-    key, size: of its revision; None where that is not known. template: of the leader StatefulSet; what it
-    says itself is no edit. workers: the StatefulSet that this very pod controls: its pods are chosen by these
-    labels, and that never changes.
+    key, size: of its revision; None where that is not known. template: of the leader StatefulSet or
+    Deployment; what it says itself is no edit. workers: the StatefulSet that this very pod controls: its pods
+    are chosen by these labels, and that never changes.
     """
     metadata = leader["metadata"]
-    name, ordinal = parent_and_ordinal(metadata["name"])
     selected = _selected(workers) if workers is not None else {}
-    of_group = {
-        GROUP_INDEX_LABEL: selected.get(GROUP_INDEX_LABEL) or str(ordinal),
-        GROUP_KEY_LABEL: selected.get(GROUP_KEY_LABEL) or group_key(metadata["namespace"], metadata["name"]),
-    }
+    if is_of_hash_group(leader):
+        name, of_group = labels_of(template).get(NAME_LABEL, ""), _hash_labels(leader, selected)
+    else:
+        name, ordinal = parent_and_ordinal(metadata["name"])
+        of_group = {
+            GROUP_INDEX_LABEL: selected.get(GROUP_INDEX_LABEL) or str(ordinal),
+            GROUP_KEY_LABEL: selected.get(GROUP_KEY_LABEL)
+            or group_key(metadata["namespace"], metadata["name"]),
+        }
     is_of_template = LEADER_NAME_ANNOTATION in annotations_of(template)
     return PodMarks(
         labels={
-            NAME_LABEL: name,
+            **({NAME_LABEL: name} if name else {}),
             WORKER_INDEX_LABEL: "0",
             **{label: value for label, value in of_group.items() if label not in labels_of(template)},
             **({REVISION_LABEL: key} if key else {}),
@@ -73,8 +96,24 @@ def marks_of_leader(
         annotations={
             **({SIZE_ANNOTATION: str(size)} if size is not None else {}),
             **({} if is_of_template else {LEADER_NAME_ANNOTATION: None}),
+            **_identity(leader),
         },
     )
+
+
+def _hash_labels(leader: Object, selected: Mapping[str, str]) -> dict[str, str]:
+    """The labels of a Hash group. Without workers, only the host name proves the key of the leader."""
+    key = selected.get(GROUP_KEY_LABEL)
+    if key is None:
+        carried = (labels_of(leader).get(label, "") for label in (GROUP_KEY_LABEL, GROUP_INDEX_LABEL))
+        number = group_number(leader)
+        key = next((each for each in carried if is_hash_key(each) and each.startswith(f"{number:08x}")), None)
+    return {} if key is None else dict.fromkeys(_OF_GROUP, key)
+
+
+def _identity(leader: Object) -> dict[str, str]:
+    """The annotation of all pods of a Hash group."""
+    return {GROUP_IDENTITY_ANNOTATION: GroupIdentity.HASH.value} if is_of_hash_group(leader) else {}
 
 
 def marks_of_worker(worker: Object, leader: Object, workers: Object, size: int | None) -> PodMarks:
@@ -88,6 +127,7 @@ def marks_of_worker(worker: Object, leader: Object, workers: Object, size: int |
         labels={name: value for name, value in known.items() if value},
         annotations={
             LEADER_NAME_ANNOTATION: leader["metadata"]["name"],
+            **_identity(leader),
             **({SIZE_ANNOTATION: str(size)} if size is not None else {}),
         },
     )
@@ -155,11 +195,6 @@ def is_leader(pod: Mapping[str, Any]) -> bool:
     return labels_of(pod).get(WORKER_INDEX_LABEL) == "0"
 
 
-def group_index_of(pod: Mapping[str, Any]) -> int | None:
-    """0-based index of the pod's group, from its label; None where that is missing or no plain number."""
-    return whole_number(labels_of(pod).get(GROUP_INDEX_LABEL))
-
-
 def group_size_of(pod: Mapping[str, Any]) -> int | None:
     """Pods of the pod's group, its leader included, from its annotation; None where that is missing or no
     plain number.
@@ -173,9 +208,22 @@ def leader_name(set_name: str, group_index: int | str) -> str:
 
 
 def group_key(namespace: str, leader: str) -> str:
-    """Key that no other group of the cluster has: 40 hex digits, SHA-1 of `<namespace>/<leader pod>`."""
+    """Key that no other group of the cluster has: 40 hex digits, SHA-1 of `<namespace>/<leader>`.
+
+    leader: name of the leader pod; of a Hash group, random characters.
+    """
     text = f"{namespace}/{leader}".encode(errors="surrogatepass")
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()
+
+
+def is_hash_key(value: object) -> TypeGuard[str]:
+    """True for the key of a Hash group, which is in the label of its index too."""
+    return isinstance(value, str) and _HASH_KEY.fullmatch(value) is not None
+
+
+def hash_host_name(set_name: str, key: str) -> str:
+    """Host name of the leader of a Hash group; its worker StatefulSet has the same name."""
+    return leader_name(set_name, key[:_DIGITS_IN_HOST_NAME])
 
 
 def leader_address(leader: str, subdomain: str, namespace: str) -> str:
@@ -183,11 +231,68 @@ def leader_address(leader: str, subdomain: str, namespace: str) -> str:
     return f"{leader}.{subdomain}.{namespace}"
 
 
-def is_worker_of(pod: Mapping[str, Any], leader: str, size: int) -> bool:
-    """Whether the pod has one of the names that the workers of a group of this size have."""
+def own_workers(leader: Object, workers: Object | None) -> Object | None:
+    """The StatefulSet, only where this very leader controls it. workers: the one of its name."""
+    return workers if workers is not None and is_controlled_by(workers, uid_of(leader)) else None
+
+
+def notes_parallel(leader: Object, workers: Object | None) -> bool:
+    """Whether the group says podTerminationPolicy Parallel, for when its set is gone: its worker StatefulSet,
+    or with upstream its leader.
+    """
+    notes = (annotations_of(obj).get(POD_TERMINATION_POLICY_ANNOTATION) for obj in (workers or {}, leader))
+    return next(filter(None, notes), "") == PodTerminationPolicy.PARALLEL
+
+
+def is_marked_hash(pod: Mapping[str, Any]) -> bool:
+    """The pod says that it belongs to a Hash group. `is_of_hash_group` is sure of stored leaders."""
+    return annotations_of(pod).get(GROUP_IDENTITY_ANNOTATION) == GroupIdentity.HASH
+
+
+def is_worker_of(pod: Mapping[str, Any], workers: str, size: int) -> bool:
+    """Whether the pod has one of the names that the workers of a group of this size have. workers: name of
+    their StatefulSet.
+    """
     name = pod["metadata"]["name"]
     index = parent_and_ordinal(name)[1]
-    return 0 < index < size and bool(name == f"{leader}-{index}")
+    return 0 < index < size and bool(name == f"{workers}-{index}")
+
+
+def is_of_hash_group(leader: Mapping[str, Any]) -> bool:
+    """The leader is a pod of a ReplicaSet (groupIdentity Hash); no edit of the pod changes that."""
+    owner = controller_of(leader)
+    return owner is not None and owner.get("kind") == "ReplicaSet"
+
+
+def group_name(leader: Mapping[str, Any]) -> str:
+    """Name of the worker StatefulSet and of the Service of a group: the name of an Ordinal leader, the host
+    name of a Hash leader.
+    """
+    name: str = leader["metadata"]["name"]
+    return str((leader.get("spec") or {}).get("hostname") or name) if is_of_hash_group(leader) else name
+
+
+MOST_GROUP_NUMBER = 0xFFFFFFFF
+"""The largest `group_number`."""
+
+
+def group_number(leader: Mapping[str, Any]) -> int:
+    """A number that no other group of the set has: the index of an Ordinal group, the first 8 hexadecimal
+    digits of the key of a Hash group. It is not read off what can be edited.
+    """
+    if not is_of_hash_group(leader):
+        return index_by_name(leader)
+    digits = _HOST_SUFFIX.search(group_name(leader))
+    return int(digits[1], 16) if digits is not None else int(group_key("", uid_of(leader))[:8], 16)
+
+
+def group_id(leader: Mapping[str, Any]) -> str:
+    """The group in messages: the index of an Ordinal group, the key of a Hash group."""
+    return (
+        labels_of(leader).get(GROUP_INDEX_LABEL, "")
+        if is_of_hash_group(leader)
+        else str(index_by_name(leader))
+    )
 
 
 def index_by_name(pod: Mapping[str, Any]) -> int:

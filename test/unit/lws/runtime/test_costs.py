@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lws import costs, timing
-from lws.costs import Cost
+from lws import timing
+from lws.runtime import costs
+from lws.runtime.costs import Cost
 
 
 def test_a_pace_keeps_within_its_share() -> None:
@@ -33,34 +34,34 @@ def test_a_small_set_says_little_of_each_group(groups: int) -> None:
 
 
 def test_a_key_rests_fifty_times_as_long_as_it_was_looked_at() -> None:
-    assert costs.rest_after(0.0067) == pytest.approx(0.335)
+    assert costs.delay_after(0.0067) == pytest.approx(0.335)
 
 
-def _core_taken(keys: int, look: float, seconds: float = 60.0) -> float:
+def _core_taken(keys: int, duration: float, seconds: float = 60.0) -> float:
     """The share of a core that passes take over so many keys, each wanted again at every moment."""
-    looks, taken, due = costs.Looks(), 0.0, dict.fromkeys(range(keys), 0.0)
+    load, taken, due = costs.PassLoad(), 0.0, dict.fromkeys(range(keys), 0.0)
     while (now := min(due.values())) < seconds:
         key = min(due, key=due.__getitem__)
-        taken += look
-        due[key] = now + min(looks.rest_after(look, now), timing.LONGEST_REST_SECONDS)
+        taken += duration
+        due[key] = now + min(load.delay_after(duration, now), timing.MAX_PASS_DELAY_SECONDS)
     return taken / seconds
 
 
-@pytest.mark.parametrize(("keys", "look"), [(1, 0.0034), (1, 0.0067), (2, 0.0034)])
-def test_few_sets_take_a_fiftieth_of_a_core_each(keys: int, look: float) -> None:
-    assert _core_taken(keys, look) == pytest.approx(keys * costs.LOOK_SHARE, rel=0.05)
+@pytest.mark.parametrize(("keys", "duration"), [(1, 0.0034), (1, 0.0067), (2, 0.0034)])
+def test_few_sets_take_a_fiftieth_of_a_core_each(keys: int, duration: float) -> None:
+    assert _core_taken(keys, duration) == pytest.approx(keys * costs.PASS_SHARE, rel=0.05)
 
 
 @pytest.mark.parametrize(
-    ("keys", "look", "share"), [(10, 0.0034, 0.07), (30, 0.0034, 0.1), (100, 0.0005, 0.15)]
+    ("keys", "duration", "share"), [(10, 0.0034, 0.07), (30, 0.0034, 0.1), (100, 0.0005, 0.15)]
 )
-def test_many_sets_take_less_each_than_one_alone(keys: int, look: float, share: float) -> None:
-    assert _core_taken(keys, look) == pytest.approx(share, rel=0.3)
+def test_many_sets_take_less_each_than_one_alone(keys: int, duration: float, share: float) -> None:
+    assert _core_taken(keys, duration) == pytest.approx(share, rel=0.3)
 
 
 def test_what_was_long_ago_is_forgotten() -> None:
-    looks = costs.Looks()
+    load = costs.PassLoad()
     for number in range(100):
-        looks.rest_after(0.02, number / 100)
-    assert looks.rest_after(0.01, 1.0) > 2 * costs.rest_after(0.01)
-    assert looks.rest_after(0.01, 100.0) == costs.rest_after(0.01)
+        load.delay_after(0.02, number / 100)
+    assert load.delay_after(0.01, 1.0) > 2 * costs.delay_after(0.01)
+    assert load.delay_after(0.01, 100.0) == costs.delay_after(0.01)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.group.labels import (
+from lws.leaderworkerset.group.objects import build_worker_statefulset
+from lws.leaderworkerset.group.plan import plan_existing_workers, put_back
+from lws.leaderworkerset.labels import (
     PodMarks,
     edited_of,
     edits_of,
@@ -18,8 +20,6 @@ from lws.leaderworkerset.group.labels import (
     was_admitted,
     without_group,
 )
-from lws.leaderworkerset.group.objects import build_worker_statefulset
-from lws.leaderworkerset.group.plan import plan_existing_workers, put_back
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Merge, Reference
 from lws_api.leaderworkerset.v1 import (

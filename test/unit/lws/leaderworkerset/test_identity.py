@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.group.labels: who a pod of a set is."""
+"""lws.leaderworkerset.labels: who a pod of a set is."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.group.labels import (
-    group_index_of,
+from lws.leaderworkerset.labels import (
     group_key,
     group_size_of,
     is_leader,
@@ -56,32 +55,6 @@ def test_leader_name_and_address() -> None:
 )
 def test_is_leader(pod: dict[str, Any], expected: bool) -> None:
     assert is_leader(pod) is expected
-
-
-@pytest.mark.parametrize(
-    ("label", "expected"),
-    [
-        pytest.param("0", 0, id="zero"),
-        pytest.param("12", 12, id="plain"),
-        pytest.param("-1", None, id="negative"),
-        pytest.param("+1", None, id="signed"),
-        pytest.param(" 1", None, id="space"),
-        pytest.param("1_0", None, id="underscore"),
-        pytest.param("٣", None, id="digit of another script"),
-        pytest.param("", None, id="empty"),
-        pytest.param("a", None, id="letter"),
-        pytest.param("9" * 5000, None, id="more digits than int() reads"),
-        pytest.param(None, None, id="null"),
-        pytest.param(3, None, id="number instead of text"),
-    ],
-)
-def test_group_index(label: Any, expected: int | None) -> None:
-    assert group_index_of(make_pod(group=label)) == expected
-
-
-@pytest.mark.parametrize("pod", [make_pod(), {}, {"metadata": {"labels": None}}], ids=repr)
-def test_no_label_no_group_index(pod: dict[str, Any]) -> None:
-    assert group_index_of(pod) is None
 
 
 @pytest.mark.parametrize(

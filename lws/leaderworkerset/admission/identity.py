@@ -1,0 +1,104 @@
+"""Validate how groups are restarted, named, replaced and terminated: order, paths and texts of errors are
+upstream's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from lws.kube.field_errors import FieldError, invalid
+from lws.kube.metadata import is_mapping, metadata_of
+from lws.kube.names import byte_length, tightest_name_with_key
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.spec import SetSpec, ends_in_parallel, has_hash_groups
+from lws_api.config.duration import parse
+from lws_api.leaderworkerset.identity import GroupIdentity, GroupReplacementPolicy
+from lws_api.leaderworkerset.v1 import RestartPolicy
+
+_RECREATING = (RestartPolicy.RECREATE_GROUP_ON_POD_RESTART, RestartPolicy.RECREATE_GROUP_AFTER_START)
+_DURATIONS = {
+    fields.BACKOFF_BASE: fields.RESTART_BACKOFF.field("base"),
+    fields.BACKOFF_CAP: fields.RESTART_BACKOFF.field("cap"),
+}
+
+
+def restart_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Errors of upstream's limits of restarts."""
+    recreates = (fields.RESTART_POLICY.of(raw) or fields.RESTART_POLICY.default) in _RECREATING
+    limit, path = fields.RESTART_BUDGET.of(raw), fields.RESTART_BUDGET
+    if limit is not None and not recreates:
+        yield invalid(path, limit, f"{path.name} is only supported when restartPolicy recreates the group")
+    if limit is not None and fields.MAX_GROUP_RESTARTS.of(raw) is not None:
+        why = "conflicts with spec.maxGroupRestarts, which limits restarts too: remove one of them"
+        yield invalid(path, limit, why)
+    backoff, path = fields.RESTART_BACKOFF.of(raw), fields.RESTART_BACKOFF
+    if not is_mapping(backoff):
+        return
+    if not recreates:
+        yield invalid(path, backoff, f"{path.name} is only supported when restartPolicy recreates the group")
+    yield from _backoff_errors(raw, backoff)
+
+
+def _backoff_errors(raw: Mapping[str, Any], backoff: Mapping[str, Any]) -> Iterator[FieldError]:
+    waits = []
+    for seconds, duration in _DURATIONS.items():
+        text = duration.of(raw)
+        if text is not None and seconds.of(raw) is not None:
+            why = f"conflicts with {seconds.name}, which has the same meaning: remove one of them"
+            yield invalid(duration, text, why)
+        try:
+            wait = _wait(raw, seconds) if text is None else parse(text)
+        except ValueError as error:
+            yield invalid(duration, text, str(error))
+            return
+        if wait <= timedelta():
+            field = seconds if text is None else duration
+            yield invalid(field, field.of(raw), "must be greater than 0")
+        waits.append(wait)
+    if waits[0] > waits[1]:
+        is_text = any(duration.of(raw) is not None for duration in _DURATIONS.values())
+        base, cap = (field.name for field in (_DURATIONS.values() if is_text else _DURATIONS))
+        yield invalid(fields.RESTART_BACKOFF, backoff, f"{base} must not be greater than {cap}")
+
+
+def _wait(raw: Mapping[str, Any], seconds: fields.Field) -> timedelta:
+    given = seconds.of(raw)
+    return timedelta(seconds=seconds.default if given is None else given)
+
+
+def identity_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
+    """Errors of `groupIdentity` and `groupReplacementPolicy`."""
+    policy = fields.GROUP_REPLACEMENT.of(raw)
+    if not has_hash_groups(raw):
+        if policy == GroupReplacementPolicy.IMMEDIATE:
+            yield invalid(
+                fields.GROUP_REPLACEMENT, policy, "Immediate is only supported with groupIdentity Hash"
+            )
+        return
+    if fields.CLAIMS.of(raw):
+        why = "volumeClaimTemplates are not supported with groupIdentity Hash"
+        yield invalid(fields.GROUP_IDENTITY, GroupIdentity.HASH, why)
+    if spec.partition:
+        why = "rollingUpdateConfiguration.partition is not supported with groupIdentity Hash"
+        yield invalid(fields.GROUP_IDENTITY, GroupIdentity.HASH, why)
+    if (prewarm := fields.PREWARM.of(raw)) is not None:
+        why = "not supported with groupIdentity Hash: the Deployment of the leaders starts rollouts itself"
+        yield invalid(fields.PREWARM, prewarm, why)
+    name, room = metadata_of(raw).get("name"), tightest_name_with_key(spec.size).room
+    if isinstance(name, str) and byte_length(name) > room:
+        why = f"must be no more than {room} characters with groupIdentity Hash"
+        yield invalid("metadata.name", name, why)
+
+
+def identity_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
+    """`groupIdentity` is immutable: existing groups would keep theirs."""
+    if has_hash_groups(new) != has_hash_groups(old):
+        yield invalid(fields.GROUP_IDENTITY, fields.GROUP_IDENTITY.of(new), "groupIdentity is immutable")
+
+
+def termination_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
+    """Policies without effect."""
+    if spec.size == 1 and ends_in_parallel(raw):
+        yield f"{fields.POD_TERMINATION}: Parallel has no effect with size 1: remove it"

@@ -1,0 +1,199 @@
+"""Validate `spec.scheduling` (KEP-666), with the order, paths and texts of upstream's webhook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lws.kube.field_errors import FieldError, invalid, not_supported, required
+from lws.kube.metadata import annotations_of, controller_of, is_mapping
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.admission.templates import templates_of
+from lws.leaderworkerset.fields import SCHEDULING
+from lws.leaderworkerset.scheduling import (
+    ASSUMED,
+    GROUP_TEMPLATE_ANNOTATION,
+    KUBERNETES,
+    LEADER,
+    PARENT_GROUP_ANNOTATION,
+    PROVIDERS,
+    REPLICA,
+    UNAVAILABLE,
+    WORKER,
+    Level,
+    Scheduler,
+    levels_of,
+)
+from lws.leaderworkerset.spec import SetSpec
+from lws_api.config.v1alpha1 import WORKLOAD_AWARE_SCHEDULING
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    StartupPolicy,
+)
+
+_PLACES = (SCHEDULING, REPLICA, LEADER, WORKER)
+_EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+
+
+def scheduling_errors(
+    new: Mapping[str, Any],
+    old: Mapping[str, Any] | None,
+    spec: SetSpec,
+    scheduler: Scheduler = ASSUMED,
+) -> Iterator[FieldError]:
+    """Errors of `spec.scheduling`; `old` is None on create."""
+    after, before = SCHEDULING.of(new), SCHEDULING.of(old) if old else None
+    if after is None:
+        if before is not None:
+            yield invalid(SCHEDULING, None, "cannot remove scheduling after creation")
+        return
+    levels = levels_of(new)
+    yield from _server_errors(after, scheduler)
+    yield from _delegation_errors(new, levels)
+    if old and before is None:
+        yield invalid(SCHEDULING, after, "cannot add scheduling after creation")
+    if len(levels) != 1:
+        why = f"exactly one active scheduling level is required, got [{' '.join(levels)}]"
+        yield invalid(SCHEDULING, after, why)
+    if old and before is not None:
+        yield from _change_errors(new, old)
+    yield from _policy_errors(new, spec, levels)
+    yield from _template_errors(new)
+    if scheduler.is_enabled and scheduler.provider == "volcano":
+        yield from _volcano_errors(new, levels)
+
+
+def _server_errors(scheduling: Any, scheduler: Scheduler) -> Iterator[FieldError]:
+    if not scheduler.is_enabled:
+        yield invalid(SCHEDULING, scheduling, f"requires the {WORKLOAD_AWARE_SCHEDULING} feature gate")
+    elif not scheduler.provider:
+        yield required(str(SCHEDULING), "requires a configured scheduler provider")
+    elif scheduler.provider not in PROVIDERS:
+        yield not_supported(SCHEDULING, scheduler.provider, PROVIDERS)
+    elif scheduler.provider == KUBERNETES and scheduler.lacks_workloads:
+        yield invalid(SCHEDULING, scheduling, UNAVAILABLE)
+
+
+def _delegation_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Iterator[FieldError]:
+    """Errors of sets whose parent has its own Workload."""
+    annotations = annotations_of(raw)
+    template, parent = annotations.get(GROUP_TEMPLATE_ANNOTATION), annotations.get(PARENT_GROUP_ANNOTATION)
+    if template is None and parent is None:
+        return
+    at_template, at_parent = (
+        f"metadata.annotations[{key}]" for key in (GROUP_TEMPLATE_ANNOTATION, PARENT_GROUP_ANNOTATION)
+    )
+    if template is None:
+        yield invalid(at_template, "", "requires the group-template-name delegation annotation")
+    elif not template:
+        yield invalid(at_template, "", "must name a parent Workload template")
+    if controller_of(raw) is None:
+        yield invalid(at_template, template or "", "delegated scheduling requires a controller owner")
+    if parent == "":
+        yield invalid(at_parent, "", "must name a parent CompositePodGroup")
+    if Level.ROLE in levels:
+        why = "delegated scheduling supports only whole-LWS or replica mode"
+        yield invalid(at_template, template or "", why)
+
+
+def _change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
+    after, before = SCHEDULING.of(new), SCHEDULING.of(old)
+    if levels_of(new) != levels_of(old):
+        yield invalid(SCHEDULING, after, "cannot switch the active scheduling level after creation")
+    if (priorities := _priorities(new)) != _priorities(old):
+        why = "cannot change priorityClassName while workload-aware scheduling is configured"
+        yield invalid(fields.TEMPLATE, ", ".join(priorities), why)
+    if _without_counts(after) != _without_counts(before):
+        yield invalid(SCHEDULING, after, "field is immutable")
+
+
+def _without_counts(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_counts(item) for item in value]
+    if not is_mapping(value):
+        return value
+    return {
+        key: _without_counts(item) for key, item in value.items() if key != "minCount" and item is not None
+    }
+
+
+def _policy_errors(raw: Mapping[str, Any], spec: SetSpec, levels: Sequence[Level]) -> Iterator[FieldError]:
+    gangs = {place: place.field("schedulingPolicy").field("gang") for place in _PLACES}
+    for gang in gangs.values():
+        field = gang.field("minGroupCount")
+        if field.of(raw) is not None:
+            yield invalid(field, field.of(raw), "minGroupCount is not supported")
+    if Level.ROLE in levels and spec.size < 2:
+        yield invalid(fields.SIZE, spec.size, "leader/worker scheduling requires size >= 2")
+    members = dict(
+        zip(_PLACES, (max(spec.replicas * spec.size, 1), spec.size, 1, spec.size - 1), strict=True)
+    )
+    for place, gang in gangs.items():
+        field = gang.field("minCount")
+        count = field.of(raw)
+        if count is not None and count != members[place]:
+            yield invalid(field, count, f"must equal complete leaf membership {members[place]}")
+    # Groups are gangs by default.
+    policy = REPLICA.field("schedulingPolicy")
+    is_default = levels == (Level.REPLICA,) and policy.of(raw) is None
+    has_gang = {place: gang.of(raw) is not None for place, gang in gangs.items()}
+    has_gang[REPLICA] |= is_default
+    if (has_gang[SCHEDULING] or has_gang[REPLICA]) and spec.startup_policy == StartupPolicy.LEADER_READY:
+        why = "a gang containing the leader and workers is incompatible with startupPolicy LeaderReady"
+        yield invalid(SCHEDULING, SCHEDULING.of(raw), why)
+    if has_gang[SCHEDULING] and fields.START_STRATEGY.of(raw) is not None:
+        why = "conflicts with a gang of all pods, which waits for the groups of the last wave: remove it"
+        yield invalid(fields.START_STRATEGY, fields.START_STRATEGY.of(raw), why)
+    constrained = any(place.field("schedulingConstraints").field("topology").of(raw) for place in _PLACES)
+    if (constrained or any(has_gang.values())) and any(annotations_of(raw).get(key) for key in _EXCLUSIVE):
+        why = (
+            "gang scheduling or workload topology constraints cannot be combined with exclusive topology in "
+            "alpha"
+        )
+        yield invalid(SCHEDULING, SCHEDULING.of(raw), why)
+
+
+def _template_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    scheduling = SCHEDULING.of(raw)
+    if len(set(_priorities(raw))) > 1:
+        yield invalid(SCHEDULING, scheduling, "all managed pod templates must use the same priorityClassName")
+    if any(fields.value_at(template, ("spec", "schedulingGroup")) for _, template in templates_of(raw)):
+        yield invalid(SCHEDULING, scheduling, "managed pod templates must not set spec.schedulingGroup")
+    templates = dict(templates_of(raw))
+    worker = templates.get(str(fields.WORKER_TEMPLATE), {})
+    members = {LEADER: templates.get(str(fields.LEADER_TEMPLATE), worker), WORKER: worker}
+    for place, template in members.items():
+        field = place.field("resourceClaims")
+        referred = _listed(fields.value_at(template, ("spec", "resourceClaims")))
+        for index, claim in enumerate(_listed(field.of(raw))):
+            if claim not in referred:
+                why = "must have a matching reference in every member pod template"
+                yield invalid(f"{field}[{index}]", claim, why)
+
+
+def _volcano_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Iterator[FieldError]:
+    """Fields that Volcano's PodGroup lacks."""
+    scheduling = SCHEDULING.of(raw)
+    if levels != (Level.REPLICA,):
+        why = "the Volcano provider supports the typed API only at replica level"
+        yield invalid(SCHEDULING, scheduling, why)
+    unsupported = {
+        "Basic policy": [place.field("schedulingPolicy").field("basic") for place in _PLACES],
+        "typed scheduling constraints": [place.field("schedulingConstraints") for place in _PLACES],
+        "typed disruption mode": [place.field("disruptionMode") for place in _PLACES],
+        "shared resource claims": [place.field("resourceClaims") for place in (LEADER, WORKER)],
+    }
+    for feature, places in unsupported.items():
+        if any(field.of(raw) is not None for field in places):
+            yield invalid(SCHEDULING, scheduling, f"the Volcano provider does not support {feature}")
+
+
+def _priorities(raw: Mapping[str, Any]) -> list[str]:
+    """The priority class of each template."""
+    classes = (fields.value_at(template, ("spec", "priorityClassName")) for _, template in templates_of(raw))
+    return [str(name or "") for name in classes]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

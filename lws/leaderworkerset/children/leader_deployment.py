@@ -1,0 +1,321 @@
+"""Plan the Deployment of the leaders of Hash groups, and admit its leaders to the scheduler.
+
+The Deployment controller paces rollouts. Its ReplicaSets choose the groups that a scale-down deletes, except
+those whose leaders have ended. Deletion costs show them the worst groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lws.kube import patches
+from lws.kube.metadata import annotations_of, labels_of, missing_labels, name_of
+from lws.kube.nodes import node_of
+from lws.kube.ownership import Ownership
+from lws.kube.pods import has_ended, has_gate
+from lws.leaderworkerset import events, fields
+from lws.leaderworkerset.assessment.assessment import Assessment, recorded_former
+from lws.leaderworkerset.children.leader_statefulset import (
+    LeaderStep,
+    is_fought_over,
+    is_kept,
+    take_off_tools_own,
+)
+from lws.leaderworkerset.labels import group_id, group_name, hash_host_name, is_leader
+from lws.leaderworkerset.memory import KEPT, claimed_restarts, given_up, mark_on
+from lws.leaderworkerset.restart_counts import Counts, count_key
+from lws.leaderworkerset.revisions.history import restore
+from lws.leaderworkerset.rollout.groups import FIELD_MANAGER
+from lws.leaderworkerset.rollout.replacement import (
+    Leader,
+    admit,
+    admitted,
+    deferral,
+    leader_of,
+    leaders_of,
+    most_holding,
+    unwanted,
+)
+from lws.leaderworkerset.rollout.scale_down import (
+    DELETION_COST_ANNOTATION,
+    Rank,
+    RankedGroup,
+    deletion_costs,
+)
+from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.status.problems import forced, is_forced, stuck_on_lost_nodes
+from lws.leaderworkerset.templates.objects import build_leader_deployment
+from lws.runtime.actions import Apply, Delete, Merge, Object, Plan, Problem, Reference
+from lws.runtime.children import Child, plan_obstacle
+from lws_api.leaderworkerset.identity import GroupReplacementPolicy
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    GROUP_REPLACEMENT_GATE,
+    GROUP_RESTART_COUNTS_ANNOTATION,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    RESTART_BUDGET_EXHAUSTED_ANNOTATION,
+    REVISION_LABEL,
+)
+
+
+def plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> LeaderStep:
+    """Record the target revision, then create or update the Deployment."""
+    child = Child(assessment.ownership, snapshot.leader, "the former leader Deployment")
+    blocked = plan_obstacle(snapshot.owner, child)
+    return LeaderStep(blocked if blocked is not None else _plan_deployment(snapshot, assessment))
+
+
+def _plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
+    lws, stored, spec, target = snapshot.lws, snapshot.leader, snapshot.spec, assessment.target
+    is_paused, former = spec.paused, None
+    if is_paused and not snapshot.has_replica_sets:
+        # A paused Deployment creates no ReplicaSet, and so no pods.
+        is_paused, former = False, recorded_former(snapshot, target)
+    intent = build_leader_deployment(spec, target.key, is_paused, stored)
+    if former is not None:
+        intent = build_leader_deployment(SetSpec.of(restore(lws, former)), former.key, is_paused, stored)
+    if stored is None:
+        announce = events.created_leaders(lws, former.reference if former is not None else target.revision)
+        failure = events.failed_leaders(lws, "create")
+        create = Apply(intent, why="the set has no leaders yet", announce=announce, failure=failure)
+        return Plan(((*target.actions, create),))
+    paths = patches.changed_paths(intent, stored, FIELD_MANAGER, is_kept)
+    lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))
+    updates: tuple[Apply | Merge, ...] = ()
+    if paths and (lost or not is_fought_over(snapshot, stored, intent)):
+        why = f"changed: {', '.join('.'.join(path) for path in paths[:5])}"
+        failure = events.failed_leaders(lws, "update")
+        apply = Apply(intent, why=why, uid=stored["metadata"]["uid"], failure=failure)
+        updates = (apply, *take_off_tools_own(stored))
+    problems = _paused_by_others(snapshot, assessment)
+    costs = _plan_costs(snapshot, assessment)
+    if snapshot.rejections:
+        # A rejected deletion cost must not prevent the update of the Deployment.
+        return Plan(((*target.actions, *updates), *((cost,) for cost in costs)), problems=problems)
+    return Plan(((*target.actions, *costs, *updates),), problems=problems)
+
+
+def _paused_by_others(snapshot: SetSnapshot, assessment: Assessment) -> tuple[Problem, ...]:
+    """Report a Deployment that another client has paused, if groups must be created or updated."""
+    stored = snapshot.leader or {}
+    if snapshot.spec.paused or not stored["spec"].get("paused"):
+        return ()
+    if snapshot.has_replica_sets and not assessment.rollout.outdated:
+        return ()
+    name = name_of(stored)
+    note = (
+        f"Deployment {name} is paused, and none of its groups is updated: run kubectl rollout resume "
+        f"deployment {name}; spec.rolloutStrategy.paused pauses a set"
+    )
+    return (Problem("DeploymentPaused", note, action="Update"),)
+
+
+def _plan_costs(snapshot: SetSnapshot, assessment: Assessment) -> tuple[Merge, ...]:
+    """Mark the groups that ReplicaSets should delete first, before the Deployment scales them down."""
+    candidates = _candidates(snapshot, assessment)
+    surge = (snapshot.spec.surge_groups or 0) if any(group.is_leaving for group in candidates) else 0
+    surplus = max(len(candidates) - snapshot.spec.replicas - surge, 0)
+    return tuple(
+        _set_cost(snapshot.lws, candidate, cost) for candidate, cost in deletion_costs(candidates, surplus)
+    )
+
+
+def _candidates(snapshot: SetSnapshot, assessment: Assessment) -> list[RankedGroup]:
+    exhausted, stuck = given_up(snapshot), stuck_on_lost_nodes(snapshot)
+    lost = {labels_of(stuck_pod.pod).get(GROUP_INDEX_LABEL) for stuck_pod in stuck}
+    states = {state.pod: state for state in assessment.groups}
+    candidates = []
+    for group in snapshot.groups:
+        state = states[name_of(group.leader)]
+        if state.terminating or has_ended(group.leader):
+            continue
+        rank = Rank.SOUND if state.ready else Rank.UNREADY
+        if not node_of(group.leader) or any(wait.until is None for wait in group.waits):
+            rank = Rank.UNSCHEDULED
+        elif group.index in exhausted:
+            rank = Rank.EXHAUSTED
+        elif group_id(group.leader) in lost:
+            rank = Rank.LOST
+        candidates.append(RankedGroup(group.leader, rank, state.outdated and not snapshot.spec.paused))
+    return candidates
+
+
+def _set_cost(lws: Object, candidate: RankedGroup, cost: str | None) -> Merge:
+    leader = candidate.leader
+    metadata = {
+        # A user may be setting a cost, too.
+        "resourceVersion": leader["metadata"]["resourceVersion"],
+        "annotations": {DELETION_COST_ANNOTATION: cost},
+    }
+    why = "the group is not to be deleted first" if cost is None else f"the group {candidate.rank.why}"
+    announce = () if cost is None else (events.deleted_first(lws, candidate),)
+    return Merge(Reference.to(leader), {"metadata": metadata}, why=why, announce=announce)
+
+
+def plan_ended(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
+    """Delete leaders that have ended when their groups are not desired any more: no ReplicaSet deletes them.
+
+    The leader of a group that has used up its restarts is kept, and its gated successor waits, until there is
+    a new template or fewer groups are desired.
+    """
+    live = [group for group in snapshot.groups if not group.leader_terminating]
+    ended = [group for group in live if has_ended(group.leader)]
+    if not ended or assessment.ownership != Ownership.OURS:
+        return Plan()
+    lws, spec, key = snapshot.lws, snapshot.spec, assessment.target.key
+    is_waiting = any(has_gate(group.leader, GROUP_REPLACEMENT_GATE) for group in live)
+    is_complete = not is_waiting and len(live) - len(ended) >= spec.replicas
+    unneeded = (
+        group
+        for group in ended
+        if (group.leader_key != key and not spec.paused)
+        or (is_complete and mark_on(lws, group.index, group.leader) == KEPT)
+    )
+    why = "the leader pod has ended, and its group is not desired any more"
+    return Plan(
+        sequences=tuple((Delete(Reference.to(group.leader), "Foreground", why=why),) for group in unneeded)
+    )
+
+
+def plan_node_loss(snapshot: SetSnapshot) -> Plan:
+    """Force-delete stuck workers of Hash groups without a leader, if the policy says so. The next leader gets
+    another name, so no pass over a group handles them.
+    """
+    leaders = {name_of(group.leader) for group in snapshot.groups}
+    stuck = [
+        stuck_pod
+        for stuck_pod in stuck_on_lost_nodes(snapshot)
+        if not is_leader(stuck_pod.pod)
+        and annotations_of(stuck_pod.pod).get(LEADER_NAME_ANNOTATION) not in leaders
+    ]
+    policy = snapshot.policies.node_loss
+    return Plan(
+        sequences=tuple((forced(snapshot.lws, pod),) for pod in stuck if is_forced(pod, policy)),
+        stuck_pods=len(stuck),
+    )
+
+
+def plan_succession(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
+    """Admit leaders whose previous groups are gone, and release kept groups that are not desired any more.
+
+    Restarts of the previous group are handed on first, because a new group has a new number. A kept group is
+    released by its own pass, when its annotation is removed.
+    """
+    lws, revision = snapshot.lws, assessment.target.key
+    live = {name_of(group.leader): group for group in snapshot.groups if not group.leader_terminating}
+    gated = {name: group for name, group in live.items() if has_gate(group.leader, GROUP_REPLACEMENT_GATE)}
+    kept = {
+        name_of(group.leader): group
+        for group in snapshot.groups
+        if group.is_exhausted and group.leader_terminating
+    }
+    is_counted = GROUP_RESTART_COUNTS_ANNOTATION in annotations_of(lws)
+    if not (gated or kept or is_counted) or assessment.ownership != Ownership.OURS:
+        return Plan()
+    if conflicts := _delete_conflicting(snapshot.groups, gated):
+        return Plan(conflicts)
+    leaders = leaders_of([group.leader for group in live.values()], revision)
+    ended = [leader_of(group.leader, revision) for group in kept.values()]
+    released = [kept.pop(leader.name) for leader in unwanted(ended, leaders, snapshot.spec.replicas)]
+    staying = [*live.values(), *kept.values()]
+    counts = Counts.of(lws, {(group.leader_key or "", group.index) for group in (*staying, *released)})
+    chosen = _chosen(snapshot, assessment, leaders)
+    claims = counts.claims(_count_key(gated[leader.name]) for leader in chosen)
+    former = [gated[leader.name] for leader in chosen if not leader.is_current]
+    used_up = _used_up(snapshot, counts, claims, former)
+    successors = [gated.pop(leader.name) for leader in chosen if leader.name not in used_up]
+    merge = counts.handed_on(
+        lws,
+        {key: claims[key] for key in map(_count_key, successors) if key in claims},
+        [*map(_count_key, released)],
+        spare=_spare_places(snapshot, leaders, len(kept) + len(successors)),
+        only=revision if assessment.rollout.is_done else "",
+    )
+    first = (*([merge] if merge is not None else ()), *_hand_on_records(lws, staying, successors))
+    why = "the set was scaled down, and the group is not desired any more"
+    unmarked = {"metadata": {"annotations": {RESTART_BUDGET_EXHAUSTED_ANNOTATION: None}}}
+    writes = (
+        *(Merge(Reference.to(group.leader), unmarked, why=why) for group in released),
+        *(admit(lws, group.leader) for group in successors),
+    )
+    is_reported = snapshot.teardowns and not _is_immediate(lws)
+    deferred = (deferral(lws, group.leader, len(snapshot.teardowns)) for group in gated.values())
+    return Plan(
+        sequences=((*first, *writes),) if first else tuple((write,) for write in writes),
+        announce=tuple(deferred) if is_reported else (),
+    )
+
+
+def _count_key(group: GroupFacts) -> str:
+    return count_key(group.leader)
+
+
+def _is_immediate(lws: Object) -> bool:
+    return bool(fields.GROUP_REPLACEMENT.of(lws) == GroupReplacementPolicy.IMMEDIATE)
+
+
+def _chosen(snapshot: SetSnapshot, assessment: Assessment, leaders: Sequence[Leader]) -> tuple[Leader, ...]:
+    """The gated leaders that previous groups and `startStrategy` allow to be scheduled."""
+    spec, is_immediate = snapshot.spec, _is_immediate(snapshot.lws)
+    chosen = admitted(leaders, snapshot.teardowns, spec.replicas, spec.surge_groups or 0, is_immediate)
+    if spec.start_strategy is not None:
+        started = sum(leader.is_current and not leader.is_gated for leader in leaders)
+        most = spec.start_strategy.most(len(assessment.rollout.settled))
+        chosen = chosen[: max(0, most - started)]
+    return chosen
+
+
+def _used_up(
+    snapshot: SetSnapshot, counts: Counts, claims: Mapping[str, str], former: Iterable[GroupFacts]
+) -> set[str]:
+    """Names of gated leaders of previous revisions without restarts left. The groups that they replace are
+    released, not kept, because the rollout replaces them.
+    """
+    budget, deployment = snapshot.spec.restart_budget, snapshot.leader or {}
+    if budget is None or deployment["spec"].get("paused"):
+        return set()
+    keys = {name_of(group.leader): _count_key(group) for group in former}
+    return {name for name, key in keys.items() if counts.stored.get(claims.get(key, key), 0) >= budget}
+
+
+def _spare_places(snapshot: SetSnapshot, leaders: Sequence[Leader], taken: int) -> int:
+    """How many more groups may be created. taken: places of kept groups and of leaders admitted now."""
+    spec = snapshot.spec
+    most = most_holding(leaders, snapshot.teardowns, spec.replicas, spec.surge_groups or 0)
+    return max(most - taken - sum(not leader.is_gated for leader in leaders), 0)
+
+
+def _hand_on_records(
+    lws: Object, staying: Iterable[GroupFacts], successors: Iterable[GroupFacts]
+) -> tuple[Merge, ...]:
+    claims = claimed_restarts(
+        lws,
+        {group.index for group in staying},
+        [(group.index, group.leader_key or "") for group in successors],
+    )
+    if not claims:
+        return ()
+    why = "new groups take over the restart counts of previous ones"
+    return (Merge(Reference.to(lws), {"status": {"restarts": claims}}, why=why, subresource="status"),)
+
+
+def _delete_conflicting(
+    groups: Iterable[GroupFacts], gated: Mapping[str, GroupFacts]
+) -> tuple[tuple[Delete, ...], ...]:
+    """Delete gated leaders whose host name another group or object has: their successors get other keys.
+
+    Host names contain 8 of the 40 digits of a key.
+    """
+    taken = {group_name(group.leader) for group in groups if name_of(group.leader) not in gated}
+    deletes = []
+    for group in sorted(gated.values(), key=lambda group: (group.created, name_of(group.leader))):
+        host, key = group_name(group.leader), labels_of(group.leader).get(GROUP_KEY_LABEL, "")
+        is_by_key = host == hash_host_name(labels_of(group.leader).get(NAME_LABEL, ""), key)
+        if is_by_key and (host in taken or group.conflict is not None):
+            why = f"the host name {host} is taken: the next leader gets another one"
+            deletes.append((Delete(Reference.to(group.leader), "Background", why=why),))
+        taken.add(host)
+    return tuple(deletes)

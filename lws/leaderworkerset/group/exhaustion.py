@@ -1,0 +1,146 @@
+"""End a group that has used up its restarts, keep its pods, and release them.
+
+Upstream's rules (KEP-820): containers end and free their nodes. A finalizer keeps the pods, so that no new
+group is created until a user requests one or the group is not desired any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from lws.kube.metadata import is_terminating, labels_of
+from lws.kube.statefulsets import desired_replicas, partition_of
+from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
+from lws.leaderworkerset.group.termination import plan_termination
+from lws.leaderworkerset.labels import index_by_name, is_of_hash_group, own_workers
+from lws.leaderworkerset.restart_counts import InvalidCounts, is_exhausted, is_kept, is_to_recover, without
+from lws.leaderworkerset.revisions.keys import key_of_template
+from lws.runtime.actions import Action, Delete, Object, Plan, Reference, SetFinalizer, together
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    RECOVER_ANNOTATION,
+    RESTART_BUDGET_EXHAUSTED_ANNOTATION,
+    RESTART_BUDGET_FINALIZER,
+    REVISION_LABEL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """A group whose set, StatefulSet or leader does not exist any more.
+
+    pods: those that the finalizer keeps, the leader last. leader, workers: a terminating leader and its
+    worker StatefulSet.
+    """
+
+    pods: tuple[Object, ...] = ()
+    leader: Object | None = None
+    workers: Object | None = None
+    lws: None = None
+
+
+def plan_exhaustion(group: GroupSnapshot) -> Plan:
+    """End the group. The annotation is written first, so that an interrupted end is continued."""
+    leader, index = group.leader, labels_of(group.leader).get(GROUP_INDEX_LABEL, "")
+    note = f"Restart budget exhausted; terminated group {index} and stopped automatic recovery"
+    delete = Delete(
+        target=Reference.to(leader),
+        propagation="Foreground",
+        why=f"group {index} has used up its restarts",
+        announce=(group_event(group, "ReplicaRestartBudgetExceeded", "Delete", note, "Warning"),),
+    )
+    return Plan(sequences=((*_marks(leader), *map(_keep, _workers_to_keep(group)), delete),))
+
+
+def _marks(leader: Object) -> tuple[Action, ...]:
+    if is_exhausted(leader):
+        return ()
+    # Only what is asked for from now on counts.
+    annotations: dict[str, Any] = {RESTART_BUDGET_EXHAUSTED_ANNOTATION: "true", RECOVER_ANNOTATION: None}
+    why = f"the group has used up its restarts: only the annotation {RECOVER_ANNOTATION} recreates it"
+    patch = {"metadata": {"annotations": annotations}}
+    return (SetFinalizer(Reference.to(leader), RESTART_BUDGET_FINALIZER, why, patch=patch),)
+
+
+def _keep(worker: Object) -> SetFinalizer:
+    return SetFinalizer(Reference.to(worker), RESTART_BUDGET_FINALIZER, why="it shows how its group failed")
+
+
+def _workers_to_keep(group: GroupSnapshot) -> list[Object]:
+    key = labels_of(group.leader).get(REVISION_LABEL)
+    if own_workers(group.leader, group.worker_statefulset) is None:
+        return []
+    return [
+        pod
+        for pod in group.workers
+        if labels_of(pod).get(REVISION_LABEL) == key and not is_terminating(pod) and not is_kept(pod)
+    ]
+
+
+def plan_kept(group: GroupSnapshot) -> Plan | None:
+    """Keep or release the pods that the finalizer keeps; None without any, or if the group must end first."""
+    leader = group.leader
+    kept = (*group.kept, leader) if is_kept(leader) else group.kept
+    if not kept:
+        return None
+    if not is_exhausted(leader):
+        return _released(kept, "their leader has no annotation that the group has used up its restarts")
+    if is_terminating(group.lws):
+        return _released(kept, "the set is being deleted")
+    if not is_terminating(leader):
+        return None
+    if why := _why_unwanted(group):
+        return _released(kept, why)
+    if is_to_recover(leader):
+        return _recovered(group, kept)
+    pod = f"pod {leader['metadata']['name']}"
+    return Plan(waiting_for=f'the annotation {RECOVER_ANNOTATION}: "true" on {pod}, or a new template')
+
+
+def plan_abandoned(abandoned: Abandoned) -> Plan:
+    """Release pods without a group, and terminate workers with their leader."""
+    released = _released(abandoned.pods, "their set, its StatefulSet or their leader is gone")
+    if abandoned.leader is None:
+        return released
+    ended = plan_termination(abandoned.leader, abandoned.workers, abandoned.lws)
+    return together(released, ended) if abandoned.pods else ended
+
+
+def _why_unwanted(group: GroupSnapshot) -> str:
+    """Why the group is not desired any more; empty if it may be recovered."""
+    leaders, index = group.leaders, index_by_name(group.leader)
+    if leaders is None:
+        return ""
+    if index >= desired_replicas(leaders) and not is_of_hash_group(group.leader):
+        return f"the set is scaled down to {desired_replicas(leaders)} groups"
+    key = key_of_template(leaders)
+    is_hash = is_of_hash_group(group.leader)
+    is_rolled = not leaders["spec"].get("paused") if is_hash else index >= partition_of(leaders)
+    if key and key != labels_of(group.leader).get(REVISION_LABEL) and is_rolled:
+        return f"the rollout to revision {key} replaces the group"
+    return ""
+
+
+def _recovered(group: GroupSnapshot, kept: Iterable[Object]) -> Plan:
+    try:
+        reset = without(group.lws, group.leader)
+    except InvalidCounts as error:
+        return error.wait
+    released = _releases(kept, f"the annotation {RECOVER_ANNOTATION} requests a new group")
+    return Plan(sequences=((*((reset,) if reset is not None else ()), *released),))
+
+
+def _released(pods: Iterable[Object], why: str) -> Plan:
+    return Plan(sequences=(tuple(_releases(pods, why)),), waiting_for="the pods of the group to be gone")
+
+
+def _releases(pods: Iterable[Object], why: str) -> list[SetFinalizer]:
+    """Workers before their leader, so that none of them meets the next leader."""
+    unmarked = {RESTART_BUDGET_EXHAUSTED_ANNOTATION: None, RECOVER_ANNOTATION: None}
+    patch = {"metadata": {"annotations": unmarked}}
+    return [
+        SetFinalizer(Reference.to(pod), RESTART_BUDGET_FINALIZER, why, is_there=False, patch=patch)
+        for pod in pods
+    ]

@@ -1,0 +1,238 @@
+"""Delete groups that are to be recreated, and decide which new leaders may be scheduled while pods of
+previous groups are left.
+
+A ReplicaSet replaces a leader as soon as its deletion begins. The pod webhook gives every leader of a Hash
+group a scheduling gate, so that the new group does not preempt others while the previous one is terminating.
+A leader with an index gets it only if pods of its previous group are left: they must never meet it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from lws.kube.metadata import annotations_of, controller_of, is_terminating, labels_of, name_of
+from lws.kube.pods import has_ended, has_gate
+from lws.leaderworkerset.labels import GATED_DELETION_COST, is_leader, is_of_hash_group, own_workers
+from lws.leaderworkerset.restart_counts import is_exhausted
+from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION
+from lws.leaderworkerset.snapshot import Teardown
+from lws.runtime.actions import Announce, Delete, Fold, Merge, Object, Reference, Tally
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_REPLACEMENT_GATE,
+    LEADER_NAME_ANNOTATION,
+    REVISION_LABEL,
+)
+
+_AGE = attrgetter("created", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDeletion:
+    """The deletion of a group that is to be recreated. workers: that of its worker StatefulSet, empty where
+    the garbage collector deletes it before the leader.
+    """
+
+    leader: Delete
+    workers: tuple[Delete, ...] = ()
+
+    @property
+    def is_in_foreground(self) -> bool:
+        """The leader stays until the last of its workers is gone."""
+        return self.leader.propagation == "Foreground"
+
+    @property
+    def actions(self) -> tuple[Delete, ...]:
+        """In order. Without the leader, the workers would be created anew."""
+        return (self.leader, *self.workers)
+
+
+def deletion_of(
+    leader: Object,
+    workers: Object | None,
+    why: str,
+    announce: tuple[Announce, ...] = (),
+    tallies: tuple[Tally, ...] = (),
+) -> GroupDeletion:
+    """Delete a group: leader and worker StatefulSet at once, in the background.
+
+    In the foreground, 22 of the 66 requests for a group of four are the garbage collector's look-ups and
+    finalizers. The next leader comes before the last old pod is gone; the pod webhook gates it.
+
+    What is not seen cannot be deleted by us: then the garbage collector has to find the workers before it
+    lets the leader go. So it does for Hash groups, whose leaders are replaced at once in any case.
+    """
+    own = own_workers(leader, workers)
+    if own is None or is_terminating(own) or is_of_hash_group(leader):
+        return GroupDeletion(Delete(Reference.to(leader), "Foreground", why, announce, tallies=tallies))
+    why_workers = f"its leader {name_of(leader)} is deleted: {why}"
+    return GroupDeletion(
+        Delete(Reference.to(leader), "Background", why, announce, tallies=tallies),
+        (Delete(Reference.to(own), "Background", why_workers),),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """A leader pod that is not terminating, or that is kept.
+
+    created: RFC 3339. is_gated: it has the gate of group replacement. is_current: it has the revision of the
+    Deployment. has_ended: its ReplicaSet has replaced it.
+    """
+
+    name: str
+    created: str
+    is_gated: bool
+    is_current: bool
+    has_ended: bool = False
+
+
+def leaders_of(pods: Iterable[Object], revision: str) -> tuple[Leader, ...]:
+    """The live leaders among the pods of a set. revision: revision key of the Deployment."""
+    return tuple(leader_of(pod, revision) for pod in pods if is_leader(pod) and not is_terminating(pod))
+
+
+def leader_of(pod: Object, revision: str) -> Leader:
+    """What counts about one of them."""
+    return Leader(
+        name_of(pod),
+        pod["metadata"]["creationTimestamp"],
+        has_gate(pod, GROUP_REPLACEMENT_GATE),
+        labels_of(pod).get(REVISION_LABEL) == revision,
+        has_ended(pod),
+    )
+
+
+def teardowns_of(pods: Sequence[Object], revision: str, lost: Collection[str] = ()) -> tuple[Teardown, ...]:
+    """The groups of a set that are terminating.
+
+    revision: revision key of the Deployment. lost: names of leaders that a lost Deployment has left, whose
+    groups are deleted or adopted. A gated leader has never been scheduled: it holds no node, and has no
+    workers.
+    """
+    leaders = [pod for pod in pods if is_leader(pod) and not is_terminating(pod) and name_of(pod) not in lost]
+    # Workers without the label of their group name its leader.
+    live = {name for pod in leaders for name in (_group(pod), name_of(pod))}
+    teardowns: dict[str, Teardown] = {}
+    for pod in pods:
+        group = _group(pod)
+        if group not in live and not has_gate(pod, GROUP_REPLACEMENT_GATE):
+            teardown = teardowns.get(group, Teardown(group, is_current=True))
+            is_current = teardown.is_current and labels_of(pod).get(REVISION_LABEL) == revision
+            is_kept_leader = is_leader(pod) and is_exhausted(pod)
+            teardowns[group] = Teardown(group, is_current, teardown.is_kept or is_kept_leader)
+    return tuple(teardowns.values())
+
+
+def admitted(
+    leaders: Sequence[Leader],
+    teardowns: Sequence[Teardown],
+    replicas: int,
+    surge: int,
+    is_immediate: bool = False,
+) -> tuple[Leader, ...]:
+    """The gated leaders that may be scheduled now: those of the current revision first, then by age.
+
+    leaders, teardowns: all of the set, on any revision. replicas, surge: of the Deployment, as numbers.
+    is_immediate: the policy is Immediate. Then a leader waits only for each leader that has ended, because a
+    backoff or a limit of restarts may still keep that group.
+
+    Under both policies, one leader of its revision waits for each group that is kept. Under PostTermination,
+    there are never more admitted leaders and teardowns together than `replicas`, or `replicas` + `surge`
+    while a rollout uses the surge. So:
+
+    - Without a rollout, a new group waits for a previous one even if `surge` is above 0.
+    - Groups of all revisions share one number: two revisions never overlap by more than the surge.
+    - Once the teardowns have ended, all leaders that the Deployment keeps are admitted, including those of a
+      previous revision. A ReplicaSet deletes the others first: their deletion cost is lowest.
+    - After a scale-down, new groups wait until enough removed groups have terminated: no pod shows whether a
+      group has a successor.
+    """
+    waiting = [*_replacing(leaders, teardowns, True), *_replacing(leaders, teardowns, False)]
+    if is_immediate:
+        return tuple(waiting[: max(len(waiting) - sum(leader.has_ended for leader in leaders), 0)])
+    holding = sum(not leader.is_gated for leader in leaders) + len(teardowns)
+    return tuple(waiting[: max(most_holding(leaders, teardowns, replicas, surge) - holding, 0)])
+
+
+def _replacing(
+    leaders: Iterable[Leader], teardowns: Iterable[Teardown], is_current: bool
+) -> Sequence[Leader]:
+    """The gated leaders of the current revision, or of others, by age, without one for each kept group."""
+    kept = sum(teardown.is_kept and teardown.is_current == is_current for teardown in teardowns)
+    gated = (leader for leader in leaders if leader.is_gated and leader.is_current == is_current)
+    ordered = sorted(gated, key=_AGE)
+    return ordered[: max(len(ordered) - kept, 0)]
+
+
+def unwanted(kept: Collection[Leader], leaders: Collection[Leader], replicas: int) -> Iterator[Leader]:
+    """The kept groups that a scale-down removes: of a revision the oldest stay, one for each group that is
+    missing beside them.
+    """
+    for is_current in (True, False):
+        of_revision = [leader for leader in kept if leader.is_current == is_current]
+        gates = [leader.is_gated for leader in leaders if leader.is_current == is_current]
+        active = gates.count(False) + max(gates.count(True) - len(of_revision), 0)
+        yield from sorted(of_revision, key=_AGE)[max(replicas - active, 0) :]
+
+
+def most_holding(leaders: Sequence[Leader], teardowns: Sequence[Teardown], replicas: int, surge: int) -> int:
+    """Maximum number of groups that hold nodes at a time."""
+    if not all([leader.is_current for leader in leaders] + [group.is_current for group in teardowns]):
+        return replicas + surge
+    # The last step of a rollout, or of its reversal: the Deployment has not yet removed the surge.
+    return replicas + min(max(len(leaders) - replicas, 0), surge)
+
+
+def admit(lws: Object, leader: Object) -> Merge:
+    """Remove our gate from a leader, and the deletion cost unless it has been changed."""
+    patch: dict[str, Any] = {
+        "spec": {"schedulingGates": [{"$patch": "delete", "name": GROUP_REPLACEMENT_GATE}]}
+    }
+    if annotations_of(leader).get(DELETION_COST_ANNOTATION) == GATED_DELETION_COST:
+        patch["metadata"] = {"annotations": {DELETION_COST_ANNOTATION: None}}
+    why = "the groups that it replaces are gone"
+    return Merge(Reference.to(leader), patch, why=why, announce=(admission(lws, leader),), is_strategic=True)
+
+
+def deferral(lws: Object, leader: Object, terminating: int) -> Announce:
+    """The Event of a leader that stays gated. terminating: the number of teardowns."""
+    note = (
+        f"Leader pod {name_of(leader)} waits for {terminating} terminating group(s) to be removed before "
+        f"scheduling"
+    )
+    fold = _fold("Leader pods {} wait for terminating groups to be removed", lws, leader)
+    return Announce(Reference.to(leader), "GroupReplacementDeferred", "Schedule", note, fold=fold, once=True)
+
+
+def deferral_of_index(lws: Object, leader: Object, index: str) -> Announce:
+    """The same for a leader with an index, which waits for the pods of its own previous group."""
+    note = (
+        f"Leader pod {name_of(leader)} waits for previous group {index} pods to be removed before scheduling"
+    )
+    fold = _fold("Leader pods {} wait for the pods of their former groups to be removed", lws, leader)
+    return Announce(Reference.to(leader), "GroupReplacementDeferred", "Schedule", note, fold=fold, once=True)
+
+
+def admission(lws: Object, leader: Object) -> Announce:
+    """The Event of a leader whose gate is removed."""
+    note = f"Leader pod {name_of(leader)} admitted for scheduling"
+    fold = _fold("Leader pods {} admitted for scheduling", lws, leader)
+    return Announce(Reference.to(leader), "GroupReplacementAdmitted", "Schedule", note, fold=fold)
+
+
+def _fold(template: str, lws: Object, leader: Object) -> Fold:
+    return Fold(template, name_of(leader), Reference.to(lws), is_shared=True)
+
+
+def _group(pod: Object) -> str:
+    """The group of a pod by its label; without one, by its leader or its owner."""
+    owner = controller_of(pod)
+    return str(
+        labels_of(pod).get(GROUP_INDEX_LABEL)
+        or (name_of(pod) if is_leader(pod) else annotations_of(pod).get(LEADER_NAME_ANNOTATION))
+        or (owner["name"] if owner is not None else name_of(pod))
+    )

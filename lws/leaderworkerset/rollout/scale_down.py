@@ -1,0 +1,177 @@
+"""Report better groups that a scale-down deletes, and choose the Hash groups to be deleted first.
+
+A StatefulSet deletes the highest indices, ready or not. `ordinals.start` could only remove the lowest ones,
+and would change the names of later groups. A ReplicaSet compares its leader pods only: their deletion costs
+show it the state of their groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import groupby
+from operator import attrgetter
+
+from lws.kube.metadata import annotations_of, controller_of, is_terminating, name_of
+from lws.kube.nodes import node_of
+from lws.kube.pods import is_pending, is_ready, is_running
+from lws.kube.quantities import INT32, whole_number
+from lws.leaderworkerset.rollout.groups import GroupState
+from lws.runtime.actions import Object
+
+DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+"""Pods with the lowest cost should be deleted first (KEP-2255); 0 by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A group that is kept while a better one is deleted. why: a few words."""
+
+    index: int
+    why: str
+
+
+def leftovers(groups: Iterable[GroupState], leaders: Mapping[int, Object], replicas: int) -> list[Leftover]:
+    """Groups below `replicas` that are not ready, or have a lower deletion cost than a deleted ready one.
+
+    leaders: their pods, by index. Empty if no ready group is deleted.
+    """
+    states = tuple(groups)
+    deleted_costs = [
+        _cost(leaders.get(group.index)) for group in states if group.index >= replicas and group.ready
+    ]
+    if not deleted_costs:
+        return []
+    leftover = []
+    for group in sorted(states, key=lambda state: state.index):
+        leader = leaders.get(group.index)
+        if group.index >= replicas or leader is None or is_terminating(leader):
+            continue
+        cost = _cost(leader)
+        if not group.ready:
+            leftover.append(Leftover(group.index, "not ready"))
+        elif cost < max(deleted_costs):
+            leftover.append(Leftover(group.index, f"pod-deletion-cost {cost}"))
+    return leftover
+
+
+def _cost(leader: Object | None) -> int:
+    cost = annotations_of(leader).get(DELETION_COST_ANNOTATION) if leader is not None else None
+    return whole_number(cost, least=-INT32) or 0
+
+
+class Rank(IntEnum):
+    """The state of a Hash group, worst first."""
+
+    UNSCHEDULED = 0
+    EXHAUSTED = 1
+    LOST = 2
+    UNREADY = 3
+    SOUND = 4
+
+    @property
+    def why(self) -> str:
+        """A phrase that completes a sentence about the group."""
+        return _WHY[self]
+
+    @property
+    def cost(self) -> str:
+        """The deletion cost for this rank. Users do not choose such values, so it shows who wrote it."""
+        return str(-INT32 + 10 * self.value)
+
+
+_WHY = {
+    Rank.UNSCHEDULED: "has a pod without a node",
+    Rank.EXHAUSTED: "has used up its restarts",
+    Rank.LOST: "has a pod on a lost node",
+    Rank.UNREADY: "is not ready",
+    Rank.SOUND: "is ready",
+}
+_OURS = frozenset(rank.cost for rank in Rank)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedGroup:
+    """A Hash group that a ReplicaSet may delete. leader: neither terminating nor ended. is_leaving: the
+    rollout replaces it in any case.
+    """
+
+    leader: Object
+    rank: Rank
+    is_leaving: bool = False
+
+    @property
+    def is_ours(self) -> bool:
+        """This controller set the deletion cost."""
+        return annotations_of(self.leader).get(DELETION_COST_ANNOTATION) in _OURS
+
+    @property
+    def is_users(self) -> bool:
+        """Another client set the deletion cost, or the leader is still gated."""
+        return DELETION_COST_ANNOTATION in annotations_of(self.leader) and not self.is_ours
+
+    @property
+    def users_cost(self) -> int:
+        """The cost that a user set; 0 for none."""
+        return _cost(self.leader) if self.is_users else 0
+
+    @property
+    def pod_rank(self) -> tuple[bool, bool, bool, bool]:
+        """What a ReplicaSet compares before the deletion cost, worst first."""
+        pod = self.leader
+        return bool(node_of(pod)), not is_pending(pod), is_running(pod), is_ready(pod)
+
+
+def deletion_costs(
+    candidates: Sequence[RankedGroup], surplus: int
+) -> Iterator[tuple[RankedGroup, str | None]]:
+    """The groups whose deletion cost must change, with the new cost; None to remove it.
+
+    surplus: the number of candidates that a scale-down deletes. Costs that users set are kept. Only groups
+    that the ReplicaSet might not delete by their leaders alone get one.
+    """
+    first = {name_of(group.leader) for pool in _pools(candidates, surplus) for group in _first_of(pool)}
+    for candidate in candidates:
+        is_first = name_of(candidate.leader) in first
+        if is_first and annotations_of(candidate.leader).get(DELETION_COST_ANNOTATION) != candidate.rank.cost:
+            yield candidate, candidate.rank.cost
+        elif not is_first and candidate.is_ours:
+            yield candidate, None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """The groups of one ReplicaSet. surplus: how many it deletes; None if unknown."""
+
+    candidates: tuple[RankedGroup, ...]
+    surplus: int | None
+
+
+def _pools(candidates: Iterable[RankedGroup], surplus: int) -> Iterator[_Pool]:
+    """The ReplicaSets that delete leaders."""
+    by_owner: dict[str, list[RankedGroup]] = {}
+    for candidate in candidates:
+        by_owner.setdefault((controller_of(candidate.leader) or {}).get("uid", ""), []).append(candidate)
+    for pool in by_owner.values():
+        is_leaving = any(candidate.is_leaving for candidate in pool)
+        if is_leaving or surplus:
+            yield _Pool(tuple(pool), None if is_leaving or len(by_owner) > 1 else surplus)
+
+
+def _first_of(pool: _Pool) -> Iterator[RankedGroup]:
+    """The groups to delete whose leaders rank no lower than those of others that are kept."""
+    # Among equals the users' costs decide, then the age: the youngest has done the least work.
+    ordered = sorted(
+        pool.candidates, key=lambda group: group.leader["metadata"].get("creationTimestamp") or ""
+    )
+    ordered = sorted(reversed(ordered), key=lambda group: (group.pod_rank, group.rank, group.users_cost))
+    passed = 0
+    for _, equals in groupby(ordered, key=attrgetter("pod_rank")):
+        groups = list(equals)
+        deleted = len(groups) if pool.surplus is None else min(pool.surplus - passed, len(groups))
+        passed += len(groups)
+        if pool.surplus is None or 0 < deleted < len(groups):
+            yield from (
+                group for group in groups[:deleted] if group.rank < groups[-1].rank and not group.is_users
+            )

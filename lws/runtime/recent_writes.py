@@ -1,0 +1,141 @@
+"""Records of our own writes between passes over one kind of workload; losing them costs a write or a read."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from lws.kube.metadata import name_of, namespace_of, uid_of, version_number
+from lws.kube.patches import is_merged_into, with_merged
+from lws.runtime.actions import Object, Plan, Reference, Status
+from lws.runtime.refusals import Computed, Refusals, TakenNames
+from lws.runtime.store import Store
+from lws.runtime.throttle import ActiveSets, Throttle
+
+_PARSED = 4096
+_CHECKED = 16384
+_STATUSES = 16384
+
+_Revision = TypeVar("_Revision")
+
+
+class WrittenStatuses:
+    """The result of our last write to each status, by UID and trimmed as in the store, to detect changes of
+    other clients.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._written: OrderedDict[str, Object] = OrderedDict()
+
+    def expect(self, target: Reference, patch: Object) -> Object | None:
+        """Record a write before it is sent, because the stream may deliver it before the response. Return the
+        status that it is based on; None if unknown.
+        """
+        stored = self._store.get(target.kind, target.namespace, target.name)
+        if stored is None or stored["metadata"]["uid"] != target.uid:
+            return None
+        # Based on our last write, so that changes of other clients since are still detected.
+        before = self._written.get(target.uid, stored.get("status") or {})
+        self._record(target.uid, with_merged(before, patch["status"]))
+        return before
+
+    def written(self, stored: Object, before: Object | None, patch: Object) -> None:
+        """Record the response to a write, unless the store has a later version, or the response contains a
+        concurrent change. before, patch: the status that the write is based on, and the patch.
+        """
+        if self._store.version_of(stored) > version_number(stored["metadata"].get("resourceVersion", "")):
+            return
+        now = self._store.trimmed(stored).get("status") or {}
+        if before is not None and not is_merged_into(before, patch, now):
+            return
+        # An object that was deleted before the response is not recorded: no later event would remove it.
+        if self._store.has(stored["kind"], namespace_of(stored), name_of(stored), uid_of(stored)):
+            self._record(uid_of(stored), now)
+
+    def forget(self, uid: str) -> None:
+        """Drop the record of a deleted object."""
+        self._written.pop(uid, None)
+
+    def is_as_written(self, obj: Object) -> bool:
+        """Report whether the status of an object is as our last write left it."""
+        written = self._written.get(obj["metadata"]["uid"])
+        return written is not None and written == (obj.get("status") or {})
+
+    def is_edited(self, status: Status) -> bool:
+        """Report whether another client changed the status that this one is based on."""
+        written = self._written.get(status.target.uid)
+        return written is not None and status.before is not None and written != status.before
+
+    def _record(self, uid: str, status: Object) -> None:
+        self._written[uid] = status
+        self._written.move_to_end(uid)
+        if len(self._written) > _STATUSES:
+            self._written.popitem(last=False)
+
+
+class RecentWrites(Generic[_Revision]):
+    """One per term and kind of workload.
+
+    kind: of the workload. parse: decodes a revision. fault: why the spec of a set cannot be read, empty if it
+    can. shortest, active: as in `Throttle`.
+
+    refusals: rejected writes. taken: objects that have names which our creates need. throttle: delays writes
+    after recent ones. statuses: our last writes to statuses.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        kind: str,
+        parse: Callable[[Object], _Revision],
+        fault: Callable[[Object], str],
+        clock: Callable[[], float] = time.monotonic,
+        shortest: Mapping[str, float] | None = None,
+        active: ActiveSets | None = None,
+    ) -> None:
+        self.refusals = Refusals(clock)
+        self.taken = TakenNames(store)
+        self.statuses = WrittenStatuses(store)
+        self.throttle = Throttle(clock, shortest, self.statuses.is_edited, active)
+        self._store = store
+        self._clock = clock
+        self._kind, self._parse, self._fault = kind, parse, fault
+        self._parsed = Computed[_Revision](_PARSED)
+        self._checked = Computed[str](_CHECKED)
+
+    def _is_stored(self, obj: Object) -> bool:
+        """An object that was deleted before the response is not recorded: no later event would remove it."""
+        return self._store.has(obj["kind"], namespace_of(obj), name_of(obj), uid_of(obj))
+
+    def due(self, plan: Plan) -> Plan:
+        """The part of a plan to carry out now."""
+        due = self.throttle.due(plan)
+        for status in plan.statuses:
+            target = status.target
+            if not self._store.has(target.kind, target.namespace, target.name, target.uid):
+                self.throttle.forget(target.uid)
+        return due
+
+    def forget(self, obj: Object) -> None:
+        """Drop the records of a deleted object."""
+        uid = uid_of(obj)
+        self.throttle.forget(uid)
+        self.statuses.forget(uid)
+        self.taken.forget(uid)
+        self._parsed.forget(uid)
+        self._checked.forget(uid)
+        if obj["kind"] == self._kind:
+            self.refusals.forget_set(namespace_of(obj), name_of(obj))
+
+    def parsed(self, revision: Object) -> _Revision:
+        """The revision, decoded once: its data is immutable, only number and owners change."""
+        metadata = revision["metadata"]
+        return self._parsed.of(metadata["uid"], metadata["resourceVersion"], lambda: self._parse(revision))
+
+    def fault_of(self, obj: Object) -> str:
+        """Why the spec of a set cannot be read, empty if it can; checked once per generation."""
+        metadata = obj["metadata"]
+        return self._checked.of(metadata["uid"], metadata.get("generation", 0), lambda: self._fault(obj))

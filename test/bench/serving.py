@@ -1,0 +1,273 @@
+"""Measure how long groups do not serve, with and without the fields that shorten it.
+
+Run by `make bench SHAPES=serving`. The control plane, the scheduler and the controller are real. Nodes are
+simulated: a pull takes `PULL` seconds unless the node has the image, and pods that load their model share one
+store, which serves one of them in `LOAD` seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import mean
+from typing import Any
+
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
+from lws_api.leaderworkerset.v1 import API_VERSION, GROUP_INDEX_LABEL, KIND
+from test.bench.floor import until_pods
+from test.bench.processes import Others
+from test.bench.subject import Subject, running
+from test.bench.surroundings import NODES, commit, machine
+from tools.localcluster import ApiError, LocalCluster, Options
+from tools.localcluster.pods import Pods, is_ready
+
+PULL, LOAD, GRACE = 10.0, 3.0, 30
+RESULT = "serving.json"
+HEAD = ("what", "seconds without", "seconds with")
+
+_NAMESPACE, _SET = "serving", "model"
+_TICK = 0.25
+_PATIENCE = 600.0
+_IMAGE = "server:{}-pulls-10s"
+
+Object = dict[str, Any]
+
+
+class _Kubelets(threading.Thread):
+    """Start the pods of a set on nodes that keep images, and note which groups serve.
+
+    down: by group, seconds in which it did not after it had. served: when it did first.
+    """
+
+    def __init__(self, cluster: LocalCluster, size: int) -> None:
+        super().__init__(daemon=True)
+        self._api, self._pods, self._size = cluster.api, Pods(cluster.api), size
+        self._pulls: dict[tuple[str, str], float] = {}
+        self._loaded: defaultdict[str, float] = defaultdict(float)
+        self._ended = threading.Event()
+        self.serving: set[str] = set()
+        self.down: defaultdict[str, float] = defaultdict(float)
+        self.served: dict[str, float] = {}
+
+    def run(self) -> None:
+        last = time.monotonic()
+        while not self._ended.wait(_TICK):
+            now = time.monotonic()
+            try:
+                self._step(now, now - last)
+            except ApiError:
+                # The pod is another one by now.
+                continue
+            finally:
+                last = now
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join()
+
+    def _step(self, now: float, passed: float) -> None:
+        pods = self._api.get(f"/api/v1/namespaces/{_NAMESPACE}/pods")["items"]
+        self._note(pods, now, passed)
+        loading = []
+        for pod in pods:
+            node, image = pod["spec"].get("nodeName"), pod["spec"]["containers"][0]["image"]
+            phase, labels = pod["status"]["phase"], pod["metadata"].get("labels") or {}
+            if not node or "deletionTimestamp" in pod["metadata"]:
+                continue
+            # A pull goes on when its pod is gone.
+            has_image = now - self._pulls.setdefault((node, image), now) >= PULL
+            if has_image and phase == "Pending" and GROUP_INDEX_LABEL in labels:
+                loading.append(pod)
+        for pod in loading:
+            uid = pod["metadata"]["uid"]
+            self._loaded[uid] += passed / len(loading)
+            if self._loaded[uid] >= LOAD:
+                self._pods.set_ready(_NAMESPACE, pod["metadata"]["name"], True)
+
+    def _note(self, pods: list[Object], now: float, passed: float) -> None:
+        ready: defaultdict[str, int] = defaultdict(int)
+        for pod in pods:
+            if is_ready(pod):
+                ready[(pod["metadata"].get("labels") or {}).get(GROUP_INDEX_LABEL, "")] += 1
+        self.serving = {group for group, count in ready.items() if group and count == self._size}
+        for group in self.served.keys() - self.serving:
+            self.down[group] += passed
+        for group in self.serving:
+            self.served.setdefault(group, now)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measurement.
+
+    spec, annotations: of the set. changed: what is off and on, in `spec`, or an annotation if its name has a
+    slash. act: what happens to the set at rest; None for its creation. figure: of what was noted.
+    """
+
+    what: str
+    spec: Object
+    changed: tuple[str, Any]
+    act: Callable[[Any], None] | None
+    figure: Callable[[_Kubelets, float], float]
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def manifest(self, is_on: bool) -> Object:
+        name, value = self.changed
+        metadata: Object = {"name": _SET, "annotations": dict(self.annotations)}
+        spec = dict(self.spec)
+        if is_on and "/" in name:
+            metadata["annotations"] |= {name: value}
+        elif is_on:
+            spec[name] = {**spec.get(name, {}), **value} if isinstance(value, dict) else value
+        return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
+
+
+def _spec(replicas: int, size: int, **pod: str) -> Object:
+    annotations = {"localcluster/ready-after": "3600s", **pod}
+    containers = [{"name": "server", "image": _IMAGE.format(1)}]
+    template = {
+        "metadata": {"annotations": annotations},
+        "spec": {"terminationGracePeriodSeconds": GRACE, "containers": containers},
+    }
+    return {"replicas": replicas, "leaderWorkerTemplate": {"size": size, "workerTemplate": template}}
+
+
+def _leader_deleted(api: Any) -> None:
+    api.delete(f"/api/v1/namespaces/{_NAMESPACE}/pods/{_SET}-0")
+
+
+def _leader_deleted_on_busy_nodes(api: Any) -> None:
+    """Other nodes have more room: the scheduler would take them."""
+    pods = api.get(f"/api/v1/namespaces/{_NAMESPACE}/pods")["items"]
+    for node in {pod["spec"]["nodeName"] for pod in pods}:
+        container = {
+            "name": "busy",
+            "image": "busy",
+            "resources": {"requests": {"cpu": "2", "memory": "2Gi"}},
+        }
+        metadata = {"name": f"busy-on-{node}", "labels": {"busy": "true"}}
+        spec = {"nodeName": node, "containers": [container]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        api.create("/api/v1/namespaces/default/pods", pod)
+    _leader_deleted(api)
+
+
+def _new_image(api: Any) -> None:
+    containers = [{"name": "server", "image": _IMAGE.format(2)}]
+    template = {"workerTemplate": {"spec": {"containers": containers}}}
+    api.merge(_path(_SET), {"spec": {"leaderWorkerTemplate": template}})
+
+
+def _mean_down(kubelets: _Kubelets, began: float) -> float:
+    return mean(kubelets.down.values())
+
+
+def _first_served(kubelets: _Kubelets, began: float) -> float:
+    return min(kubelets.served.values()) - began
+
+
+CASES = (
+    Case(
+        "`node-return`: a group is recreated",
+        _spec(2, 2),
+        (NODE_RETURN_ANNOTATION, "Preferred"),
+        _leader_deleted_on_busy_nodes,
+        _mean_down,
+    ),
+    Case(
+        f"`podTerminationPolicy: Parallel`: the same, with pods that end after {GRACE} s",
+        _spec(2, 2, **{"localcluster/stops-after": str(GRACE)}),
+        ("podTerminationPolicy", "Parallel"),
+        _leader_deleted,
+        _mean_down,
+    ),
+    Case(
+        "`prewarm`, with `node-return`: each group of a rollout to a new image",
+        _spec(3, 1),
+        ("rolloutStrategy", {"prewarm": {}}),
+        _new_image,
+        _mean_down,
+        {NODE_RETURN_ANNOTATION: "Preferred"},
+    ),
+    Case(
+        "`startStrategy`: the first of 8 new groups",
+        _spec(8, 1),
+        ("startStrategy", {"seedGroups": 1}),
+        None,
+        _first_served,
+    ),
+)
+
+
+def measure_serving(say: Callable[[str], None]) -> Mapping[str, Any]:
+    """Start a cluster, measure each case without and with its field, and take it down."""
+    others, found = Others(), {}
+    with LocalCluster(Options(nodes=NODES)) as cluster:
+        cluster.kubectl("create", "namespace", _NAMESPACE)
+        with running(cluster, None) as subject:
+            for case in CASES:
+                seconds = [_measured(cluster, subject, case, is_on) for is_on in (False, True)]
+                say(f"{case.what}: {seconds[0]:.1f} s without, {seconds[1]:.1f} s with")
+                found[case.what] = seconds
+    return {"commit": commit(), "machine": machine(others), "cases": found}
+
+
+def serving_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """One row of cells for each case."""
+    for what, seconds in (result.get("cases") or {}).items():
+        yield (what, *(f"{each:.0f}" for each in seconds))
+
+
+def _measured(cluster: LocalCluster, subject: Subject, case: Case, is_on: bool) -> float:
+    spec = case.spec
+    with _started(cluster, spec["leaderWorkerTemplate"]["size"]) as kubelets:
+        began = time.monotonic()
+        cluster.api.create(_path(), case.manifest(is_on))
+        _until_all_serve(kubelets, subject, spec["replicas"])
+        if case.act is not None:
+            kubelets.down.clear()
+            case.act(cluster.api)
+            _until(lambda: bool(kubelets.down), subject)
+            _until(lambda: _is_done(cluster.api, kubelets, spec["replicas"]), subject)
+        figure = case.figure(kubelets, began)
+        cluster.api.delete(_path(_SET))
+        cluster.kubectl("delete", "pods", "--namespace=default", "--selector=busy", "--wait=false")
+        until_pods(cluster.api, f"/api/v1/namespaces/{_NAMESPACE}/pods")
+    return figure
+
+
+def _is_done(api: Any, kubelets: _Kubelets, replicas: int) -> bool:
+    status = api.get(_path(_SET)).get("status") or {}
+    is_current = status.get("updateRevision") == status.get("currentRevision")
+    return is_current and len(kubelets.serving) == replicas == status.get("readyReplicas")
+
+
+def _until_all_serve(kubelets: _Kubelets, subject: Subject, replicas: int) -> None:
+    _until(lambda: len(kubelets.serving) == replicas, subject)
+
+
+def _until(holds: Callable[[], bool], subject: Subject) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not holds():
+        subject.check()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"groups do not serve after {_PATIENCE:g} s")
+        time.sleep(_TICK)
+
+
+@contextmanager
+def _started(cluster: LocalCluster, size: int) -> Iterator[_Kubelets]:
+    kubelets = _Kubelets(cluster, size)
+    kubelets.start()
+    try:
+        yield kubelets
+    finally:
+        kubelets.end()
+
+
+def _path(name: str = "") -> str:
+    return f"/apis/{API_VERSION}/namespaces/{_NAMESPACE}/leaderworkersets" + (f"/{name}" if name else "")

@@ -1,0 +1,299 @@
+"""Sets with groupIdentity Hash, with real Deployment, ReplicaSet and StatefulSet controllers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_REPLACEMENT_GATE,
+    GROUP_RESTART_COUNTS_ANNOTATION,
+    RECOVER_ANNOTATION,
+    RESTART_BUDGET_FINALIZER,
+    REVISION_LABEL,
+)
+from test.harness.events import events_of
+from test.harness.groups import (
+    Object,
+    annotations_of,
+    condition,
+    labels_of,
+    leaders_of,
+    name_of,
+    pod_uids,
+    settle,
+)
+from test.harness.manifests import CONTAINER, a_set, new_image, pod_template, rolling, scaled_to
+from test.harness.never_ready import never_ready, ready_again
+from test.harness.product import Product
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
+from tools.localcluster import Pods
+
+COST = "controller.kubernetes.io/pod-deletion-cost"
+
+
+def a_hash_set(name: str, replicas: int = 2, size: int = 2, **spec: Any) -> Object:
+    return a_set(name, replicas, size, groupIdentity="Hash", **spec)
+
+
+def keys_of(world: World, name: str) -> set[str]:
+    return {labels_of(pod)[GROUP_INDEX_LABEL] for pod in leaders_of(world, name)}
+
+
+@pytest.fixture
+def groups(world: World) -> World:
+    world.create(a_hash_set("demo"))
+    settle(world, "demo")
+    return world
+
+
+def test_leaders_are_pods_of_a_deployment_and_workers_are_named_by_host(groups: World) -> None:
+    deployment = groups.get("Deployment", "demo")
+    assert deployment["spec"]["replicas"] == deployment["status"]["readyReplicas"] == 2
+    assert groups.find("StatefulSet", "demo") is None
+    for leader in leaders_of(groups, "demo"):
+        host = leader["spec"]["hostname"]
+        assert host == f"demo-{labels_of(leader)[GROUP_INDEX_LABEL][:8]}"
+        assert groups.get("StatefulSet", host)["status"]["availableReplicas"] == 1
+        worker = groups.get("Pod", f"{host}-1")
+        environment = {each["name"]: each.get("value") for each in worker["spec"]["containers"][0]["env"]}
+        assert environment["LWS_LEADER_ADDRESS"] == f"{host}.demo.{groups.namespace}"
+        assert "schedulingGates" not in leader["spec"]
+        assert COST not in annotations_of(leader)
+
+
+def test_a_lost_worker_recreates_its_group_alone(groups: World) -> None:
+    first, second = leaders_of(groups, "demo")
+    groups.delete("Pod", f"{first['spec']['hostname']}-1")
+    key = labels_of(first)[GROUP_INDEX_LABEL]
+    eventually("the group is gone", lambda: keys_of(groups, "demo"), lambda now: key not in now)
+    settle(groups, "demo")
+    assert labels_of(second)[GROUP_INDEX_LABEL] in keys_of(groups, "demo")
+    assert "RecreateGroup" in {each.reason for each in events_of(groups, "demo")}
+
+
+@pytest.mark.parametrize("budget", [{"maxUnavailable": 1}, {"maxUnavailable": 1, "maxSurge": 1}])
+def test_a_rollout_replaces_every_group(world: World, budget: dict[str, Any]) -> None:
+    world.create(a_hash_set("demo", 3, rolloutStrategy=rolling(**budget)))
+    settle(world, "demo")
+    before = keys_of(world, "demo")
+    world.patch(SET, "demo", new_image("server:2"))
+    settle(world, "demo")
+    assert not keys_of(world, "demo") & before
+    images = {pod["spec"]["containers"][0]["image"] for pod in leaders_of(world, "demo")}
+    assert images == {"server:2"}
+
+
+def test_a_new_leader_is_gated_until_its_former_group_is_gone(groups: World) -> None:
+    """The finalizer keeps a worker of the former group."""
+    first, _ = leaders_of(groups, "demo")
+    worker = f"{first['spec']['hostname']}-1"
+    groups.patch("Pod", worker, {"metadata": {"finalizers": ["example.com/kept"]}})
+    groups.delete("Pod", name_of(first))
+
+    def gated() -> list[str]:
+        gate = {"name": GROUP_REPLACEMENT_GATE}
+        leaders = leaders_of(groups, "demo")
+        return [name_of(pod) for pod in leaders if gate in (pod["spec"].get("schedulingGates") or ())]
+
+    (name,) = eventually("its successor is gated", gated, lambda now: len(now) == 1)
+    eventually(
+        "users are told",
+        lambda: {each["reason"] for each in groups.list("Event") if each["regarding"]["name"] == name},
+        lambda now: "GroupReplacementDeferred" in now,
+    )
+    assert gated() == [name]
+    groups.patch("Pod", worker, {"metadata": {"finalizers": None}})
+    settle(groups, "demo")
+    assert not gated()
+
+
+def test_groups_start_in_waves(world: World) -> None:
+    """The gate holds the others back; the Deployment has made them all."""
+    waves = {"seedGroups": 2, "growthFactor": 2}
+    world.create(a_hash_set("demo", 5, workers=never_ready(), startStrategy=waves))
+
+    def started() -> list[bool]:
+        return sorted("schedulingGates" not in pod["spec"] for pod in leaders_of(world, "demo"))
+
+    first = [False, False, False, True, True]
+    eventually("the first wave is admitted", started, lambda now: now == first)
+    stays("the others wait for it", started, 3)
+    ready = {"spec": {"leaderWorkerTemplate": {"workerTemplate": ready_again(pod_template("server:2"))}}}
+    world.patch(SET, "demo", ready)
+    settle(world, "demo")
+
+
+def test_scaling_keeps_the_other_groups(groups: World) -> None:
+    before = pod_uids(groups, "demo")
+    groups.patch(SET, "demo", scaled_to(4))
+    settle(groups, "demo")
+    assert before.items() <= pod_uids(groups, "demo").items()
+    groups.patch(SET, "demo", scaled_to(1))
+    settle(groups, "demo")
+    assert len(keys_of(groups, "demo")) == 1
+
+
+def test_a_scale_down_deletes_the_worst_group_as_a_whole(world: World) -> None:
+    """By its leader alone the group that has used up its restarts is as good as the others, and older."""
+    world.create(a_hash_set("demo", maxGroupRestarts=0))
+    settle(world, "demo")
+    (worst, *_), before = leaders_of(world, "demo"), keys_of(world, "demo")
+    host = worst["spec"]["hostname"]
+    world.delete("Pod", f"{host}-1")
+    eventually(
+        "the group is kept",
+        lambda: events_of(world, "demo"),
+        lambda now: any(e.reason == "GroupFailed" for e in now),
+    )
+    world.patch(SET, "demo", scaled_to(4))
+    settle(world, "demo")
+    assert before < keys_of(world, "demo")
+    world.patch(SET, "demo", scaled_to(3))
+    settle(world, "demo")
+    assert labels_of(worst)[GROUP_INDEX_LABEL] not in keys_of(world, "demo")
+    assert "GroupDeletedFirst" in {each.reason for each in events_of(world, "demo")}
+    assert not any(COST in annotations_of(pod) for pod in leaders_of(world, "demo"))
+
+
+def images_in(world: World) -> list[str]:
+    return [pod["spec"]["containers"][0]["image"] for pod in leaders_of(world, "demo")]
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Orphan"])
+def test_a_paused_set_whose_deployment_is_deleted_keeps_its_template(groups: World, propagation: str) -> None:
+    before, uid = pod_uids(groups, "demo"), groups.uid("Deployment", "demo")
+    (image,) = set(images_in(groups))
+    paused = {"rolloutStrategy": {"paused": True}}
+    groups.patch(SET, "demo", {"spec": {**new_image("server:2")["spec"], **paused}})
+    eventually(
+        "it is paused",
+        lambda: groups.get("Deployment", "demo")["spec"],
+        lambda now: bool(now.get("paused")),
+    )
+    groups.delete("Deployment", "demo", propagation)
+    eventually(
+        "there is another one, and it is paused",
+        lambda: groups.find("Deployment", "demo"),
+        lambda now: now is not None and now["metadata"]["uid"] != uid and bool(now["spec"].get("paused")),
+    )
+
+    def state() -> tuple[int, int, bool]:
+        found = groups.get(SET, "demo").get("status") or {}
+        is_kept = pod_uids(groups, "demo") == before
+        return found.get("readyReplicas", 0), found.get("updatedReplicas", 0), is_kept
+
+    expected = (2, 0, propagation == "Orphan")
+    eventually("groups are ready on the former template", state, lambda now: now == expected)
+    assert images_in(groups) == [image] * 2
+    groups.patch(SET, "demo", {"spec": {"rolloutStrategy": {"paused": None}}})
+    settle(groups, "demo")
+    assert images_in(groups) == ["server:2"] * 2
+
+
+def test_a_deployment_that_somebody_has_paused_is_reported(groups: World) -> None:
+    groups.kubectl("rollout", "pause", "deployment", "demo")
+    groups.patch(SET, "demo", new_image("server:2"))
+
+    def failure() -> Object:
+        return condition(groups.get(SET, "demo"), "ReplicaFailure")
+
+    eventually("the set says so", failure, lambda now: now.get("reason") == "DeploymentPaused")
+    groups.kubectl("rollout", "resume", "deployment", "demo")
+    settle(groups, "demo")
+    assert images_in(groups) == ["server:2"] * 2 and not failure()
+
+
+def kept_by(world: World) -> set[str]:
+    """Names of the pods that the finalizer keeps."""
+    found = (pod["metadata"] for pod in world.list("Pod"))
+    return {each["name"] for each in found if RESTART_BUDGET_FINALIZER in each.get("finalizers", ())}
+
+
+def waiting_leaders(world: World) -> int:
+    gate = {"name": GROUP_REPLACEMENT_GATE}
+    return sum(gate in (pod["spec"].get("schedulingGates") or ()) for pod in leaders_of(world, "demo"))
+
+
+@pytest.mark.parametrize(
+    ("way_out", "policy"),
+    [
+        ("recovery", "Immediate"),
+        ("revision", "PostTermination"),
+        ("scaling", "PostTermination"),
+        ("deletion", "PostTermination"),
+        ("deletion unattended", "PostTermination"),
+    ],
+)
+def test_a_lineage_that_has_used_up_upstreams_limit_ends(
+    world: World, pods: Pods, product: Product, way_out: str, policy: str
+) -> None:
+    limit = {"maxGroupRestarts": 1, "restartBackoff": {"baseSeconds": 1}}
+    world.create(a_hash_set("demo", group=limit, groupReplacementPolicy=policy))
+    settle(world, "demo")
+    first, other = leaders_of(world, "demo")
+    key = labels_of(first)[GROUP_INDEX_LABEL]
+    pods.restart_container(world.namespace, f"{first['spec']['hostname']}-1", CONTAINER)
+    eventually("its group is recreated", lambda: keys_of(world, "demo"), lambda now: key not in now)
+    settle(world, "demo")
+    last = next(pod for pod in leaders_of(world, "demo") if name_of(pod) != name_of(other))
+
+    def counts() -> Object:
+        text = annotations_of(world.get(SET, "demo")).get(GROUP_RESTART_COUNTS_ANNOTATION, "{}")
+        found: Object = json.loads(text)
+        return found
+
+    assert counts() == {f"{labels_of(last)[REVISION_LABEL]}/{labels_of(last)[GROUP_INDEX_LABEL]}": 1}
+    worker = f"{last['spec']['hostname']}-1"
+    pods.restart_container(world.namespace, worker, CONTAINER)
+    of_group = {name_of(last), worker}
+    eventually("its successor ends", lambda: kept_by(world), lambda now: now == of_group)
+    eventually(
+        "it is told",
+        lambda: condition(world.get(SET, "demo"), "Degraded"),
+        lambda now: now.get("status") == "True",
+    )
+    eventually("the next one waits for it", lambda: waiting_leaders(world), lambda now: now == 1)
+    stays("it waits", lambda: (kept_by(world), waiting_leaders(world)), 2)
+    if way_out.startswith("deletion"):
+        if way_out == "deletion unattended":
+            product.kill()
+        world.delete(SET, "demo")
+        if way_out == "deletion unattended":
+            eventually("the set is gone", lambda: world.find(SET, "demo"), lambda found: found is None)
+            product.ensure_running()
+        eventually("nothing is left", lambda: world.list("Pod"), lambda found: not found)
+        return
+    if way_out == "scaling":
+        world.patch(SET, "demo", scaled_to(1))
+    elif way_out == "recovery":
+        world.patch("Pod", name_of(last), {"metadata": {"annotations": {RECOVER_ANNOTATION: "true"}}})
+    else:
+        world.patch(SET, "demo", new_image("server:2"))
+    eventually("its pods are released", lambda: kept_by(world), lambda now: not now)
+    settle(world, "demo")
+    assert waiting_leaders(world) == 0 and counts() == {}
+    assert condition(world.get(SET, "demo"), "Degraded")["status"] == "False"
+
+
+def test_a_rollout_survives_the_death_of_the_manager(groups: World, product: Product) -> None:
+    before = keys_of(groups, "demo")
+    groups.patch(SET, "demo", new_image("server:2"))
+    eventually("a group is replaced", lambda: keys_of(groups, "demo"), lambda now: bool(now - before))
+    product.kill()
+    product.ensure_running()
+    settle(groups, "demo")
+    assert not keys_of(groups, "demo") & before
+
+
+def test_a_manager_that_starts_changes_no_group(groups: World, product: Product) -> None:
+    before = pod_uids(groups, "demo")
+    product.kill()
+    product.ensure_running()
+    groups.patch(SET, "demo", scaled_to(3))
+    settle(groups, "demo")
+    assert before.items() <= pod_uids(groups, "demo").items()

@@ -1,0 +1,111 @@
+"""Another controller can run a set: a client dispatches it from one control plane to another.
+
+As MultiKueue does, it creates a copy on the other cluster and writes the status of the copy back here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from test.cluster import LOCAL, chosen
+from test.harness.audit import AuditLog
+from test.harness.groups import settle
+from test.harness.manifests import a_set
+from test.harness.product import Product, running_product
+from test.harness.waiting import eventually
+from test.harness.world import SET, Object, World, a_namespace
+from tools.localcluster import ApiError, LocalCluster, Options
+from tools.localcluster.api import Call
+
+DISPATCHER = "kueue.x-k8s.io/multikueue"
+CHILDREN = ("StatefulSet", "Pod", "Service", "PodDisruptionBudget", "ControllerRevision", "Event")
+
+
+@pytest.fixture
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A namespace of another cluster, with a product of its own."""
+    if chosen() != LOCAL:
+        pytest.skip("starts a second control plane")
+    with (
+        LocalCluster(Options(nodes=2)) as cluster,
+        running_product(cluster, tmp_path_factory.mktemp("remote")),
+        a_namespace(cluster, "dispatched") as world,
+    ):
+        yield world
+
+
+def dispatch(here: World, there: World, name: str) -> None:
+    """What a dispatcher does with one set."""
+    lws, copy = here.get(SET, name), there.find(SET, name)
+    spec = {key: value for key, value in lws["spec"].items() if key != "managedBy"}
+    if copy is None:
+        metadata = {"name": name, "labels": {"kueue.x-k8s.io/multikueue-origin": "here"}}
+        there.create({**a_set(name), "metadata": metadata, "spec": spec})
+    elif copy["spec"] != spec:
+        there.patch(SET, name, {"spec": spec})
+    elif copy.get("status") != lws.get("status"):
+        path = f"{here.path(SET, name)}/status"
+        here.api.send(Call("PUT", path, {**lws, "status": copy.get("status")}))
+
+
+def is_mirrored(here: World, there: World, name: str) -> bool:
+    dispatch(here, there, name)
+    here_now, there_now = here.get(SET, name), there.get(SET, name)
+    return bool(
+        here_now.get("status")
+        and here_now["status"] == there_now.get("status")
+        and here_now["status"].get("readyReplicas") == here_now["spec"]["replicas"]
+    )
+
+
+def children_of(world: World, name: str) -> list[Object]:
+    return [
+        obj for kind in CHILDREN for obj in world.list(kind) if str(obj["metadata"]["name"]).startswith(name)
+    ]
+
+
+def after_another_set(world: World, name: str) -> None:
+    """The manager has seen all that came before: it has made another set."""
+    world.create(a_set(name, 1, 1))
+    settle(world, name)
+
+
+def test_a_set_is_dispatched_to_another_cluster_and_its_status_comes_back(
+    world: World, remote: World, product: Product, audit: AuditLog
+) -> None:
+    wanted = a_set("sent", 2, 2, managedBy=DISPATCHER, podDisruptionBudget={"maxUnavailableGroups": 1})
+    stored = world.create(wanted)
+    assert stored["spec"]["managedBy"] == DISPATCHER
+    assert stored["spec"]["startupPolicy"] == "LeaderCreated", "it is defaulted as any set"
+    after_another_set(world, "first")
+    assert "status" not in world.get(SET, "sent") and children_of(world, "sent") == []
+
+    eventually("it runs there and is reported here", lambda: is_mirrored(world, remote, "sent"), bool)
+    settle(remote, "sent")
+    world.patch(SET, "sent", {"spec": {"replicas": 3}})
+    eventually("it is scaled", lambda: is_mirrored(world, remote, "sent"), bool)
+    written = world.get(SET, "sent")["status"]
+    product.restart()
+    after_another_set(world, "second")
+    assert world.get(SET, "sent")["status"] == written, "nobody has put anything back"
+    assert children_of(world, "sent") == []
+    assert [str(each) for each in audit.requests() if each.is_write and each.name.startswith("sent")] == []
+
+    world.delete(SET, "sent")
+    eventually("nothing holds it", lambda: world.find(SET, "sent"), lambda found: found is None)
+
+
+@pytest.mark.parametrize("name", ["multikueue", "", "Acme.io/foo", "acme.io/" + "a" * 60])
+def test_a_name_that_is_none_is_refused(world: World, name: str) -> None:
+    with pytest.raises(ApiError, match=r"spec\.managedBy: Invalid value: "):
+        world.create(a_set("refused", managedBy=name))
+
+
+def test_a_set_keeps_its_controller(world: World) -> None:
+    world.create(a_set("ours", 1, 1, managedBy="leaderworkerset.sigs.k8s.io/lws-controller"))
+    settle(world, "ours")
+    for other in (DISPATCHER, None):
+        with pytest.raises(ApiError, match=r"spec\.managedBy: Invalid value: .*: field is immutable"):
+            world.patch(SET, "ours", {"spec": {"managedBy": other}})

@@ -1,0 +1,141 @@
+"""With spec.rolloutStrategy.prewarm, nodes pull new images before a rollout replaces the first group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import NAME_LABEL, PREWARM_LABEL, PREWARM_NODE_ANNOTATION
+from test.harness.events import events_of, wait_for_events
+from test.harness.groups import annotations_of, images_of, labels_of, pod_uids, pods_of, settle
+from test.harness.manifests import a_set, new_image, pod_template
+from test.harness.refusal import MESSAGE as REFUSAL
+from test.harness.refusal import prewarm_pods_refused
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
+
+SLOW = "server:2-pulls-300s"
+"""As for the pods of Jobs. Those of the set have their own time."""
+
+
+def a_warm_set(name: str, replicas: int = 2, **prewarm: Any) -> dict[str, Any]:
+    workers = pod_template(annotations={"localcluster/ready-after": "1s"})
+    return a_set(name, replicas, workers=workers, rolloutStrategy={"prewarm": prewarm})
+
+
+def jobs_of(world: World, name: str) -> list[dict[str, Any]]:
+    return world.list("Job", f"{NAME_LABEL}={name}")
+
+
+def pods_of_jobs(world: World, name: str) -> list[dict[str, Any]]:
+    return world.list("Pod", f"{PREWARM_LABEL}={name}")
+
+
+def nodes_of(pods: list[dict[str, Any]]) -> set[str]:
+    return {pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
+
+
+def nothing_is_left(world: World, name: str) -> None:
+    eventually(
+        f"Jobs of {name} and their pods are gone",
+        lambda: (jobs_of(world, name), pods_of_jobs(world, name)),
+        lambda found: found == ([], []),
+    )
+
+
+def held(world: World, name: str, nodes: int) -> None:
+    """The rollout waits for so many nodes."""
+    eventually(
+        f"{name} waits for {nodes} nodes",
+        lambda: world.get(SET, name)["status"].get("prewarm") or {},
+        lambda progress: progress.get("nodes") == nodes and "completionTime" not in progress,
+    )
+
+
+def test_nodes_get_the_images_and_then_the_rollout_begins(world: World) -> None:
+    world.create(a_warm_set("warm"))
+    settle(world, "warm")
+    before, homes = pod_uids(world, "warm"), nodes_of(pods_of(world, "warm"))
+    world.patch(SET, "warm", new_image("server:2-pulls-3s"))
+    held(world, "warm", len(homes))
+    warming = eventually(
+        "each node has a pod", lambda: pods_of_jobs(world, "warm"), lambda p: nodes_of(p) == homes
+    )
+    assert pod_uids(world, "warm") == before
+    # Whatever has this label is taken for a pod of the set: by its budget, its webhook and its controller.
+    assert not any(NAME_LABEL in labels_of(pod) for pod in warming)
+    assert {c["image"] for pod in warming for c in pod["spec"]["containers"]} == {"server:2-pulls-3s"}
+    by_job = {
+        job["metadata"]["name"]: annotations_of(job)[PREWARM_NODE_ANNOTATION]
+        for job in jobs_of(world, "warm")
+    }
+    assert {by_job[labels_of(pod)["job-name"]] == pod["spec"]["nodeName"] for pod in warming} == {True}
+
+    settle(world, "warm")
+    assert images_of(world, "warm") == {0: {"server:2-pulls-3s"}, 1: {"server:2-pulls-3s"}}
+    (told,) = wait_for_events(world, "warm", "Prewarmed")
+    assert told.note.startswith(f"{len(homes)} of {len(homes)} nodes have what revision warm-")
+    nothing_is_left(world, "warm")
+    assert "prewarm" not in world.get(SET, "warm")["status"]
+    # The next one has no new image.
+    world.patch(
+        SET, "warm", {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"priority": 0}}}}}
+    )
+    settle(world, "warm")
+    assert len([each for each in events_of(world, "warm") if each.reason == "Prewarmed"]) == 1
+
+
+def test_a_rollout_goes_on_at_the_deadline(world: World) -> None:
+    world.create(a_warm_set("late", deadlineSeconds=8))
+    settle(world, "late")
+    before, homes = pod_uids(world, "late"), nodes_of(pods_of(world, "late"))
+    world.patch(SET, "late", new_image(SLOW))
+    held(world, "late", len(homes))
+    assert pod_uids(world, "late") == before
+    settle(world, "late")
+    (told,) = wait_for_events(world, "late", "PrewarmIncomplete")
+    assert (told.type, told.note[:5]) == ("Warning", "0 of ")
+    assert "DeadlineExceeded" in told.note
+    nothing_is_left(world, "late")
+
+
+def test_what_is_refused_is_told_and_holds_up_nothing(world: World) -> None:
+    world.create(a_warm_set("refused"))
+    settle(world, "refused")
+    with prewarm_pods_refused(world):
+        world.patch(SET, "refused", new_image("server:2"))
+        settle(world, "refused")
+        (told,) = wait_for_events(world, "refused", "PrewarmIncomplete")
+    assert REFUSAL in told.note
+    nothing_is_left(world, "refused")
+
+
+def test_an_undo_and_a_deletion_leave_nothing(world: World) -> None:
+    world.create(a_warm_set("undone", 1))
+    settle(world, "undone")
+    before, homes = pod_uids(world, "undone"), nodes_of(pods_of(world, "undone"))
+    world.patch(SET, "undone", new_image(SLOW))
+    held(world, "undone", len(homes))
+    world.patch(SET, "undone", new_image("server:1"))
+    nothing_is_left(world, "undone")
+    settle(world, "undone")
+    assert pod_uids(world, "undone") == before
+
+    world.patch(SET, "undone", new_image(SLOW))
+    eventually("there are pods", lambda: pods_of_jobs(world, "undone"), bool)
+    world.delete(SET, "undone")
+    nothing_is_left(world, "undone")
+
+
+def test_scaling_goes_on_meanwhile(world: World) -> None:
+    world.create(a_warm_set("scaled", 1))
+    settle(world, "scaled")
+    before, homes = pod_uids(world, "scaled"), nodes_of(pods_of(world, "scaled"))
+    world.patch(SET, "scaled", new_image(SLOW))
+    held(world, "scaled", len(homes))
+    world.patch(SET, "scaled", {"spec": {"replicas": 2}})
+    eventually(
+        "a second group has come up",
+        lambda: world.get(SET, "scaled")["status"],
+        lambda status: status.get("readyReplicas") == 2,
+    )
+    stays("the first waits", lambda: before.items() <= pod_uids(world, "scaled").items(), 2)

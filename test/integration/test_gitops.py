@@ -1,0 +1,106 @@
+"""Argo CD and Flux read the health of sets: our script in Argo CD's Lua, and the library kstatus."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import yaml
+
+from lws.disaggregatedset.status import disaggregated_status
+from lws.leaderworkerset.left_alone import plan_left_alone, unreadable
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.status.status import StatusInput, set_status
+from lws.runtime.actions import Object, Problem
+from test.unit.builders import NOW, make_set
+from test.unit.disaggregated import make_disaggregated
+from test.unit.lws.disaggregatedset.status.test_status import AT_REST
+from test.unit.stories.letters import groups
+from tools.deployment import REPOSITORY
+from tools.localcluster.build import find_programs
+from tools.localcluster.progress import LinePrinter
+
+KINDS = ("LeaderWorkerSet", "DisaggregatedSet")
+LATER = NOW + timedelta(seconds=61)
+WAITING = ("InProgress", "Progressing")
+DONE = ("Current", "Healthy")
+FAILED = ("Failed", "Degraded")
+
+
+def a_set(letters: str, then: str = "", floor: int = 0, **seen: Any) -> Object:
+    """A set of four after a pass over these groups; then: after another one a minute later."""
+    lws: Object = make_set(replicas=4, generation=3, progressDeadlineSeconds=60)
+    for look, now in ((letters, NOW), (then, LATER)):
+        if look:
+            observed = StatusInput(4, now, floor, groups(look), existing=4, **seen)
+            lws = {**lws, "status": dict(set_status(SetSpec.of(lws), observed).intended)}
+    return lws
+
+
+def of_roles(minutes: int = 0, **seen: Any) -> Object:
+    obj: Object = make_disaggregated()
+    for minute in range(minutes + 1):
+        observed = replace(AT_REST, now=NOW + timedelta(minutes=minute, seconds=minute), deadline=60, **seen)
+        patch = disaggregated_status(obj, observed).patch or {}
+        obj = {**obj, "status": {**(obj.get("status") or {}), **patch}}
+    return obj
+
+
+def left_alone() -> Object:
+    lws = make_set(generation=3)
+    (status,) = plan_left_alone(SetSnapshot(lws, NOW), unreadable("spec.replicas is 'two'")).statuses
+    return {**lws, "status": dict(status.patch)}
+
+
+def edited(obj: Mapping[str, Any]) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "generation": obj["metadata"]["generation"] + 1}}
+
+
+QUOTA = Problem("QuotaExceeded", "exceeded quota")
+STATES: dict[str, tuple[Object, tuple[str, str]]] = {
+    "created": (a_set("u---"), WAITING),
+    "all ready": (a_set("RRRR"), DONE),
+    "edited": (edited(a_set("RRRR")), WAITING),
+    "rolling": (a_set("RRRR", then="rrrR"), WAITING),
+    "rolled": (a_set("rrrR", then="RRRR"), DONE),
+    "a canary": (a_set("rrRR", floor=2), DONE),
+    "a group restarts": (a_set("RRRR", then="RRRu"), WAITING),
+    "no quota": (a_set("RR--", problems=(QUOTA,)), ("InProgress", "Degraded")),
+    "stalled": (a_set("RRuu", then="RRuu"), FAILED),
+    "a group has ended": (a_set("RRRT", exhausted=(3,)), FAILED),
+    "a group has ended, and the rollout goes on": (a_set("rRRT", exhausted=(3,)), ("InProgress", "Degraded")),
+    "a group is kept": (a_set("RRRu", given_up=(3,)), FAILED),
+    # kstatus knows a set that has no condition of its own for done.
+    "not seen yet": (make_set(generation=3), ("Current", "Progressing")),
+    "left alone": (left_alone(), ("Current", "Progressing")),
+    "roles: created": (of_roles(children=()), WAITING),
+    "roles: all ready": (of_roles(), DONE),
+    "roles: edited": (edited(of_roles()), WAITING),
+    "roles: rolling": (of_roles(rolling=frozenset({0})), WAITING),
+    "roles: stalled": (of_roles(minutes=1, children=()), FAILED),
+    "roles: no quota": (of_roles(children=(), problems=(QUOTA,)), ("InProgress", "Degraded")),
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[str, dict[str, str]]:
+    """What both say of each state."""
+    data = yaml.safe_load((REPOSITORY / "docs" / "start" / "argocd-cm.yaml").read_text())["data"]
+    scripts = {kind: text for key, text in data.items() for kind in KINDS if key.endswith(f"_{kind}")}
+    program = find_programs(["gitops"], LinePrinter())["gitops"]
+    asked = json.dumps({"scripts": scripts, "objects": [obj for obj, _ in STATES.values()]}, default=str)
+    done = subprocess.run([program], input=asked, capture_output=True, text=True, check=True)
+    return dict(zip(STATES, json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_set_is_what_gitops_tools_say_it_is(state: str, verdicts: dict[str, dict[str, str]]) -> None:
+    told = verdicts[state]
+    assert (told["kstatus"], told["health"]) == STATES[state][1], told
+    assert told["message"] not in ("", "nil")

@@ -1,0 +1,25 @@
+"""Seconds to serve again: what is compared, and what the page says."""
+
+from __future__ import annotations
+
+import pytest
+
+from lws.leaderworkerset.admission.validation import errors_in
+from lws_api.crds import defaulted
+from test.bench.serving import CASES, Case, serving_rows
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.what.split("`")[1])
+def test_a_set_differs_by_one_field(case: Case) -> None:
+    without, with_it = case.manifest(is_on=False), case.manifest(is_on=True)
+    for manifest in (without, with_it):
+        assert errors_in(defaulted(manifest)) == []
+    spec, changed = without["spec"], with_it["spec"]
+    differs = {field for field in changed if changed[field] != spec.get(field)}
+    differs |= set(with_it["metadata"]["annotations"]) - set(without["metadata"]["annotations"])
+    assert differs == {case.changed[0]}
+
+
+def test_rows() -> None:
+    assert list(serving_rows({})) == []
+    assert list(serving_rows({"cases": {"a": [30.4, 5.1]}})) == [("a", "30", "5")]

@@ -1,0 +1,212 @@
+"""What upstream's documents and tests say of sets with Hash groups, as far as no other test says it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.kube.conditions import find, is_true
+from lws.kube.metadata import annotations_of, controller_of, labels_of, name_of
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.templates.objects import build_leader_deployment
+from lws.runtime.actions import Apply
+from lws_api.leaderworkerset.v1 import (
+    GROUP_IDENTITY_ANNOTATION,
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    GROUP_READY_CONDITION,
+    GROUP_REPLACEMENT_GATE,
+    LEADER_ADDRESS_ANNOTATION,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
+from test.unit.builders import make_pod_template
+from test.unit.stories.hash_cluster import HashCluster
+from test.unit.stories.test_hash_sets import keys_of, make_hash_set, new_image, settled
+
+
+def test_the_deployment_field_by_field() -> None:
+    """Budgets are copied as they are: a surge may be above the replicas."""
+    lws = make_hash_set(replicas=2, max_surge=5, max_unavailable="25%", labels={"team": "a"})
+    made = build_leader_deployment(SetSpec.of(lws), "k1", is_paused=False)
+    metadata, spec = made["metadata"], made["spec"]
+    assert metadata["labels"] == {"team": "a", NAME_LABEL: "demo", REVISION_LABEL: "k1", ROLE_LABEL: "leader"}
+    assert metadata["annotations"] == {REPLICAS_ANNOTATION: "2"}
+    (owner,) = metadata["ownerReferences"]
+    assert owner["kind"] == "LeaderWorkerSet" and owner["controller"] and owner["blockOwnerDeletion"]
+    assert spec.keys() == {"replicas", "selector", "strategy", "template"} and spec["replicas"] == 2
+    assert spec["selector"] == {"matchLabels": {NAME_LABEL: "demo", WORKER_INDEX_LABEL: "0"}}
+    rolling = {"maxUnavailable": "25%", "maxSurge": 5}
+    assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": rolling}
+    template = spec["template"]
+    assert template["metadata"]["labels"] == {
+        NAME_LABEL: "demo",
+        WORKER_INDEX_LABEL: "0",
+        REVISION_LABEL: "k1",
+    }
+    assert template["metadata"]["annotations"] == {SIZE_ANNOTATION: "3", GROUP_IDENTITY_ANNOTATION: "Hash"}
+    assert template["spec"]["subdomain"] == "demo"
+    assert template["spec"]["readinessGates"] == [{"conditionType": GROUP_READY_CONDITION}]
+
+
+async def test_a_new_set_is_announced() -> None:
+    world = HashCluster(make_hash_set())
+    planned = plan(await world.observed())
+    actions = [action for sequence in planned.sequences for action in sequence]
+    notes = {announce.reason: announce.note for action in actions for announce in action.announce}
+    key = labels_of(next(action for action in actions if isinstance(action, Apply)).intent)[REVISION_LABEL]
+    assert notes == {
+        "CreatingRevision": f"Creating revision with key {key} for a newly created LeaderWorkerSet",
+        "GroupsProgressing": "Created leader deployment demo",
+    }
+    failures = [
+        action.failure for action in actions if isinstance(action, Apply) and action.failure is not None
+    ]
+    assert ("FailedCreate", "Failed to create leader deployment demo") in {
+        (failure.reason, failure.note) for failure in failures
+    }
+
+
+async def test_a_terminating_deployment_is_waited_for() -> None:
+    world = await settled()
+    going = {"deletionTimestamp": "2026-03-01T12:00:00Z", "finalizers": ["foregroundDeletion"]}
+    world.change("Deployment", "demo", {"metadata": going})
+    new_image(world)
+    planned = plan(await world.observed())
+    assert not any(isinstance(action, Apply) for sequence in planned.sequences for action in sequence)
+    assert planned.waiting_for == "the former leader Deployment to be gone" and planned.again_after
+
+
+async def test_workers_are_those_of_the_host_of_their_leader() -> None:
+    world = await settled()
+    for leader in world.leaders():
+        host = leader["spec"]["hostname"]
+        made = world.objects["StatefulSet", host]
+        key = {label: labels_of(leader)[label] for label in (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)}
+        assert made["spec"]["serviceName"] == leader["spec"]["subdomain"] == "demo"
+        assert made["spec"]["selector"]["matchLabels"] == {NAME_LABEL: "demo", **key}
+        assert labels_of(made)[ROLE_LABEL] == "worker" and made["spec"]["replicas"] == 2
+        owner = controller_of(made)
+        assert owner is not None and (owner["kind"], owner["name"]) == ("Pod", name_of(leader))
+        annotations = annotations_of(made["spec"]["template"])
+        assert annotations[LEADER_ADDRESS_ANNOTATION] == f"{host}.demo.default"
+        assert annotations[GROUP_IDENTITY_ANNOTATION] == "Hash"
+        assert annotations[LEADER_NAME_ANNOTATION] == name_of(leader)
+        assert ROLE_LABEL not in labels_of(made["spec"]["template"])
+
+
+async def test_the_condition_of_the_leader_says_whether_its_workers_are_ready() -> None:
+    world = await settled(template={"restartPolicy": "None"})
+    leader = name_of(world.leaders()[0])
+
+    def group_ready() -> tuple[str, str]:
+        found = find(world.objects["Pod", leader]["status"]["conditions"], GROUP_READY_CONDITION)
+        assert found is not None
+        return found["status"], found["reason"]
+
+    assert group_ready() == ("True", "WorkerStatefulSetReady")
+    host = world.objects["Pod", leader]["spec"]["hostname"]
+    world.change("StatefulSet", host, {"status": {"availableReplicas": 1}})
+    await world.passes()
+    assert group_ready() == ("False", "WorkerStatefulSetNotReady")
+
+
+async def test_workers_come_once_the_containers_of_their_leader_are_ready() -> None:
+    """Ready it becomes only with them."""
+    world = HashCluster(make_hash_set(startupPolicy="LeaderReady"))
+    world.failing.add("app:1")
+    for _ in range(5):
+        await world.turn()
+    assert not [name for kind, name in world.objects if kind == "StatefulSet"]
+    world.failing.clear()
+    await world.settle()
+    assert world.lws["status"]["readyReplicas"] == 2
+
+
+async def test_a_group_has_the_size_of_its_revision() -> None:
+    world = await settled()
+    sizes = {"size": 2, "workerTemplate": make_pod_template("app:2")}
+    world.edit(leaderWorkerTemplate=sizes, rolloutStrategy={"paused": True})
+    await world.settle()
+    leader = world.leaders()[0]
+    world.delete(world.objects["Pod", f"{leader['spec']['hostname']}-1"])
+    await world.settle()
+    assert labels_of(leader)[GROUP_INDEX_LABEL] not in keys_of(world)
+    assert [len(world.pods_of(each)) for each in world.leaders()] == [3, 3]
+    world.edit(rolloutStrategy={"paused": False})
+    await world.settle()
+    assert [len(world.pods_of(each)) for each in world.leaders()] == [2, 2]
+
+
+async def test_a_group_of_one_has_no_workers() -> None:
+    world = await settled(size=1)
+    assert not [name for kind, name in world.objects if kind == "StatefulSet"]
+    assert world.lws["status"]["readyReplicas"] == 2
+
+
+async def test_the_policy_of_replacement_is_live() -> None:
+    world = await settled()
+    leader = world.leaders()[0]
+    world.stay(leader, turns=10)
+    world.delete(leader)
+    await world.turn()
+    await world.turn()
+    (waiting,) = world.gated()
+    world.edit(groupReplacementPolicy="Immediate")
+    await world.turn()
+    assert not world.gated()
+    admitted = world.objects["Pod", name_of(waiting)]
+    assert {"name": GROUP_REPLACEMENT_GATE} not in (admitted["spec"].get("schedulingGates") or ())
+
+
+async def test_template_and_replicas_change_in_one_apply() -> None:
+    world = await settled()
+    new_image(world, replicas=3)
+    planned = plan(await world.observed())
+    applies = [
+        action.intent
+        for sequence in planned.sequences
+        for action in sequence
+        if isinstance(action, Apply) and action.intent["kind"] == "Deployment"
+    ]
+    (intent,) = applies
+    assert intent["spec"]["replicas"] == 3
+    assert intent["spec"]["template"]["spec"]["containers"][0]["image"] == "app:2"
+
+
+@pytest.mark.parametrize(
+    ("status", "counters"),
+    [
+        pytest.param({"replicas": 3, "readyReplicas": 1, "updatedReplicas": 2}, (3, 1, 2), id="all three"),
+        pytest.param({"replicas": 2}, (2, 0, 0), id="zero is left out"),
+    ],
+)
+async def test_counters_are_those_of_the_deployment(
+    status: dict[str, Any], counters: tuple[int, ...]
+) -> None:
+    world = await settled()
+    deployment = world.objects["Deployment", "demo"]
+    world.put({**deployment, "status": {"observedGeneration": 1, **status}})
+    await world.passes()
+    found = world.lws["status"]
+    assert tuple(found.get(each, 0) for each in ("replicas", "readyReplicas", "updatedReplicas")) == counters
+    assert found["hpaPodSelector"] == f"{NAME_LABEL}=demo,{WORKER_INDEX_LABEL}=0"
+
+
+async def test_a_set_is_not_available_before_its_deployment_has_seen_the_template() -> None:
+    """What it counts until then is of the former one."""
+    world = await settled()
+    new_image(world)
+    await world.passes()
+    stale = world.objects["Deployment", "demo"]
+    assert stale["status"]["updatedReplicas"] == 2
+    await world.passes()
+    conditions = world.lws["status"]["conditions"]
+    assert is_true(conditions, "UpdateInProgress") and not is_true(conditions, "Available")

@@ -1,0 +1,169 @@
+"""lws.leaderworkerset.admission.identity: upstream's rules on restarts, identity and replacement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.admission.identity import identity_errors, restart_errors
+from lws.leaderworkerset.admission.validation import errors_in, warnings_in
+from lws.leaderworkerset.spec import SetSpec
+from test.unit.builders import make_set
+from test.unit.lws.leaderworkerset.admission.test_later_fields import with_fields
+
+LIMIT = "spec.leaderWorkerTemplate.maxGroupRestarts"
+BACKOFF = "spec.leaderWorkerTemplate.restartBackoff"
+RECREATING = ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "")
+
+
+@pytest.mark.parametrize("policy", RECREATING)
+@pytest.mark.parametrize("limit", [0, 3])
+def test_the_limit_of_restarts_of_the_original_is_accepted(policy: str, limit: int) -> None:
+    assert errors_in(with_fields({"restartPolicy": policy, "maxGroupRestarts": limit})) == []
+
+
+@pytest.mark.parametrize("policy", ["None", "Default"])
+def test_it_needs_a_policy_that_recreates_groups(policy: str) -> None:
+    fields = {"restartPolicy": policy, "maxGroupRestarts": 3, "restartBackoff": {}}
+    says = "is only supported when restartPolicy recreates the group"
+    assert [str(error) for error in restart_errors(with_fields(fields))] == [
+        f"{LIMIT}: Invalid value: 3: maxGroupRestarts {says}",
+        f"{BACKOFF}: Invalid value: {{}}: restartBackoff {says}",
+    ]
+
+
+def test_it_is_refused_beside_our_own() -> None:
+    (error,) = errors_in(with_fields({"maxGroupRestarts": 3}, maxGroupRestarts=3))
+    says = "conflicts with spec.maxGroupRestarts, which limits restarts too: remove one of them"
+    assert str(error) == f"{LIMIT}: Invalid value: 3: {says}"
+
+
+@pytest.mark.parametrize(
+    "backoff",
+    [
+        {},
+        {"baseSeconds": 20},
+        {"capSeconds": 60},
+        {"baseSeconds": 5, "capSeconds": 5},
+        {"base": "5s"},
+        {"cap": "10s"},
+        {"base": "1m30s", "cap": "90s"},
+        {"base": "1m", "capSeconds": 60},
+        {"base": None, "baseSeconds": 300},
+    ],
+)
+def test_backoffs_in_both_spellings_are_accepted(backoff: dict[str, Any]) -> None:
+    assert errors_in(with_fields({"restartBackoff": backoff})) == []
+
+
+@pytest.mark.parametrize(
+    ("backoff", "says"),
+    [
+        pytest.param(
+            {"baseSeconds": 0}, [".baseSeconds: Invalid value: 0: must be greater than 0"], id="base"
+        ),
+        pytest.param(
+            {"baseSeconds": -2, "capSeconds": -1},
+            [
+                ".baseSeconds: Invalid value: -2: must be greater than 0",
+                ".capSeconds: Invalid value: -1: must be greater than 0",
+            ],
+            id="both",
+        ),
+        pytest.param(
+            {"capSeconds": 5},
+            [': Invalid value: {"capSeconds":5}: baseSeconds must not be greater than capSeconds'],
+            id="the default of the base",
+        ),
+        pytest.param(
+            {"baseSeconds": 600},
+            [': Invalid value: {"baseSeconds":600}: baseSeconds must not be greater than capSeconds'],
+            id="the default of the cap",
+        ),
+        pytest.param(
+            {"cap": "0s", "base": "0s"},
+            [
+                '.base: Invalid value: "0s": must be greater than 0',
+                '.cap: Invalid value: "0s": must be greater than 0',
+            ],
+            id="durations",
+        ),
+        pytest.param(
+            {"base": "2m", "cap": "1m"},
+            [': Invalid value: {"base":"2m","cap":"1m"}: base must not be greater than cap'],
+            id="durations in the wrong order",
+        ),
+        pytest.param(
+            {"base": "soon"},
+            [
+                ".base: Invalid value: \"soon\": must be a duration such as 15s, 5m or 1m30s, not 'soon'",
+            ],
+            id="no duration",
+        ),
+        pytest.param(
+            {"base": "20s", "baseSeconds": 20},
+            [
+                '.base: Invalid value: "20s": conflicts with baseSeconds, which has the same meaning: '
+                "remove one of them"
+            ],
+            id="two spellings of one",
+        ),
+    ],
+)
+def test_backoffs_that_are_none_are_refused(backoff: dict[str, Any], says: list[str]) -> None:
+    found = [str(error) for error in restart_errors(with_fields({"restartBackoff": backoff}))]
+    assert found == [f"{BACKOFF}{each}" for each in says]
+
+
+def identity_of(name: str = "web", size: int = 2, partition: int = 0, **spec: Any) -> list[str]:
+    lws = make_set(name=name, size=size, partition=partition, **spec)
+    return [str(error) for error in identity_errors(lws, SetSpec.of(lws))]
+
+
+def test_immediate_needs_keys() -> None:
+    says = "Immediate is only supported with groupIdentity Hash"
+    for identity in ("", "Ordinal", None):
+        assert identity_of(groupIdentity=identity, groupReplacementPolicy="Immediate") == [
+            f'spec.groupReplacementPolicy: Invalid value: "Immediate": {says}'
+        ]
+    assert identity_of(groupIdentity="Hash", groupReplacementPolicy="Immediate") == []
+
+
+def test_what_groups_with_keys_cannot_have() -> None:
+    claims = {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
+    assert identity_of(groupIdentity="Ordinal", template=claims, partition=1) == []
+    assert identity_of(groupIdentity="Hash", template=claims, partition=1) == [
+        f'spec.groupIdentity: Invalid value: "Hash": {each} not supported with groupIdentity Hash'
+        for each in ("volumeClaimTemplates are", "rollingUpdateConfiguration.partition is")
+    ]
+    prewarm = {"rolloutStrategy": {"type": "RollingUpdate", "prewarm": {}}}
+    assert identity_of(groupIdentity="Ordinal", **prewarm) == []
+    assert identity_of(groupIdentity="Hash", **prewarm) == [
+        "spec.rolloutStrategy.prewarm: Invalid value: {}: not supported with groupIdentity Hash: "
+        "the Deployment of the leaders starts rollouts itself"
+    ]
+    for policy in ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"):
+        more = {"restartPolicy": policy, "subGroupPolicy": {"subGroupSize": 2}, "maxGroupRestarts": 1}
+        assert identity_of(groupIdentity="Hash", template=more, startupPolicy="LeaderReady") == []
+
+
+@pytest.mark.parametrize(("size", "room"), [(1, 54), (2, 43), (8, 43)])
+def test_the_longest_name_of_sets_whose_groups_have_keys(size: int, room: int) -> None:
+    says = f"must be no more than {room} characters with groupIdentity Hash"
+    assert identity_of("a" * room, size, groupIdentity="Hash") == []
+    name = "a" * (room + 1)
+    assert identity_of(name, size, groupIdentity="Hash") == [
+        f'metadata.name: Invalid value: "{name}": {says}'
+    ]
+    whole = make_set(name="a" * room, size=size, replicas=1_000_000, groupIdentity="Hash")
+    assert not any(error.path == "metadata.name" for error in errors_in(whole))
+
+
+@pytest.mark.parametrize(
+    ("size", "policy", "warns"), [(1, "Parallel", True), (1, "Default", False), (2, "Parallel", False)]
+)
+def test_a_group_without_workers_has_none_to_terminate(size: int, policy: str, warns: bool) -> None:
+    lws = make_set(size=size, podTerminationPolicy=policy)
+    says = "spec.podTerminationPolicy: Parallel has no effect with size 1: remove it"
+    assert warnings_in(lws) == ([says] if warns else [])

@@ -1,0 +1,297 @@
+"""lws.leaderworkerset.admission.scheduling: upstream's rules on `spec.scheduling`."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.admission.scheduling import scheduling_errors
+from lws.leaderworkerset.scheduling import ASSUMED, NOBODY, UNAVAILABLE, Scheduler
+from lws.leaderworkerset.spec import SetSpec
+from test.unit.builders import make_set
+
+Object = dict[str, Any]
+
+SCHEDULING = "spec.scheduling"
+ALL, GANG = {"disruptionMode": {"all": {}}}, {"schedulingPolicy": {"gang": {}}}
+BASIC = {"schedulingPolicy": {"basic": {}}}
+ROLES = {"replica": {"leader": ALL, "worker": ALL}}
+DISRUPTION = "does not support typed disruption mode"
+CLAIM = {"name": "gpu", "resourceClaimTemplateName": "gpus"}
+TEMPLATE, PARENT = (
+    "scheduling.k8s.io/group-template-name",
+    "scheduling.k8s.io/parent-compositepodgroup",
+)
+
+
+def a_set(scheduling: Object | None, leader: Object | None = None, **fields: Any) -> Object:
+    pod = {"containers": [{"name": "main", "image": "app:1"}]}
+    template = {"leaderTemplate": {"spec": {**pod, **leader}}} if leader is not None else {}
+    lws = make_set(**{"size": 4, "replicas": 3, "template": template, **fields})
+    lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"] |= fields.get("pod", {})
+    return lws if scheduling is None else {**lws, "spec": {**lws["spec"], "scheduling": scheduling}}
+
+
+def told(new: Object, old: Object | None = None, scheduler: Scheduler = ASSUMED) -> list[str]:
+    errors = scheduling_errors(new, old, SetSpec.of(new), scheduler)
+    return [f"{error.path}: {error.detail}" for error in errors]
+
+
+def gang(count: int) -> Object:
+    return {"schedulingPolicy": {"gang": {"minCount": count}}}
+
+
+@pytest.mark.parametrize(
+    "scheduling",
+    [
+        None,
+        {},
+        {"replica": {}},
+        ALL,
+        gang(12),
+        {"schedulingConstraints": {"topology": [{"key": "rack"}]}},
+        {"replica": gang(4)},
+        {"replica": ALL},
+        ROLES,
+        {"replica": {"leader": gang(1), "worker": gang(3)}},
+        {"replica": {"worker": {}}},
+    ],
+)
+def test_what_is_accepted(scheduling: Object | None) -> None:
+    assert told(a_set(scheduling)) == []
+    assert told(a_set(scheduling), a_set(scheduling)) == []
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "levels"),
+    [
+        pytest.param({**ALL, "replica": {}}, "lws replica", id="set and groups"),
+        pytest.param({**ALL, **ROLES}, "lws role", id="set and roles"),
+        pytest.param({"replica": {**BASIC, "leader": {}}}, "replica role", id="groups and roles"),
+    ],
+)
+def test_one_level_only(scheduling: Object, levels: str) -> None:
+    says = f"{SCHEDULING}: exactly one active scheduling level is required, got [{levels}]"
+    assert told(a_set(scheduling)) == [says]
+
+
+@pytest.mark.parametrize(
+    ("lws", "says"),
+    [
+        pytest.param(
+            a_set({"replica": {"schedulingPolicy": {"gang": {"minGroupCount": 2}}}}),
+            f"{SCHEDULING}.replica.schedulingPolicy.gang.minGroupCount: minGroupCount is not supported",
+            id="count of groups",
+        ),
+        pytest.param(
+            a_set(ROLES, size=1),
+            "spec.leaderWorkerTemplate.size: leader/worker scheduling requires size >= 2",
+            id="roles without workers",
+        ),
+        pytest.param(
+            a_set(gang(4)),
+            f"{SCHEDULING}.schedulingPolicy.gang.minCount: must equal complete leaf membership 12",
+            id="part of the set",
+        ),
+        pytest.param(
+            a_set(gang(4), replicas=0),
+            f"{SCHEDULING}.schedulingPolicy.gang.minCount: must equal complete leaf membership 1",
+            id="set of no group",
+        ),
+        pytest.param(
+            a_set({"replica": gang(3)}),
+            f"{SCHEDULING}.replica.schedulingPolicy.gang.minCount: must equal complete leaf membership 4",
+            id="part of a group",
+        ),
+        pytest.param(
+            a_set({"replica": {"leader": gang(2)}}),
+            f"{SCHEDULING}.replica.leader.schedulingPolicy.gang.minCount: must equal complete leaf "
+            "membership 1",
+            id="more than the leader",
+        ),
+        pytest.param(
+            a_set({"replica": {"worker": gang(4)}}),
+            f"{SCHEDULING}.replica.worker.schedulingPolicy.gang.minCount: must equal complete leaf "
+            "membership 3",
+            id="more than the workers",
+        ),
+        pytest.param(
+            a_set({}, startupPolicy="LeaderReady"),
+            f"{SCHEDULING}: a gang containing the leader and workers is incompatible with startupPolicy "
+            "LeaderReady",
+            id="groups are gangs, and workers wait",
+        ),
+        pytest.param(
+            a_set(gang(12), startStrategy={"seedGroups": 1}),
+            "spec.startStrategy: conflicts with a gang of all pods, which waits for the groups of the last "
+            "wave: remove it",
+            id="waves",
+        ),
+        pytest.param(
+            a_set({}, annotations={"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack"}),
+            f"{SCHEDULING}: gang scheduling or workload topology constraints cannot be combined with "
+            "exclusive topology in alpha",
+            id="exclusive topology",
+        ),
+        pytest.param(
+            a_set({}, leader={"priorityClassName": "high"}),
+            f"{SCHEDULING}: all managed pod templates must use the same priorityClassName",
+            id="priorities",
+        ),
+        pytest.param(
+            a_set({}, leader={"schedulingGroup": {"podGroupName": "x"}}),
+            f"{SCHEDULING}: managed pod templates must not set spec.schedulingGroup",
+            id="groups of their own",
+        ),
+        pytest.param(
+            a_set({"replica": {"worker": {"resourceClaims": [CLAIM]}}}, leader={"resourceClaims": [CLAIM]}),
+            f"{SCHEDULING}.replica.worker.resourceClaims[0]: must have a matching reference in every member "
+            "pod template",
+            id="claims",
+        ),
+    ],
+)
+def test_what_is_refused(lws: Object, says: str) -> None:
+    assert told(lws) == [says]
+
+
+def test_what_single_pods_may_have() -> None:
+    topology = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack"}
+    assert told(a_set({"replica": BASIC}, startupPolicy="LeaderReady", annotations=topology)) == []
+    claims = {"replica": {"leader": {"resourceClaims": [CLAIM]}}}
+    assert told(a_set(claims, leader={"resourceClaims": [CLAIM]})) == []
+    assert told(a_set(claims, pod={"resourceClaims": [CLAIM]})) == [], "the worker template is the leader's"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        pytest.param({}, None, ["cannot remove scheduling after creation"], id="removed"),
+        pytest.param(None, {}, ["cannot add scheduling after creation"], id="added"),
+        pytest.param(
+            {},
+            ALL,
+            ["cannot switch the active scheduling level after creation", "field is immutable"],
+            id="another level",
+        ),
+        pytest.param({"replica": BASIC}, {"replica": GANG}, ["field is immutable"], id="another policy"),
+        pytest.param(gang(12), GANG, [], id="counts of gangs may change"),
+        pytest.param({}, {"replica": None}, [], id="null is absent"),
+    ],
+)
+def test_what_cannot_change(before: Object | None, after: Object | None, says: list[str]) -> None:
+    assert told(a_set(after), a_set(before)) == [f"{SCHEDULING}: {each}" for each in says]
+
+
+def test_priorities_cannot_change() -> None:
+    old = a_set({})
+    new = copy.deepcopy(old)
+    new["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["priorityClassName"] = "high"
+    says = "cannot change priorityClassName while workload-aware scheduling is configured"
+    assert told(new, old) == [f"spec.leaderWorkerTemplate: {says}"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "scheduling", "owned", "says"),
+    [
+        pytest.param({TEMPLATE: "t", PARENT: "p"}, {}, True, [], id="complete"),
+        pytest.param(
+            {PARENT: "p"},
+            {},
+            True,
+            [f"{TEMPLATE}]: requires the group-template-name delegation annotation"],
+            id="no template",
+        ),
+        pytest.param(
+            {TEMPLATE: ""}, {}, True, [f"{TEMPLATE}]: must name a parent Workload template"], id="empty"
+        ),
+        pytest.param(
+            {TEMPLATE: "t"},
+            {},
+            False,
+            [f"{TEMPLATE}]: delegated scheduling requires a controller owner"],
+            id="no owner",
+        ),
+        pytest.param(
+            {TEMPLATE: "t", PARENT: ""},
+            {},
+            True,
+            [f"{PARENT}]: must name a parent CompositePodGroup"],
+            id="empty parent",
+        ),
+        pytest.param(
+            {TEMPLATE: "t"},
+            ROLES,
+            True,
+            [f"{TEMPLATE}]: delegated scheduling supports only whole-LWS or replica mode"],
+            id="roles",
+        ),
+    ],
+)
+def test_delegation(annotations: dict[str, str], scheduling: Object, owned: bool, says: list[str]) -> None:
+    lws = a_set(scheduling, annotations=annotations)
+    if owned:
+        owner = {"kind": "Parent", "name": "p", "uid": "u", "controller": True}
+        lws["metadata"]["ownerReferences"] = [owner]
+    assert told(lws) == [f"metadata.annotations[{each}" for each in says]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "says"),
+    [
+        pytest.param(NOBODY, ["requires the WorkloadAwareScheduling feature gate"], id="gate off"),
+        pytest.param(Scheduler(True), ["requires a configured scheduler provider"], id="no provider"),
+        pytest.param(
+            Scheduler(True, "scheduler-plugins"),
+            ['supported values: "kubernetes", "volcano"'],
+            id="another provider",
+        ),
+        pytest.param(Scheduler(True, "volcano"), [], id="volcano"),
+        pytest.param(Scheduler(True, "kubernetes"), [], id="kubernetes"),
+        pytest.param(
+            Scheduler(True, "kubernetes", lacks_workloads=True),
+            [UNAVAILABLE],
+            id="no Workloads",
+        ),
+        pytest.param(Scheduler(True, "volcano", lacks_workloads=True), [], id="volcano needs none"),
+    ],
+)
+def test_who_must_be_there(scheduler: Scheduler, says: list[str]) -> None:
+    assert told(a_set({}), scheduler=scheduler) == [f"{SCHEDULING}: {each}" for each in says]
+    assert told(a_set(None), scheduler=scheduler) == []
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "says"),
+    [
+        pytest.param(ALL, ["supports the typed API only at replica level", DISRUPTION], id="the set"),
+        pytest.param(
+            {"replica": {"leader": {}}}, ["supports the typed API only at replica level"], id="roles"
+        ),
+        pytest.param({"replica": BASIC}, ["does not support Basic policy"], id="one by one"),
+        pytest.param(
+            {"replica": {"schedulingConstraints": {}}},
+            ["does not support typed scheduling constraints"],
+            id="constraints",
+        ),
+        pytest.param({"replica": ALL}, [DISRUPTION], id="disruption"),
+        pytest.param(
+            {"replica": {"leader": {"resourceClaims": []}}},
+            ["supports the typed API only at replica level", "does not support shared resource claims"],
+            id="claims",
+        ),
+        pytest.param({"replica": gang(4)}, [], id="a gang"),
+    ],
+)
+def test_what_volcano_cannot_do(scheduling: Object, says: list[str]) -> None:
+    found = told(a_set(scheduling), scheduler=Scheduler(True, "volcano"))
+    assert found == [f"{SCHEDULING}: the Volcano provider {each}" for each in says]
+
+
+@pytest.mark.parametrize("garbage", [1, "x", [1], {"a": 1}, True])
+@pytest.mark.parametrize("field", ["resourceClaims", "schedulingConstraints", "schedulingPolicy"])
+def test_no_value_stops_it(field: str, garbage: Any) -> None:
+    lws = a_set({"replica": {"leader": {field: garbage}}}, pod={"resourceClaims": garbage})
+    assert told(lws) is not None

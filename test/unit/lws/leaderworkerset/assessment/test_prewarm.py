@@ -1,0 +1,525 @@
+"""Nodes get new images before a rollout replaces the first group."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lws.kube.conditions import Rejection, timestamp
+from lws.leaderworkerset.assessment.assessment import assess
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.revisions.shape import readable_status
+from lws.leaderworkerset.snapshot import NodesOfGroup, PrewarmFacts, SetSnapshot
+from lws.leaderworkerset.spec import Prewarm, SetSpec
+from lws.runtime.actions import Apply, Create, Delete, Plan
+from lws_api.leaderworkerset.v1 import NAME_LABEL, PREWARM_LABEL, PREWARM_NODE_ANNOTATION
+from test.unit.builders import NOW, make_pod_template, make_set
+from test.unit.set_world import actions_of, carried_out, settled, with_reported, with_spec
+
+Object = dict[str, Any]
+
+
+def warm(image: str = "app:1", replicas: int = 3, **options: Any) -> Object:
+    """A set with prewarm, its fields in `prewarm`, and others as in `make_set`."""
+    prewarm, partition = options.pop("prewarm", {}), options.pop("partition", 0)
+    lws = make_set(image=image, replicas=replicas, partition=partition, **options)
+    lws["spec"]["rolloutStrategy"]["prewarm"] = prewarm
+    return lws
+
+
+def nodes(replicas: int) -> dict[int, NodesOfGroup]:
+    """Each pod has a node of its own."""
+    return {i: NodesOfGroup(f"leader-{i}", frozenset({f"worker-{i}"})) for i in range(replicas)}
+
+
+def changed(before: Object, after: Object, **facts: Any) -> SetSnapshot:
+    """The set at rest as it was before, and its spec as it is now."""
+    snapshot = with_spec(settled(before), after)
+    return replace(snapshot, prewarm=PrewarmFacts(nodes=nodes(before["spec"]["replicas"])), **facts)
+
+
+def jobs_in(planned: Plan) -> dict[str, Object]:
+    """The Jobs that a plan creates, by node."""
+    made = [action.intent for action in actions_of(planned) if isinstance(action, Create)]
+    return {
+        job["metadata"]["annotations"][PREWARM_NODE_ANNOTATION]: dict(job)
+        for job in made
+        if job["kind"] == "Job"
+    }
+
+
+def pod_of(job: Object) -> Object:
+    return dict(job["spec"]["template"]["spec"])
+
+
+def ended(snapshot: SetSnapshot, *names: str, type_: str = "Complete", reason: str = "") -> SetSnapshot:
+    """The Jobs of these nodes have, of all by default."""
+    assert snapshot.prewarm is not None
+    done = []
+    for job in map(copy.deepcopy, snapshot.prewarm.jobs):
+        node = job["metadata"]["annotations"][PREWARM_NODE_ANNOTATION]
+        if not names or node in names:
+            job["status"] = {"conditions": [{"type": type_, "status": "True", "reason": reason}]}
+        done.append(job)
+    return replace(snapshot, prewarm=replace(snapshot.prewarm, jobs=tuple(done)))
+
+
+def passed(snapshot: SetSnapshot) -> SetSnapshot:
+    """After a pass of ours, and a report of the StatefulSet controller."""
+    return with_reported(carried_out(snapshot, plan(snapshot)))
+
+
+def partition_of(snapshot: SetSnapshot) -> int:
+    assert snapshot.leader is not None
+    return int(snapshot.leader["spec"]["updateStrategy"]["rollingUpdate"].get("partition", 0))
+
+
+def progress(snapshot: SetSnapshot) -> Mapping[str, Any]:
+    return dict(snapshot.lws["status"].get("prewarm") or {})
+
+
+def going(planned: Plan) -> list[str]:
+    return [action.target.name for action in actions_of(planned) if isinstance(action, Delete)]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, Prewarm(600, 10)),
+        ({"deadlineSeconds": 60, "parallelism": 2, "command": ["a", "b"]}, Prewarm(60, 2, ("a", "b"))),
+        (None, None),
+        ("x", None),
+    ],
+)
+def test_what_a_set_asks_for(given: object, expected: Prewarm | None) -> None:
+    assert SetSpec.of(warm(prewarm=given)).prewarm == expected
+
+
+def test_a_rollout_waits_for_the_images_and_then_begins() -> None:
+    snapshot = changed(warm(), warm("app:2"))
+    first = plan(snapshot)
+    assert jobs_in(first).keys() == {f"{role}-{i}" for role in ("leader", "worker") for i in range(3)}
+    assert first.waiting_for == (
+        "images on the nodes of outdated groups: 0 of 6 nodes done, until 2026-03-01T12:10:00Z at the latest"
+    )
+    snapshot = passed(snapshot)
+    record = {"revision": snapshot.lws["status"]["updateRevision"], "startTime": timestamp(NOW)}
+    assert progress(snapshot) == {**record, "nodes": 6}
+    assert partition_of(snapshot) == 3
+    unsettled = snapshot.lws["status"]["groups"]["unsettled"]
+    assert {each["reason"] for each in unsettled} == {
+        "waiting for nodes to get the new images: status.prewarm"
+    }
+    assert plan(snapshot).is_empty
+
+    snapshot = passed(ended(snapshot, "leader-0", "worker-0"))
+    assert progress(snapshot) == {**record, "nodes": 6, "ended": 2}
+    assert partition_of(snapshot) == 3
+
+    snapshot = ended(snapshot)
+    planned = plan(snapshot)
+    assert going(planned) == ["demo-2", "demo-2"], "until the status says it, Jobs are all that shows it"
+    (announce,) = [each for status in planned.statuses for each in status.announce if "warm" in each.reason]
+    assert (announce.reason, announce.note) == (
+        "Prewarmed",
+        f"6 of 6 nodes have what revision {record['revision']} needs: its rollout begins",
+    )
+    snapshot = passed(snapshot)
+    assert partition_of(snapshot) == 2
+    assert progress(snapshot) == {**record, "nodes": 6, "ended": 6, "completionTime": timestamp(NOW)}
+    assert len([name for name in going(plan(snapshot)) if "prewarm" in name]) == 6
+    snapshot = passed(snapshot)
+    assert progress(snapshot)["completionTime"]
+    assert plan(snapshot).is_empty
+    assert assess(snapshot).prewarming is None
+
+
+def test_a_pod_pulls_on_one_node_and_takes_nothing() -> None:
+    like = make_pod_template("app:2")
+    like["spec"] |= {
+        "imagePullSecrets": [{"name": "registry"}],
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        "serviceAccountName": "serving",
+        "runtimeClassName": "nvidia",
+        "nodeSelector": {"pool": "gpu"},
+        "volumes": [{"name": "weights", "image": {"reference": "model:2"}}, {"name": "tmp", "emptyDir": {}}],
+        "initContainers": [{"name": "init", "image": "init:2", "imagePullPolicy": "Always"}],
+    }
+    like["spec"]["containers"][0]["securityContext"] = {"runAsNonRoot": True}
+    like["spec"]["containers"][0]["resources"] = {
+        "limits": {"nvidia.com/gpu": "8", "example.com/nic": "1", "hugepages-2Mi": "1Gi"}
+    }
+    after = warm("app:2", replicas=1, template={"workerTemplate": like})
+    job = jobs_in(plan(changed(warm(replicas=1), after)))["worker-0"]
+    assert (job["spec"]["backoffLimit"], job["spec"]["activeDeadlineSeconds"]) == (0, 600)
+    assert job["spec"]["ttlSecondsAfterFinished"] == 600
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    assert labels[PREWARM_LABEL] == "demo"
+    # Budgets, webhooks and streams take what has this label for a pod of the set.
+    assert NAME_LABEL not in labels
+    assert job["metadata"]["labels"][NAME_LABEL] == "demo"
+    assert job["metadata"]["ownerReferences"][0]["uid"] == "uid-of-set-demo"
+    pod = pod_of(job)
+    assert pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] == {
+        "nodeSelectorTerms": [
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["worker-0"]}]}
+        ]
+    }
+    kept = ("imagePullSecrets", "serviceAccountName", "runtimeClassName")
+    assert {field: pod[field] for field in kept} == {field: like["spec"][field] for field in kept}
+    assert "nodeSelector" not in pod
+    # An evicted pod does not show that its image is there.
+    (rule,) = job["spec"]["podFailurePolicy"]["rules"]
+    assert rule == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["restartPolicy"] == "Never"
+    assert pod["tolerations"] == [
+        {"key": "nvidia.com/gpu", "operator": "Exists"},
+        # Pods that request devices get tolerations at admission.
+        {"key": "example.com/nic", "operator": "Exists"},
+        {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
+    ]
+    assert [container["image"] for container in pod["containers"]] == ["init:2", "app:2"]
+    assert [container.get("imagePullPolicy") for container in pod["containers"]] == ["Always", None]
+    assert pod["containers"][1]["securityContext"] == {"runAsNonRoot": True}
+    for container in pod["containers"]:
+        assert container["resources"]["requests"] == {"cpu": "0", "memory": "0"}
+        assert container["resources"]["limits"].keys() == {"cpu", "memory"}
+    assert pod["volumes"] == [{"name": "weights", "image": {"reference": "model:2"}}]
+    assert [mount["name"] for mount in pod["containers"][0]["volumeMounts"]] == ["weights"]
+
+
+def test_only_what_is_new_is_pulled_where_it_is_used() -> None:
+    leaders = make_pod_template("router:1")
+    before = warm("app:1", replicas=1, template={"leaderTemplate": leaders})
+    after = warm("app:2", replicas=1, template={"leaderTemplate": leaders})
+    jobs = jobs_in(plan(changed(before, after)))
+    assert jobs.keys() == {"worker-0"}
+    assert [container["image"] for container in pod_of(jobs["worker-0"])["containers"]] == ["app:2"]
+
+
+def test_one_pod_for_a_leader_and_workers_on_one_node() -> None:
+    after = warm("app:2", replicas=1, template={"leaderTemplate": make_pod_template("router:2")})
+    snapshot = changed(warm(replicas=1), after)
+    together = PrewarmFacts(nodes={0: NodesOfGroup("node", frozenset({"node"}))})
+    jobs = jobs_in(plan(replace(snapshot, prewarm=together)))
+    assert [container["image"] for container in pod_of(jobs["node"])["containers"]] == ["router:2", "app:2"]
+
+
+def test_a_rollout_without_new_images_waits_for_nothing() -> None:
+    after = warm()
+    after["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["args"] = ["--fast"]
+    snapshot = passed(changed(warm(), after))
+    assert partition_of(snapshot) == 3
+    snapshot = passed(snapshot)
+    assert partition_of(snapshot) == 2
+    assert not progress(snapshot)
+
+
+def test_a_command_runs_as_the_worker_would_without_its_devices() -> None:
+    template = make_pod_template("app:1")
+    template["spec"]["volumes"] = [{"name": "weights", "hostPath": {"path": "/weights"}}]
+    template["spec"]["containers"][0] |= {
+        "args": ["serve"],
+        "env": [{"name": "HF_HOME", "value": "/weights"}],
+        "ports": [{"containerPort": 80}],
+        "resources": {"limits": {"nvidia.com/gpu": "8"}},
+        "volumeMounts": [
+            {"name": "weights", "mountPath": "/weights"},
+            {"name": "claim-of-a-template", "mountPath": "/data"},
+        ],
+    }
+    options = {"replicas": 1, "template": {"workerTemplate": template}}
+    prewarm = {"command": ["download", "--fast"]}
+    before, after = warm(**options), warm(prewarm=prewarm, **copy.deepcopy(options))
+    after["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["args"] = ["other"]
+    jobs = jobs_in(plan(changed(before, after)))
+    assert jobs.keys() == {"leader-0", "worker-0"}
+    assert jobs["worker-0"]["spec"]["backoffLimit"] == 3
+    pod = pod_of(jobs["worker-0"])
+    (container,) = pod["containers"]
+    assert container == {
+        "name": "command",
+        "image": "app:1",
+        "command": ["download", "--fast"],
+        "env": [
+            {"name": "HF_HOME", "value": "/weights"},
+            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
+        ],
+        "resources": {"requests": {"cpu": "0", "memory": "0"}},
+        "volumeMounts": [{"name": "weights", "mountPath": "/weights"}],
+    }
+    assert pod["volumes"] == template["spec"]["volumes"]
+    assert "automountServiceAccountToken" not in pod
+
+
+def test_no_more_nodes_at_a_time_than_asked_for() -> None:
+    options = {"prewarm": {"parallelism": 2}}
+    snapshot = changed(warm(**options), warm("app:2", **options))
+    assert jobs_in(plan(snapshot)).keys() == {"leader-2", "worker-2"}
+    snapshot = passed(snapshot)
+    assert not jobs_in(plan(snapshot))
+    assert jobs_in(plan(ended(snapshot, "leader-2"))).keys() == {"leader-1"}
+
+
+@pytest.mark.parametrize(
+    ("type_", "reason", "word", "told"),
+    [
+        ("Failed", "BackoffLimitExceeded", "Prewarmed", "6 of 6 nodes"),
+        ("Failed", "DeadlineExceeded", "PrewarmIncomplete", "0 of 6 nodes"),
+    ],
+)
+def test_a_job_that_fails_holds_up_nothing(type_: str, reason: str, word: str, told: str) -> None:
+    """Without a command, a container that cannot start shows that its image is there."""
+    snapshot = ended(passed(changed(warm(), warm("app:2"))), type_=type_, reason=reason)
+    planned = plan(snapshot)
+    assert "demo-2" in going(planned)
+    (announce,) = [each for status in planned.statuses for each in status.announce if "arm" in each.reason]
+    assert announce.reason == word
+    assert announce.note.startswith(told)
+
+
+def test_the_deadline_ends_it() -> None:
+    snapshot = passed(changed(warm(), warm("app:2")))
+    assert plan(snapshot).again_after == 5
+    late = replace(ended(snapshot, "leader-2"), now=NOW + timedelta(seconds=600))
+    planned = plan(late)
+    assert "demo-2" in going(planned)
+    (announce,) = [each for status in planned.statuses for each in status.announce if "arm" in each.reason]
+    assert announce.reason == "PrewarmIncomplete"
+    assert "1 of 6 nodes" in announce.note
+    assert "worker-2: DeadlineExceeded" in announce.note
+
+
+def test_what_the_api_server_refuses_ends_it_at_once_and_is_told() -> None:
+    words = 'pods "x" is forbidden: violates PodSecurity'
+    snapshot = passed(changed(warm(), warm("app:2")))
+    assert snapshot.prewarm is not None
+    refused = {job["metadata"]["uid"]: words for job in snapshot.prewarm.jobs}
+    planned = plan(replace(snapshot, prewarm=replace(snapshot.prewarm, refused=refused)))
+    assert "demo-2" in going(planned)
+    assert any(words in each.note for status in planned.statuses for each in status.announce)
+    # The Jobs themselves.
+    snapshot = changed(warm(), warm("app:2"))
+    job = jobs_in(plan(snapshot))["leader-2"]["metadata"]["name"]
+    rejected = (Rejection(f"cannot create Job {job}", "quota"),)
+    assert not assess(replace(snapshot, rejections=rejected)).rollout.prewarming
+
+
+@pytest.mark.parametrize("subject", ["cannot create Job demo-prewarm-1", "cannot delete Job demo-prewarm-1"])
+def test_what_was_refused_to_a_former_revision_says_nothing_about_this_one(subject: str) -> None:
+    snapshot = changed(warm(), warm("app:2"), rejections=(Rejection(subject, "quota"),))
+    assert assess(snapshot).rollout.prewarming
+
+
+def test_jobs_without_pods_do_not_keep_other_nodes_from_their_turn() -> None:
+    options = {"prewarm": {"parallelism": 2}}
+    snapshot = passed(changed(warm(**options), warm("app:2", **options)))
+    assert snapshot.prewarm is not None
+    refused = {job["metadata"]["uid"]: "PodSecurity" for job in snapshot.prewarm.jobs}
+    planned = plan(replace(snapshot, prewarm=replace(snapshot.prewarm, refused=refused)))
+    assert jobs_in(planned).keys() == {"leader-1", "worker-1"}
+
+
+def test_another_command_is_another_job() -> None:
+    """It is no part of the revision: one that hangs can be mended without an undo."""
+    wrong, right = {"command": ["wait-forever"]}, {"command": ["load"]}
+    snapshot = passed(changed(warm(prewarm=wrong), warm("app:2", prewarm=wrong)))
+    planned = plan(with_spec(snapshot, warm("app:2", prewarm=right)))
+    commands = [pod_of(job)["containers"][-1]["command"] for job in jobs_in(planned).values()]
+    assert commands == [["load"]] * 6
+    assert len([name for name in going(planned) if "prewarm" in name]) == 6
+
+
+def test_a_group_that_is_not_ready_for_a_moment_does_not_interrupt_its_nodes() -> None:
+    snapshot = passed(changed(warm(), warm("app:2")))
+    top = snapshot.groups[2]
+    unready = replace(top, leader={**top.leader, "status": {"phase": "Running", "conditions": []}})
+    assert not going(plan(replace(snapshot, groups=(*snapshot.groups[:2], unready))))
+
+
+def test_a_rollout_that_no_longer_waits_for_any_node_tells_nothing() -> None:
+    snapshot = passed(changed(warm(), warm("app:2")))
+    planned = plan(with_spec(snapshot, warm("app:2", replicas=0)))
+    assert not [each for status in planned.statuses for each in status.announce if "arm" in each.reason]
+
+
+def test_a_lower_partition_warms_nodes_after_a_first_step_that_needed_none() -> None:
+    snapshot = changed(warm(replicas=4), warm("app:2", replicas=4, partition=3))
+    top = snapshot.groups[3]
+    unready = replace(top, leader={**top.leader, "status": {"phase": "Running", "conditions": []}})
+    snapshot = passed(passed(replace(snapshot, groups=(*snapshot.groups[:3], unready))))
+    assert partition_of(snapshot) == 3
+    assert assess(with_spec(snapshot, warm("app:2", replicas=4))).rollout.prewarming
+
+
+def test_groups_that_do_not_serve_are_replaced_cold() -> None:
+    snapshot = changed(warm(), warm("app:2"))
+    cold = tuple(
+        replace(group, leader={**group.leader, "status": {"phase": "Running", "conditions": []}})
+        for group in snapshot.groups
+    )
+    assert assess(replace(snapshot, groups=cold)).prewarming is None
+    one = replace(snapshot, groups=(*snapshot.groups[:2], cold[2]))
+    assert jobs_in(plan(one)).keys() == {"leader-0", "worker-0", "leader-1", "worker-1"}
+
+
+def test_an_undo_deletes_the_jobs_and_waits_for_nothing() -> None:
+    snapshot = passed(changed(warm(), warm("app:2")))
+    back = with_spec(snapshot, warm())
+    assert assess(back).prewarming is None
+    assert len([name for name in going(plan(back)) if "prewarm" in name]) == 6
+    back = passed(passed(back))
+    assert not progress(back)
+    assert back.prewarm is not None
+    assert not back.prewarm.jobs
+
+
+@pytest.mark.parametrize("how", ["paused", "no longer asked for"])
+def test_a_pause_and_an_edit_delete_the_jobs(how: str) -> None:
+    snapshot = passed(changed(warm(), warm("app:2")))
+    lws = warm("app:2")
+    if how == "paused":
+        lws["spec"]["rolloutStrategy"]["paused"] = True
+    else:
+        del lws["spec"]["rolloutStrategy"]["prewarm"]
+    stopped = with_spec(snapshot, lws)
+    planned = plan(stopped)
+    assert len([name for name in going(planned) if "prewarm" in name]) == 6
+    assert ("demo-2" in going(planned)) == (how != "paused")
+    if how == "paused":
+        resumed = with_spec(passed(stopped), warm("app:2"))
+        assert len(jobs_in(plan(resumed))) == 6
+
+
+@pytest.mark.parametrize("begins", ["before", "during"])
+def test_groups_that_a_pause_adds_do_not_pass_for_moved_ones(begins: str) -> None:
+    snapshot = changed(warm(), warm("app:2"))
+    if begins == "during":
+        snapshot = passed(snapshot)
+    held = warm("app:2", replicas=5)
+    held["spec"]["rolloutStrategy"]["paused"] = True
+    snapshot = passed(passed(with_spec(snapshot, held)))
+    assert progress(snapshot) == {"revision": snapshot.lws["status"]["updateRevision"]}
+    assert plan(snapshot).is_empty
+    late = replace(snapshot, now=NOW + timedelta(hours=1))
+    resumed = with_spec(late, warm("app:2", replicas=5))
+    assert len(jobs_in(plan(resumed))) == 6
+    assert progress(passed(resumed))["startTime"] == timestamp(resumed.now)
+
+
+def test_a_pause_in_the_middle_of_a_rollout_leaves_nothing_to_warm() -> None:
+    begun = passed(passed(ended(passed(changed(warm(), warm("app:2"))))))
+    held = warm("app:2")
+    held["spec"]["rolloutStrategy"]["paused"] = True
+    snapshot = passed(with_spec(begun, held))
+    assert not progress(snapshot)
+
+
+def test_another_revision_begins_anew() -> None:
+    snapshot = replace(passed(changed(warm(), warm("app:2"))), now=NOW + timedelta(seconds=60))
+    before = {job["metadata"]["name"] for job in snapshot.prewarm.jobs} if snapshot.prewarm else set()
+    then = with_spec(snapshot, warm("app:3"))
+    planned = plan(then)
+    assert {name for name in going(planned) if "prewarm" in name} == before
+    assert {pod_of(job)["containers"][0]["image"] for job in jobs_in(planned).values()} == {"app:3"}
+    assert progress(passed(then))["startTime"] == timestamp(then.now)
+
+
+def test_one_that_is_switched_on_in_the_middle_of_a_rollout_waits_for_the_next() -> None:
+    cold = warm("app:2")
+    del cold["spec"]["rolloutStrategy"]["prewarm"]
+    begun = passed(passed(changed(warm(), cold)))
+    assert partition_of(begun) == 2
+    assert assess(with_spec(begun, warm("app:2"))).prewarming is None
+
+
+def test_a_lost_status_in_the_middle_of_a_rollout_stops_nothing() -> None:
+    begun = passed(ended(passed(changed(warm(), warm("app:2")))))
+    assert partition_of(begun) == 2
+    status = {key: value for key, value in begun.lws["status"].items() if key != "prewarm"}
+    assert assess(replace(begun, lws={**begun.lws, "status": status})).prewarming is None
+
+
+def test_scaling_goes_on_and_new_groups_have_the_new_revision() -> None:
+    snapshot = passed(changed(warm(), warm("app:2")))
+    scaled = passed(with_spec(snapshot, warm("app:2", replicas=5)))
+    assert scaled.leader is not None
+    assert (scaled.leader["spec"]["replicas"], partition_of(scaled)) == (5, 3)
+    assert assess(scaled).rollout.prewarming
+
+
+def test_each_step_of_a_partition_warms_the_nodes_of_its_own_groups() -> None:
+    before = warm(replicas=4)
+    snapshot = changed(before, warm("app:2", replicas=4, partition=3))
+    assert jobs_in(plan(snapshot)).keys() == {"leader-3", "worker-3"}
+    snapshot = passed(ended(passed(snapshot)))
+    assert progress(snapshot)["partition"] == 3
+    lower = with_spec(snapshot, warm("app:2", replicas=4))
+    planned = plan(lower)
+    assert {f"leader-{i}" for i in range(3)} < jobs_in(planned).keys()
+    assert not any(isinstance(action, Apply) for action in actions_of(planned))
+    lower = passed(lower)
+    assert assess(lower).rollout.prewarming
+    assert not assess(ended(lower)).rollout.prewarming
+
+
+def test_a_partition_above_all_groups_begins_nothing() -> None:
+    snapshot = changed(warm(), warm("app:2", partition=3))
+    assert assess(snapshot).prewarming is None
+
+
+def test_what_commands_see_comes_from_the_status() -> None:
+    snapshot = passed(changed(warm(), warm("app:2")))
+    found = assess(replace(snapshot, prewarm=None))
+    assert found.rollout.prewarming.startswith(
+        "images on the nodes of outdated groups: 0 of 6 nodes done, until"
+    )
+    late = replace(snapshot, prewarm=None, now=NOW + timedelta(seconds=600))
+    assert not assess(late).rollout.prewarming
+
+
+@pytest.mark.parametrize("record", ["x", {"revision": 7}, {"startTime": "never"}, {"nodes": "many"}])
+def test_a_status_that_cannot_be_read_is_no_error(record: object) -> None:
+    snapshot = changed(warm(), warm("app:2"))
+    name = assess(snapshot).target.name
+    stored = {"revision": name, **record} if isinstance(record, dict) else record
+    lws = {**snapshot.lws, "status": {**snapshot.lws["status"], "prewarm": stored}}
+    for prewarm in (snapshot.prewarm, None):
+        lws["status"] = readable_status(lws["status"])
+        plan(replace(snapshot, lws=lws, prewarm=prewarm))
+
+
+@pytest.mark.parametrize("command", [(), ("load",)])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"tolerations": [{"key": {"a": "b"}}, {"key": "a", "tolerationSeconds": 5}]},
+        {"volumes": [{"image": {"reference": "model:2"}}]},
+        {"volumes": [{"name": "w", "emptyDir": {}}], "containers": [{"image": "a:2", "volumeMounts": [{}]}]},
+        {"containers": []},
+        {"containers": None, "volumes": [{"image": {"reference": "model:2"}}]},
+        {"containers": [{"name": "server"}], "volumes": [{"name": "v", "image": {"reference": "model:2"}}]},
+    ],
+)
+def test_a_template_that_no_pod_can_be_created_from_is_no_error(
+    stored: Object, command: tuple[str, ...]
+) -> None:
+    """The API server refuses its Jobs, as it refuses the pods of its groups."""
+    template = make_pod_template("app:2")
+    template["spec"] |= stored
+    after = warm(prewarm={"command": [*command]}, template={"workerTemplate": template})
+    plan(changed(warm(), after))
+
+
+def test_a_long_name_leaves_room_for_the_rest() -> None:
+    name = "a" * 55
+    snapshot = changed(warm(name=name), warm("app:2", name=name))
+    names = [job["metadata"]["name"] for job in jobs_in(plan(snapshot)).values()]
+    assert len(set(names)) == 6
+    assert max(map(len, names)) <= 63

@@ -1,0 +1,229 @@
+"""A group that has used up its restarts (KEP-820): how it ends, and how long its pods stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.group.exhaustion import Abandoned
+from lws.leaderworkerset.group.plan import plan
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.runtime.actions import Action, Delete, Merge, Plan, Reference, SetFinalizer
+from lws_api.leaderworkerset.v1 import (
+    GROUP_RESTART_COUNTS_ANNOTATION,
+    RECOVER_ANNOTATION,
+    RESTART_BUDGET_EXHAUSTED_ANNOTATION,
+    RESTART_BUDGET_FINALIZER,
+    REVISION_LABEL,
+)
+from test.unit.builders import (
+    KEY,
+    NOW,
+    make_leader_pod,
+    make_leader_statefulset,
+    make_set,
+    make_worker_pod,
+    make_worker_statefulset,
+)
+
+USED_UP = {RESTART_BUDGET_EXHAUSTED_ANNOTATION: "true"}
+COUNTS = {GROUP_RESTART_COUNTS_ANNOTATION: f'{{"{KEY}/0":1,"{KEY}/1":1}}'}
+Object = dict[str, Any]
+
+
+def kept(pod: Object) -> Object:
+    pod["metadata"]["finalizers"] = [RESTART_BUDGET_FINALIZER]
+    return pod
+
+
+def group(
+    *, terminating: bool = False, annotations: dict[str, str] | None = None, is_kept: bool = False, **lws: Any
+) -> GroupSnapshot:
+    """Group 1 of three pods."""
+    of = make_set(**{"size": 3, "template": {"maxGroupRestarts": 1}, "annotations": COUNTS, **lws})
+    leader = make_leader_pod(of, 1, terminating=terminating, annotations=annotations)
+    statefulset = make_worker_statefulset(leader)
+    workers = tuple(make_worker_pod(statefulset, index) for index in (1, 2))
+    if is_kept:
+        kept(leader)
+    return GroupSnapshot(of, leader, NOW, worker_statefulset=statefulset, workers=workers)
+
+
+def held(**more: Any) -> GroupSnapshot:
+    """It has used up its restarts, and its containers have ended."""
+    annotations = {**USED_UP, **more.pop("annotations", {})}
+    leaders = more.pop("leaders", {})
+    found = group(terminating=True, annotations=annotations, is_kept=True, **more)
+    statefulset = make_leader_statefulset(dict(found.lws), **leaders)
+    return replace(found, kept=tuple(kept(dict(pod)) for pod in found.workers), leaders=statefulset)
+
+
+def actions(planned: Plan) -> tuple[Action, ...]:
+    (sequence,) = planned.sequences
+    return sequence
+
+
+def told(action: Action) -> str:
+    if isinstance(action, SetFinalizer):
+        assert action.finalizer == RESTART_BUDGET_FINALIZER
+        return f"{'keep' if action.is_there else 'release'} {action.target.name}"
+    return f"{type(action).__name__.lower()} {action.target.name}"  # type: ignore[union-attr]
+
+
+# --- The end ------------------------------------------------------------------------------------------------
+
+
+def ending(is_kept: bool = False, **lws: Any) -> GroupSnapshot:
+    """A worker has failed once more than it may. is_kept: the end was interrupted after its first write."""
+    snapshot = group(annotations=USED_UP if is_kept else None, is_kept=is_kept, **lws)
+    snapshot.workers[0]["status"]["phase"] = "Failed"  # type: ignore[index]
+    return snapshot
+
+
+def test_the_leader_is_marked_first_and_deleted_last() -> None:
+    snapshot = ending()
+    found = actions(plan(snapshot))
+    assert [told(each) for each in found] == [
+        "keep demo-1",
+        "keep demo-1-1",
+        "keep demo-1-2",
+        "delete demo-1",
+    ]
+    delete = found[-1]
+    assert isinstance(delete, Delete)
+    assert (delete.target, delete.propagation, delete.tallies) == (
+        Reference.to(snapshot.leader),
+        "Foreground",
+        (),
+    )
+    (event,) = delete.announce
+    assert (event.type, event.reason, event.action) == ("Warning", "ReplicaRestartBudgetExceeded", "Delete")
+    assert event.note == "Restart budget exhausted; terminated group 1 and stopped automatic recovery"
+    assert (event.regarding, event.related) == (Reference.to(snapshot.lws), Reference.to(snapshot.leader))
+
+
+def test_what_is_done_is_not_done_again() -> None:
+    snapshot = ending(is_kept=True)
+    kept(dict(snapshot.workers[0]))
+    assert [told(each) for each in actions(plan(snapshot))] == ["keep demo-1-2", "delete demo-1"]
+
+
+def test_only_pods_of_this_very_leader_are_kept() -> None:
+    snapshot = ending()
+    going, old = snapshot.workers
+    going["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"  # type: ignore[index]
+    old["metadata"]["labels"][REVISION_LABEL] = "key-b"
+    assert [told(each) for each in actions(plan(snapshot))] == ["keep demo-1", "delete demo-1"]
+    of_another = make_worker_statefulset(make_leader_pod(dict(snapshot.lws), 1, uid="u-former"))
+    former = replace(ending(is_kept=True), worker_statefulset=of_another)
+    assert [told(each) for each in actions(plan(former))] == ["delete demo-1"]
+
+
+def test_a_mark_that_somebody_edited_ends_no_group() -> None:
+    """The product writes it together with the finalizer."""
+    planned = plan(group(annotations=USED_UP))
+    assert not [each for sequence in planned.sequences for each in sequence if isinstance(each, Delete)]
+
+
+@pytest.mark.parametrize("template", [{"maxGroupRestarts": 9}, {}], ids=["raised", "taken away"])
+def test_another_limit_resumes_nothing(template: dict[str, Any]) -> None:
+    assert [told(each) for each in actions(plan(ending(True, template=template)))][-1] == "delete demo-1"
+    assert not plan(held(template=template)).sequences
+
+
+# --- Afterwards ---------------------------------------------------------------------------------------------
+
+
+def test_the_pods_stay_until_somebody_asks() -> None:
+    for asked in (None, "True", "yes", ""):
+        more = {RECOVER_ANNOTATION: asked} if asked is not None else {}
+        planned = plan(held(annotations=more))
+        assert planned.is_empty and planned.again_after is None
+        says = f'the annotation {RECOVER_ANNOTATION}: "true" on pod demo-1, or a new template'
+        assert planned.waiting_for == says
+
+
+def test_a_recovery_forgets_the_count_and_releases_the_leader_last() -> None:
+    found = actions(plan(held(annotations={RECOVER_ANNOTATION: "true"})))
+    shown = ["merge demo", "release demo-1-1", "release demo-1-2", "release demo-1"]
+    assert [told(each) for each in found] == shown
+    assert isinstance(found[0], Merge)
+    annotations = found[0].patch["metadata"]["annotations"]
+    assert annotations == {GROUP_RESTART_COUNTS_ANNOTATION: f'{{"{KEY}/0":1}}'}
+    unmarked = {RESTART_BUDGET_EXHAUSTED_ANNOTATION: None, RECOVER_ANNOTATION: None}
+    assert isinstance(found[-1], SetFinalizer)
+    assert found[-1].patch == {"metadata": {"annotations": unmarked}}
+
+
+def test_a_recovery_goes_on_where_it_was_interrupted() -> None:
+    forgotten = held(annotations={RECOVER_ANNOTATION: "true"})
+    lws = {**forgotten.lws, "metadata": {**forgotten.lws["metadata"], "annotations": {}}}
+    assert [told(each) for each in actions(plan(replace(forgotten, lws=lws, kept=())))] == ["release demo-1"]
+
+
+def test_counts_that_cannot_be_read_stop_a_recovery() -> None:
+    garbled = {GROUP_RESTART_COUNTS_ANNOTATION: "{"}
+    snapshot = held(annotations={RECOVER_ANNOTATION: "true"})
+    lws = {**snapshot.lws, "metadata": {**snapshot.lws["metadata"], "annotations": garbled}}
+    planned = plan(replace(snapshot, lws=lws))
+    assert planned.is_empty and planned.again_after == 30.0
+    assert "invalid group restart counts: expected a JSON object" in planned.waiting_for
+
+
+RELEASED = ["release demo-1-1", "release demo-1-2", "release demo-1"]
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        pytest.param(held(leaders={"replicas": 1}), id="scaled down"),
+        pytest.param(held(leaders={"key": "key-b", "partition": 1}), id="the rollout has come to it"),
+        pytest.param(held(leaders={"key": "key-b"}), id="the rollout is past it"),
+        pytest.param(
+            held(annotations={RECOVER_ANNOTATION: "true"}, leaders={"replicas": 1}),
+            id="scaled down, and asked for",
+        ),
+    ],
+)
+def test_pods_of_a_group_that_nobody_wants_back_are_released_and_nothing_is_forgotten(
+    snapshot: GroupSnapshot,
+) -> None:
+    assert [told(each) for each in actions(plan(snapshot))] == RELEASED
+
+
+@pytest.mark.parametrize(
+    "leaders",
+    [{"replicas": 2}, {"key": "key-b", "partition": 2}],
+    ids=["a group of the surge, or wanted", "the rollout has not come to it"],
+)
+def test_pods_of_a_group_that_is_wanted_stay(leaders: dict[str, Any]) -> None:
+    assert not plan(held(leaders=leaders)).sequences
+
+
+@pytest.mark.parametrize("more", [{}, {"groupIdentity": "Hash"}], ids=["ours", "one that is left alone"])
+def test_a_set_that_is_deleted_releases_its_pods(more: dict[str, Any]) -> None:
+    snapshot = held(**more)
+    snapshot.lws["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"  # type: ignore[index]
+    assert [told(each) for each in actions(plan(snapshot))] == RELEASED
+
+
+def test_pods_without_a_group_are_released() -> None:
+    snapshot = held()
+    abandoned = Abandoned((*snapshot.kept, snapshot.leader))
+    assert [told(each) for each in actions(plan(abandoned))] == RELEASED
+
+
+@pytest.mark.parametrize(
+    ("change", "released"),
+    [
+        pytest.param({"finalizers": None}, ["demo-1-1", "demo-1-2"], id="the leader was released by hand"),
+        pytest.param({"annotations": {}}, ["demo-1-1", "demo-1-2", "demo-1"], id="its mark was removed"),
+    ],
+)
+def test_no_pod_stays_that_nobody_could_recover(change: dict[str, Any], released: list[str]) -> None:
+    snapshot = held()
+    leader = {**snapshot.leader, "metadata": {**snapshot.leader["metadata"], **change}}
+    found = actions(plan(replace(snapshot, leader=leader)))
+    assert [told(each) for each in found] == [f"release {name}" for name in released]

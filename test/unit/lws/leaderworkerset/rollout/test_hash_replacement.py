@@ -1,0 +1,206 @@
+"""lws.leaderworkerset.rollout.replacement: which leaders wait, which groups terminate, what lifts a gate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.rollout.replacement import (
+    Leader,
+    Teardown,
+    admission,
+    admit,
+    admitted,
+    deferral,
+    leaders_of,
+    teardowns_of,
+    unwanted,
+)
+from lws.runtime.actions import Reference
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_REPLACEMENT_GATE,
+    LEADER_NAME_ANNOTATION,
+    REVISION_LABEL,
+    WORKER_INDEX_LABEL,
+)
+from test.unit.builders import make_set
+
+COST = "controller.kubernetes.io/pod-deletion-cost"
+LWS = make_set()
+GATE = {"name": GROUP_REPLACEMENT_GATE}
+OTHER_GATE = {"name": "example.com/quota"}
+
+
+def pod(
+    name: str, group: str = "", index: str = "0", *, is_going: bool = False, **more: Any
+) -> dict[str, Any]:
+    labels = {WORKER_INDEX_LABEL: index, REVISION_LABEL: more.pop("revision", "b")}
+    metadata = {"name": name, "labels": labels, "creationTimestamp": f"2026-01-01T00:00:0{len(name)}Z"}
+    if group:
+        labels[GROUP_INDEX_LABEL] = group
+    if is_going:
+        metadata["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+    gates = more.pop("gates", None)
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, **more}}
+    return {**made, "spec": {"schedulingGates": gates}} if gates is not None else made
+
+
+def leaders(letters: str) -> tuple[Leader, ...]:
+    """By letter, in order of age: capital if admitted, lower case if gated; a of a former revision."""
+    return tuple(
+        Leader(f"demo-{place}", f"2026-01-01T00:00:0{place}Z", each.islower(), each.lower() != "a")
+        for place, each in enumerate(letters)
+    )
+
+
+def teardowns(letters: str) -> tuple[Teardown, ...]:
+    return tuple(Teardown(str(place), each != "a") for place, each in enumerate(letters))
+
+
+@pytest.mark.parametrize(
+    ("live", "gone", "replicas", "surge", "expected"),
+    [
+        pytest.param("bbb", "", 3, 0, "012", id="a new set"),
+        pytest.param("BBb", "b", 3, 0, "", id="its former group is there"),
+        pytest.param("BBb", "", 3, 0, "2", id="its former group is gone"),
+        pytest.param("Bbb", "b", 3, 0, "1", id="one of two is gone"),
+        pytest.param("BBb", "b", 3, 1, "", id="the surge is that of rollouts"),
+        pytest.param("BBb", "bb", 3, 0, "", id="others that a scale-down removed"),
+        pytest.param("BBBb", "", 3, 1, "3", id="a surge that is still there"),
+        pytest.param("BBBbb", "", 3, 1, "3", id="never more than the surge"),
+        pytest.param("BBBb", "", 3, 0, "", id="one that a scale-down is about to remove"),
+        pytest.param("Abb", "a", 2, 1, "1", id="surge group of a rollout"),
+        pytest.param("BBbbA", "aa", 4, 2, "2", id="a place of the surge that is free"),
+        pytest.param("BBbbA", "aaa", 4, 2, "", id="none is free"),
+        pytest.param("aBb", "b", 3, 0, "2", id="the current revision first"),
+        pytest.param("aBB", "", 3, 0, "0", id="a former revision while nothing else waits"),
+        pytest.param("", "a", 3, 0, "", id="no leader"),
+    ],
+)
+def test_who_is_admitted(live: str, gone: str, replicas: int, surge: int, expected: str) -> None:
+    found = admitted(leaders(live), teardowns(gone), replicas, surge)
+    assert [leader.name for leader in found] == [f"demo-{place}" for place in expected]
+
+
+def test_immediate_waits_for_nothing() -> None:
+    assert len(admitted(leaders("bab"), teardowns("aaaa"), 3, 0, is_immediate=True)) == 3
+
+
+def test_immediate_waits_for_groups_that_are_kept() -> None:
+    found = admitted(
+        leaders("bbB"), (Teardown("k", True, True), Teardown("l", True)), 3, 0, is_immediate=True
+    )
+    assert [leader.name for leader in found] == ["demo-0"]
+
+
+@pytest.mark.parametrize(
+    ("live", "replicas", "expected"),
+    [
+        pytest.param("BBbb", 4, "", id="each holds one back"),
+        pytest.param("BBb", 3, "1", id="one group less: the oldest stays"),
+        pytest.param("BBBB", 4, "01", id="as many run as are wanted"),
+        pytest.param("BBbbb", 4, "1", id="one more is to be admitted"),
+        pytest.param("AAbb", 4, "", id="groups of a former revision do not count"),
+    ],
+)
+def test_kept_groups_that_a_scale_down_lets_go(live: str, replicas: int, expected: str) -> None:
+    """Two are kept."""
+    kept = [Leader(str(place), f"2026-01-01T00:00:0{place}Z", False, True) for place in (1, 0)]
+    assert "".join(leader.name for leader in unwanted(kept, leaders(live), replicas)) == expected
+
+
+def test_a_kept_group_holds_back_a_leader_of_its_own_revision_beside_a_surge() -> None:
+    kept = (Teardown("k", True, True), Teardown("l", False, True))
+    found = admitted(leaders("aabb"), kept, 9, 9)
+    assert [leader.name for leader in found] == ["demo-2", "demo-0"]
+
+
+def test_in_order_of_revision_age_and_name() -> None:
+    shuffled = (
+        Leader("d", "2026-01-01T00:00:01Z", True, False),
+        Leader("c", "2026-01-01T00:00:02Z", True, True),
+        Leader("b", "2026-01-01T00:00:03Z", True, True),
+        Leader("a", "2026-01-01T00:00:03Z", True, True),
+    )
+    assert [leader.name for leader in admitted(shuffled, (), 4, 0)] == ["c", "a", "b", "d"]
+
+
+def test_leaders_are_read_from_pods() -> None:
+    pods = [
+        pod("x", "k", gates=[OTHER_GATE, GATE]),
+        pod("yy", "l", revision="a", gates=[OTHER_GATE]),
+        pod("zzz", "m", is_going=True),
+        pod("x-1", "k", "1"),
+    ]
+    assert leaders_of(pods, "b") == (
+        Leader("x", "2026-01-01T00:00:01Z", True, True),
+        Leader("yy", "2026-01-01T00:00:02Z", False, False),
+    )
+
+
+STATEFULSET = [{"kind": "StatefulSet", "name": "demo-1a2b3c4d", "controller": True}]
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        pytest.param([pod("x", "k"), pod("w", "k", "1")], [], id="live"),
+        pytest.param([pod("x", "k"), pod("w", "k", "1", is_going=True)], [], id="a worker goes"),
+        pytest.param([pod("x", "k", is_going=True), pod("w", "k", "1")], [("k", True)], id="the leader goes"),
+        pytest.param([pod("w", "k", "1"), pod("v", "k", "2")], [("k", True)], id="only workers are left"),
+        pytest.param(
+            [pod("w", "k", "1", revision="a"), pod("v", "k", "2")], [("k", False)], id="former revision"
+        ),
+        pytest.param([pod("x", "k", is_going=True, gates=[GATE])], [], id="never scheduled"),
+        pytest.param(
+            [pod("x", "k"), pod("w", "", "1", annotations={LEADER_NAME_ANNOTATION: "x"})],
+            [],
+            id="a worker without its label has the group of its leader",
+        ),
+        pytest.param(
+            [pod("w", "", "1", ownerReferences=STATEFULSET), pod("v", "", "2", ownerReferences=STATEFULSET)],
+            [("demo-1a2b3c4d", True)],
+            id="or of its owner",
+        ),
+        pytest.param([pod("x", is_going=True)], [("x", True)], id="a leader without its label"),
+    ],
+)
+def test_what_is_still_terminating(pods: list[dict[str, Any]], expected: list[tuple[str, bool]]) -> None:
+    assert teardowns_of(pods, "b") == tuple(Teardown(*each) for each in expected)
+
+
+def test_the_leader_of_a_lost_deployment_is_one_that_goes() -> None:
+    pods = [pod("x", "k"), pod("w", "k", "1"), pod("y", "l")]
+    assert teardowns_of(pods, "b", lost=["x"]) == (Teardown("k", True),)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "cost"),
+    [
+        pytest.param({COST: "-100"}, {"annotations": {COST: None}}, id="ours"),
+        pytest.param({COST: "-5"}, None, id="of others"),
+        pytest.param({}, None, id="none"),
+    ],
+)
+def test_lifting_takes_nothing_of_others(annotations: Any, cost: Any) -> None:
+    lift = admit(LWS, pod("x", "k", annotations=annotations, gates=[OTHER_GATE, GATE]))
+    gate = {"$patch": "delete", "name": GATE["name"]}
+    expected = {"spec": {"schedulingGates": [gate]}} | ({"metadata": cost} if cost else {})
+    assert lift.is_strategic and lift.patch == expected
+
+
+def test_both_events_are_those_of_upstream() -> None:
+    leader = pod("demo-6d5f7c9b8-x2x4z", "k", gates=[GATE])
+    waiting, done = deferral(LWS, leader, 2), admission(LWS, leader)
+    assert waiting.regarding == done.regarding == Reference.to(leader)
+    assert (waiting.reason, waiting.note) == (
+        "GroupReplacementDeferred",
+        "Leader pod demo-6d5f7c9b8-x2x4z waits for 2 terminating group(s) to be removed before scheduling",
+    )
+    assert (done.reason, done.note) == (
+        "GroupReplacementAdmitted",
+        "Leader pod demo-6d5f7c9b8-x2x4z admitted for scheduling",
+    )
+    assert (waiting.type, done.type) == ("Normal", "Normal")

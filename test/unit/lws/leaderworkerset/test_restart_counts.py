@@ -1,0 +1,238 @@
+"""The counts of restarts in the annotation of a set, and the marks of pods, as upstream has them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.restart_counts import (
+    Counts,
+    InvalidCounts,
+    count_key,
+    counts_in,
+    is_exhausted,
+    is_kept,
+    is_to_recover,
+    pruned,
+    with_one_more,
+    without,
+)
+from lws.runtime.actions import Merge
+from lws_api.leaderworkerset.v1 import (
+    GROUP_RESTART_COUNTS_ANNOTATION,
+    RECOVER_ANNOTATION,
+    RESTART_BUDGET_EXHAUSTED_ANNOTATION,
+    RESTART_BUDGET_FINALIZER,
+)
+from test.unit.builders import KEY, make_leader_pod, make_set
+
+NO_OBJECT = "invalid group restart counts: expected a JSON object"
+
+
+def counted(text: str | None) -> dict[str, Any]:
+    return make_set(annotations={GROUP_RESTART_COUNTS_ANNOTATION: text} if text is not None else None)
+
+
+def written(merge: Merge | None) -> Any:
+    assert merge is not None
+    metadata = merge.patch["metadata"]
+    assert (merge.target.kind, merge.target.uid) == ("LeaderWorkerSet", "uid-of-set-demo")
+    assert metadata["resourceVersion"] == "1", "groups fail at the same time, and no count gets lost"
+    return metadata["annotations"][GROUP_RESTART_COUNTS_ANNOTATION]
+
+
+def test_the_key_is_revision_and_index() -> None:
+    assert count_key(make_leader_pod(index=3)) == f"{KEY}/3"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(None, {}, id="nothing"),
+        pytest.param("", {}, id="empty"),
+        pytest.param("{}", {}, id="no group"),
+        pytest.param(
+            '{"revision-a/0":1,"revision-a/12":0}', {"revision-a/0": 1, "revision-a/12": 0}, id="two"
+        ),
+    ],
+)
+def test_counts_are_read(text: str | None, expected: dict[str, int]) -> None:
+    assert counts_in(counted(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("{", NO_OBJECT, id="no JSON"),
+        pytest.param("[" * 100_000, NO_OBJECT, id="too deep"),
+        pytest.param("null", NO_OBJECT, id="null"),
+        pytest.param("[]", NO_OBJECT, id="a list"),
+        pytest.param('{"a/0":"1"}', NO_OBJECT, id="text"),
+        pytest.param('{"a/0":true}', NO_OBJECT, id="true"),
+        pytest.param('{"a/0":4294967296}', NO_OBJECT, id="too large for upstream"),
+        pytest.param(
+            '{"a/0":-1}', 'invalid group restart count for group "a/0": must be non-negative', id="negative"
+        ),
+    ],
+)
+def test_what_cannot_be_read_changes_nothing(text: str, says: str) -> None:
+    lws, leader = counted(text), make_leader_pod()
+    for change in (
+        lambda: counts_in(lws),
+        lambda: with_one_more(lws, leader),
+        lambda: without(lws, leader),
+        lambda: pruned(lws, 1, ""),
+    ):
+        with pytest.raises(InvalidCounts) as error:
+            change()
+        assert str(error.value) == says
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(None, f'{{"{KEY}/1":1}}', id="the first"),
+        pytest.param(f'{{"{KEY}/1":2}}', f'{{"{KEY}/1":3}}', id="one more"),
+        pytest.param(f'{{"z/1":7,"{KEY}/0":2}}', f'{{"{KEY}/0":2,"{KEY}/1":1,"z/1":7}}', id="others stay"),
+    ],
+)
+def test_a_restart_is_counted(before: str | None, after: str) -> None:
+    merge = with_one_more(counted(before), make_leader_pod(index=1))
+    assert written(merge) == after
+    assert merge.why == f"restart {after.partition(f'{KEY}/1')[2][2]} of group {KEY}/1"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(f'{{"{KEY}/0":2}}', None, id="the last: without the annotation"),
+        pytest.param(f'{{"{KEY}/0":2,"{KEY}/1":1}}', f'{{"{KEY}/1":1}}', id="others stay"),
+    ],
+)
+def test_a_recovered_group_begins_anew(before: str, after: str | None) -> None:
+    assert written(without(counted(before), make_leader_pod())) == after
+
+
+def test_where_nothing_is_counted_nothing_is_written() -> None:
+    assert without(counted(f'{{"{KEY}/1":1}}'), make_leader_pod()) is None
+    assert pruned(counted(None), 2, KEY) is None
+
+
+@pytest.mark.parametrize(
+    ("replicas", "key", "after"),
+    [
+        pytest.param(3, "", None, id="in a rollout every revision stays"),
+        pytest.param(2, "", '{"a/0":1,"b/1":3}', id="scaled down"),
+        pytest.param(3, "b", '{"b/1":3}', id="the rollout is done"),
+        pytest.param(1, "b", "", id="nothing is left: without the annotation"),
+    ],
+)
+def test_counts_of_what_is_gone_are_taken_out(replicas: int, key: str, after: str | None) -> None:
+    merge = pruned(counted('{"a/0":1,"a/2":2,"b/1":3}'), replicas, key)
+    if after is None:
+        assert merge is None
+    else:
+        assert written(merge) == (after or None)
+
+
+@pytest.mark.parametrize("key", ["a", "a/x", "a/-1", "/0", ""])
+def test_a_key_that_says_no_index_stops_pruning(key: str) -> None:
+    with pytest.raises(InvalidCounts) as error:
+        pruned(counted(f'{{"a/0":1,"{key}":2}}'), 9, "")
+    assert str(error.value) == f'invalid group restart count key "{key}"'
+
+
+A, B, C, D = (letter * 40 for letter in "abcd")
+"""Keys of Hash groups, in revision r unless another is named."""
+
+
+def hash_counts(**counts: int) -> dict[str, Any]:
+    """By letter, in revision r; with a q before it, in revision q."""
+    keys = {name: f"{'q' if len(name) > 1 else 'r'}/{name[-1] * 40}" for name in counts}
+    return counted(json.dumps({keys[name]: count for name, count in counts.items()}))
+
+
+def owner(key: str, revision: str = "r") -> tuple[str, int]:
+    return revision, int(key[:8], 16)
+
+
+@pytest.mark.parametrize(
+    ("counts", "new", "claims"),
+    [
+        pytest.param({"a": 1}, [B], {B: A}, id="one"),
+        pytest.param({"a": 1, "b": 3}, [C], {C: B}, id="the highest"),
+        pytest.param({"b": 2, "a": 2}, [C], {C: A}, id="of equal ones the smallest key"),
+        pytest.param({"a": 1, "b": 3}, [C, D], {C: B, D: A}, id="one for each"),
+        pytest.param({"a": 1}, [C, D], {C: A}, id="one is new"),
+        pytest.param({"qa": 1}, [B], {}, id="of another revision"),
+        pytest.param({"a": 1, "b": 0}, [B], {}, id="it has one already"),
+        pytest.param({}, [B], {}, id="nothing is counted"),
+    ],
+)
+def test_a_new_group_claims_the_highest_count_that_no_group_has(
+    counts: dict[str, int], new: list[str], claims: dict[str, str]
+) -> None:
+    found = Counts.of(hash_counts(**counts), set()).claims(f"r/{key}" for key in new)
+    assert found == {f"r/{key}": f"r/{former}" for key, former in claims.items()}
+
+
+def test_the_count_of_a_group_is_its_own_whatever_its_labels_say() -> None:
+    counts = Counts.of(hash_counts(a=1, b=2, qa=3), {owner(A), owner(B, "q")})
+    assert counts.free == (f"q/{A}", f"r/{B}")
+    assert Counts.of(counted('{"r/x":1,"r":2}'), {owner(A)}).free == ("r", "r/x")
+
+
+@pytest.mark.parametrize(
+    ("claims", "released", "spare", "only", "after"),
+    [
+        pytest.param({}, [], 2, "", None, id="two groups are missing that may claim them"),
+        pytest.param({D: C}, [], 1, "", {"a": 1, "b": 2, "d": 3}, id="claimed, one is still missing"),
+        pytest.param({D: C}, [], 0, "", {"a": 1, "d": 3}, id="nobody is missing"),
+        pytest.param({}, [], 1, "", {"a": 1, "c": 3}, id="of those that nobody has the highest stay"),
+        pytest.param({}, [A], 2, "", {"b": 2, "c": 3}, id="that of a group which is let go"),
+        pytest.param({}, [], 2, "q", {}, id="the rollout to q is done"),
+    ],
+)
+def test_counts_are_handed_on(
+    claims: dict[str, str], released: list[str], spare: int, only: str, after: dict[str, int] | None
+) -> None:
+    """Group a lives."""
+    lws = hash_counts(a=1, b=2, c=3)
+    merge = Counts.of(lws, {owner(A)}).handed_on(
+        lws,
+        {f"r/{key}": f"r/{former}" for key, former in claims.items()},
+        [f"r/{key}" for key in released],
+        spare,
+        only,
+    )
+    if after is None:
+        assert merge is None
+        return
+    text = written(merge)
+    assert json.loads(text or "{}") == {f"r/{name * 40}": count for name, count in after.items()}
+    assert text is None or after
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"r/x":-1}', '{"r/x":"1"}'])
+def test_counts_that_cannot_be_read_are_handed_on_by_nobody(text: str) -> None:
+    lws = counted(text)
+    counts = Counts.of(lws, set())
+    assert counts.claims([f"r/{A}"]) == {} and counts.handed_on(lws, {}, [], 0, "r") is None
+
+
+@pytest.mark.parametrize("value", ["true", "True", "1", "", None])
+def test_marks_are_set_by_true_alone(value: str | None) -> None:
+    names = (RESTART_BUDGET_EXHAUSTED_ANNOTATION, RECOVER_ANNOTATION)
+    leader = make_leader_pod(annotations=dict.fromkeys(names, value) if value is not None else None)
+    assert not is_exhausted(leader), "the product writes finalizer and mark at once"
+    leader["metadata"]["finalizers"] = [RESTART_BUDGET_FINALIZER]
+    assert (is_exhausted(leader), is_to_recover(leader)) == (value == "true", value == "true")
+
+
+def test_a_pod_is_kept_by_the_finalizer() -> None:
+    leader = make_leader_pod()
+    assert not is_kept(leader)
+    leader["metadata"]["finalizers"] = ["foregroundDeletion", RESTART_BUDGET_FINALIZER]
+    assert is_kept(leader)

@@ -1,0 +1,221 @@
+"""Sets with Hash groups in random events, with the product's own observation and plans beside a model of the
+other controllers: promises hold after every turn, and from every state the set comes to rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from lws.kube.metadata import controller_of, is_terminating, labels_of, name_of, uid_of
+from lws.leaderworkerset.restart_counts import is_exhausted, is_kept
+from lws.leaderworkerset.revisions.keys import key_of_template
+from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION
+from lws.runtime.actions import Action, Delete
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, RECOVER_ANNOTATION, REVISION_LABEL
+from test.unit.builders import make_pod_template
+from test.unit.seeds import for_each_seed
+from test.unit.stories.hash_cluster import HashCluster, gates_of, is_ready
+from test.unit.stories.test_hash_sets import make_hash_set
+
+Object = dict[str, Any]
+
+
+class Watched(HashCluster):
+    """Our passes, each of whose deletions has to have a reason. restarts: those that are counted, of each
+    revision.
+    """
+
+    def __init__(self, lws: Object) -> None:
+        super().__init__(lws)
+        self.restarts: Counter[str] = Counter()
+
+    def _do(self, action: Action) -> None:
+        if isinstance(action, Delete) and action.target.kind == "Pod":
+            leader = self.objects.get(("Pod", action.target.name))
+            assert leader is None or self._has_reason(leader), f"{action.target.name} deleted: {action.why}"
+            if leader is not None and any(each.reason == "RecreateGroup" for each in action.announce):
+                self.restarts[labels_of(leader)[REVISION_LABEL]] += 1
+        super()._do(action)
+
+    def exhausted(self) -> dict[str, Object]:
+        return {name_of(pod): pod for pod in self.leaders() if is_exhausted(pod)}
+
+    def _has_reason(self, leader: Object) -> bool:
+        """A pod of the group was lost, has ended or restarted, or nothing of it ever ran."""
+        group = self.pods_of(leader)
+        size = self.lws["spec"]["leaderWorkerTemplate"]["size"]
+        are_good = all(is_ready(pod) and not is_terminating(pod) for pod in group)
+        are_new = not any(pod.get("status", {}).get("containerStatuses") for pod in group)
+        return bool(gates_of(leader)) or len(group) < size or not are_good or not are_new
+
+
+class Day:
+    """One set and what happens to it. unsteady: the budget was changed, or the Deployment was lost, since all
+    was at rest: groups of before are there beside those of now.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        pick = self.chance.choice
+        self.replicas, self.surge = pick([1, 2, 3]), pick([0, 1, 2])
+        self.image, self.is_paused, self.is_immediate = "app:1", False, pick([False, False, True])
+        policy = {"groupReplacementPolicy": "Immediate"} if self.is_immediate else {}
+        self.limit, backoff = pick([None, None, 0, 1, 2]), pick([{}, {}, {"restartBackoff": {}}])
+        template = {**backoff, **({"maxGroupRestarts": self.limit} if self.limit is not None else {})}
+        lws = make_hash_set(
+            replicas=self.replicas,
+            size=2,
+            max_surge=self.surge,
+            max_unavailable=pick([1, 2]),
+            template=template,
+            **policy,
+        )
+        self.world = Watched(lws)
+        self.most = self.replicas
+        self._events, self._seen, self._ended_at = 0, 0, dict[str, int]()
+
+    async def go_on(self, turns: int) -> None:
+        """The world moves, and is looked at."""
+        for _ in range(turns):
+            self.world.most_groups = 0
+            await self.world.turn(20.0)
+            if not self.is_immediate:
+                most = self.most + self.surge
+                assert self.world.most_groups <= most, f"{self.world.most_groups} groups, at most {most}"
+            self._look_at_restarts()
+
+    def _look_at_restarts(self) -> None:
+        if self.limit is not None:
+            most = self.limit * (self.most + self.surge)
+            assert all(count <= most for count in self.world.restarts.values()), self.world.restarts
+        exhausted, key = self.world.exhausted(), self.world.objects.get(("Deployment", "demo"))
+        for name in self._ended_at.keys() - exhausted.keys():
+            since = self._ended_at.pop(name)
+            assert self._events > since, f"{name} is released, and nobody asked for it"
+        for name, pod in exhausted.items():
+            is_current = key is not None and key_of_template(key) == labels_of(pod)[REVISION_LABEL]
+            self._ended_at.setdefault(name, self._seen if is_current else -1)
+        self._seen = self._events
+
+    def _is_news(self) -> None:
+        """From here on ended groups may be released, and others have restarts that are not counted."""
+        self._events += 1
+        self.world.restarts.clear()
+
+    def happen(self) -> None:
+        """One of the events."""
+        events: list[Callable[[], None]] = [self.change, self.change, self.scale, self.scale]
+        events += [self.pause, self.lose_worker, self.lose_leader, self.mark, self.lose_deployment]
+        events += [self.crash, self.crash, self.recover, self.lose_write]
+        self.chance.choice(events)()
+
+    def crash(self) -> None:
+        """Workers of this image restart until somebody makes it work."""
+        self.world.crashing.symmetric_difference_update({self.image})
+
+    def recover(self) -> None:
+        for name in self.world.exhausted():
+            self.world.change("Pod", name, {"metadata": {"annotations": {RECOVER_ANNOTATION: "true"}}})
+        self._is_news()
+
+    def lose_write(self) -> None:
+        """The manager is gone before one of its next writes."""
+        numbers, which = itertools.count(), self.chance.randrange(8)
+        self.world.is_lost = lambda action: next(numbers) == which
+
+    def change(self) -> None:
+        self._is_news()
+        self.image = f"app:{self.chance.randrange(1, 9)}"
+        if self.chance.random() < 0.3:
+            self.world.failing.add(self.image)
+        self.world.edit(leaderWorkerTemplate={"workerTemplate": make_pod_template(self.image)})
+
+    def scale(self) -> None:
+        self._is_news()
+        self.replicas = self.chance.choice([0, 1, 2, 4])
+        # Groups that a scale-down removes hold their nodes for a while.
+        self.most = max(self.most, self.replicas)
+        self.world.edit(replicas=self.replicas)
+
+    def pause(self) -> None:
+        self._is_news()
+        self.is_paused = not self.is_paused
+        self.world.edit(rolloutStrategy={"paused": self.is_paused})
+
+    def lose_worker(self) -> None:
+        pods = [obj for (kind, _), obj in self.world.objects.items() if kind == "Pod"]
+        workers = [pod for pod in pods if (controller_of(pod) or {}).get("kind") == "StatefulSet"]
+        if workers:
+            self.world.delete(self.chance.choice(workers))
+
+    def lose_leader(self) -> None:
+        """Whoever deletes it, it may be slow to go."""
+        if leaders := self.world.leaders(live=True):
+            leader = self.chance.choice(leaders)
+            self.world.stay(leader, self.chance.randrange(4))
+            self.world.delete(leader, is_foreground=self.chance.random() < 0.5)
+
+    def mark(self) -> None:
+        if leaders := self.world.leaders(live=True):
+            cost = {DELETION_COST_ANNOTATION: str(self.chance.randrange(-5, 5))}
+            name = name_of(self.chance.choice(leaders))
+            self.world.change("Pod", name, {"metadata": {"annotations": cost}})
+
+    def lose_deployment(self) -> None:
+        self._is_news()
+        found = self.world.objects.get(("Deployment", "demo"))
+        if found is not None:
+            (self.world.orphan if self.chance.random() < 0.5 else self.world.delete)(found)
+
+    async def end(self) -> None:
+        """Whoever had paused the set resumes it, and has a template that works; ended groups stay until
+        somebody asks for new ones.
+        """
+        self.world.failing.clear()
+        self.world.crashing.clear()
+        self.world.is_lost = lambda action: False
+        self.world.edit(rolloutStrategy={"paused": False})
+        self._is_news()
+        await self.world.settle(seconds=700.0)
+        kept, key = len(self.world.exhausted()), key_of_template(self.world.objects["Deployment", "demo"])
+        current = [pod for pod in self.world.gated() if labels_of(pod)[REVISION_LABEL] == key]
+        assert len(current) == kept <= self.replicas
+        # They hold up a rollout, in which groups of former revisions have no more restarts either.
+        assert kept or not self.world.gated()
+        live = len(self.world.leaders(live=True)) - self.replicas
+        assert 0 <= live <= (self.surge if kept else 0)
+        self.recover()
+        await self.world.settle()
+        assert not any(is_kept(pod) for (kind, _), pod in self.world.objects.items() if kind == "Pod")
+        leaders = self.world.leaders()
+        assert len(leaders) == self.replicas and not self.world.gated()
+        assert all(is_ready(pod) and not is_terminating(pod) for pod in leaders)
+        assert len({labels_of(pod)[REVISION_LABEL] for pod in leaders}) <= 1
+        assert len({labels_of(pod)[GROUP_INDEX_LABEL] for pod in leaders}) == self.replicas
+        deployment = self.world.objects["Deployment", "demo"]
+        images = {pod["spec"]["containers"][0]["image"] for pod in leaders}
+        assert images <= {self.image}, uid_of(deployment)
+        assert not any(
+            int(pod["metadata"].get("annotations", {}).get(DELETION_COST_ANNOTATION, 0)) < -100
+            for pod in leaders
+        ), "costs of ours are left"
+
+
+async def play(seed: int) -> None:
+    """A day, to its end."""
+    day = Day(seed)
+    await day.go_on(6)
+    for _ in range(day.chance.randrange(2, 7)):
+        day.happen()
+        await day.go_on(day.chance.randrange(6))
+    await day.end()
+
+
+@for_each_seed(60)
+def test_random_days(seed: int) -> None:
+    asyncio.run(play(seed))

@@ -1,0 +1,581 @@
+"""Sets with groupIdentity Hash: our passes beside a model of the Deployment controller."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.kube.conditions import Rejection, find, is_true
+from lws.kube.metadata import annotations_of, labels_of, owner_reference
+from lws.kube.nodes import NodeLossPolicy
+from lws.leaderworkerset.labels import group_key, hash_host_name
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.restart_counts import is_kept
+from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION, Rank
+from lws.policies import Policies
+from lws.runtime.actions import Apply, Delete, Merge
+from lws_api.leaderworkerset.v1 import (
+    GROUP_IDENTITY_ANNOTATION,
+    GROUP_INDEX_LABEL,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    RECOVER_ANNOTATION,
+    RESTART_BUDGET_EXHAUSTED_ANNOTATION,
+    RESTART_BUDGET_FINALIZER,
+    REVISION_LABEL,
+)
+from test.unit.builders import make_pod_template, make_set
+from test.unit.stories.hash_cluster import HashCluster
+
+
+def make_hash_set(**how: Any) -> dict[str, Any]:
+    return make_set(**{"replicas": 2, "size": 3, "groupIdentity": "Hash", **how})
+
+
+async def settled(**how: Any) -> HashCluster:
+    world = HashCluster(make_hash_set(**how))
+    await world.settle()
+    world.most_groups = 0
+    world.events.clear()
+    return world
+
+
+def keys_of(world: HashCluster) -> set[str]:
+    return {labels_of(pod)[GROUP_INDEX_LABEL] for pod in world.leaders()}
+
+
+def revisions_of(world: HashCluster) -> set[str]:
+    return {labels_of(pod)[REVISION_LABEL] for pod in world.leaders()}
+
+
+def new_image(world: HashCluster, image: str = "app:2", **spec: Any) -> None:
+    world.edit(leaderWorkerTemplate={"workerTemplate": make_pod_template(image)}, **spec)
+
+
+async def test_groups_come_up_with_keys_of_their_own() -> None:
+    world = await settled()
+    leaders = world.leaders()
+    assert len(leaders) == 2 and not world.gated()
+    for leader in leaders:
+        host = leader["spec"]["hostname"]
+        assert host == f"demo-{labels_of(leader)[GROUP_INDEX_LABEL][:8]}"
+        workers = [pod for pod in world.pods_of(leader) if pod is not leader]
+        assert sorted(pod["metadata"]["name"] for pod in workers) == [f"{host}-1", f"{host}-2"]
+        assert {annotations_of(pod)[LEADER_NAME_ANNOTATION] for pod in workers} == {
+            leader["metadata"]["name"]
+        }
+    status = world.lws["status"]
+    assert (status["replicas"], status["readyReplicas"], status["updatedReplicas"]) == (2, 2, 2)
+    assert is_true(status["conditions"], "Available")
+    assert ("StatefulSet", "demo") not in world.objects
+
+
+@pytest.mark.parametrize(("surge", "unavailable"), [(0, 1), (1, 1), (1, 0), (3, 0), (0, 3), ("50%", "25%")])
+async def test_a_rollout_never_has_more_groups_than_replicas_and_surge(surge: Any, unavailable: Any) -> None:
+    world = await settled(replicas=4, max_surge=surge, max_unavailable=unavailable)
+    before = keys_of(world)
+    new_image(world)
+    await world.settle()
+    assert not keys_of(world) & before and len(world.leaders(live=True)) == 4 and not world.gated()
+    assert len(revisions_of(world)) == 1
+    assert world.most_groups <= 4 + (2 if surge == "50%" else surge)
+    assert is_true(world.lws["status"]["conditions"], "Available")
+    assert world.lws["status"]["currentRevision"] == world.lws["status"]["updateRevision"]
+
+
+@pytest.mark.parametrize("policy", ["PostTermination", "Immediate"])
+async def test_a_group_whose_host_name_is_taken_gets_another_key(policy: str) -> None:
+    """Of 40 digits a host name has 8."""
+    world = HashCluster(make_hash_set(groupReplacementPolicy=policy))
+    world.uniques = iter(["same", "same"])
+    await world.settle()
+    assert len({leader["spec"]["hostname"] for leader in world.leaders()}) == 2
+    assert world.lws["status"]["readyReplicas"] == 2 and world.most_groups == 2
+    before = keys_of(world)
+    world.uniques = iter(["same"])
+    world.edit(replicas=3)
+    await world.settle()
+    assert before < keys_of(world) and world.lws["status"]["readyReplicas"] == 3
+
+
+async def test_a_host_name_that_a_stranger_has_is_left_to_it() -> None:
+    world = await settled()
+    host = hash_host_name("demo", group_key("default", "taken"))
+    other = world.put({"apiVersion": "v1", "kind": "Other", "metadata": {"name": "other"}})
+    owner = owner_reference(other)
+    metadata = {"name": host, "namespace": "default", "generation": 1, "ownerReferences": [owner]}
+    world.put(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": metadata,
+            "spec": {"replicas": 0, "template": {}},
+        }
+    )
+    world.uniques = iter(["taken"])
+    world.edit(replicas=3)
+    await world.settle()
+    assert world.lws["status"]["readyReplicas"] == 3
+    assert host not in {leader["spec"]["hostname"] for leader in world.leaders()}
+
+
+async def test_immediate_waits_for_no_former_group() -> None:
+    world = await settled(replicas=4, max_unavailable=4, groupReplacementPolicy="Immediate")
+    new_image(world)
+    await world.settle()
+    assert len(world.leaders(live=True)) == 4 and not world.gated()
+    assert world.most_groups > 4
+    assert "GroupReplacementDeferred" not in world.events
+
+
+async def test_a_broken_revision_keeps_what_is_ready_and_the_next_one_replaces_it() -> None:
+    world = await settled(replicas=4)
+    world.failing.add("app:bad")
+    new_image(world, "app:bad")
+    await world.settle()
+    status = world.lws["status"]
+    assert status["readyReplicas"] == 3 and not is_true(status["conditions"], "Available")
+    assert is_true(status["conditions"], "UpdateInProgress")
+    new_image(world, "app:3")
+    await world.settle()
+    assert len(revisions_of(world)) == 1 and world.lws["status"]["readyReplicas"] == 4
+    assert world.most_groups <= 4
+
+
+async def test_a_failed_worker_recreates_its_group_with_another_key() -> None:
+    world = await settled()
+    first, second = world.leaders()
+    worker = world.objects["Pod", f"{first['spec']['hostname']}-1"]
+    world.delete(worker)
+    await world.settle()
+    assert labels_of(second)[GROUP_INDEX_LABEL] in keys_of(world)
+    assert labels_of(first)[GROUP_INDEX_LABEL] not in keys_of(world)
+    assert len(world.leaders()) == 2 and world.most_groups == 2
+    assert {"RecreateGroup", "GroupReplacementDeferred", "GroupReplacementAdmitted"} <= set(world.events)
+
+
+@pytest.mark.parametrize("policy", ["PostTermination", "Immediate"])
+async def test_the_next_group_takes_over_what_was_counted_of_restarts(policy: str) -> None:
+    world = await settled(maxGroupRestarts=2, groupReplacementPolicy=policy)
+    leader = world.leaders()[0]
+    for restarts in (1, 2):
+        world.delete(world.objects["Pod", f"{leader['spec']['hostname']}-1"])
+        await world.settle()
+        ((number, record),) = world.lws["status"]["restarts"].items()
+        assert record.startswith(f"{restarts}.")
+        leader = next(
+            pod for pod in world.leaders() if int(labels_of(pod)[GROUP_INDEX_LABEL][:8], 16) == int(number)
+        )
+    world.delete(world.objects["Pod", f"{leader['spec']['hostname']}-1"])
+    await world.settle()
+    assert leader["metadata"]["name"] in {pod["metadata"]["name"] for pod in world.leaders(live=True)}
+    assert is_true(world.lws["status"]["conditions"], "Failed")
+
+
+async def test_what_was_counted_is_kept_while_the_next_group_waits_beside_a_surge() -> None:
+    world = await settled(maxGroupRestarts=5, max_surge=1, max_unavailable=0)
+    world.failing.add("app:bad")
+    new_image(world, "app:bad")
+    for _ in range(6):
+        await world.turn()
+    (leader,) = (pod for pod in world.leaders() if pod["spec"]["containers"][0]["image"] == "app:bad")
+    host = leader["spec"]["hostname"]
+    stuck = world.objects["Pod", f"{host}-2"]
+    world.delete(world.objects["Pod", f"{host}-1"])
+    await world.turn()
+    await world.turn()
+    # Somebody deletes the leader by force: its worker is the last to go.
+    world.drop(world.objects["Pod", leader["metadata"]["name"]])
+    world.stay(stuck, turns=5)
+    await world.turn()
+    assert world.gated()
+    await world.settle()
+    (record,) = world.lws["status"]["restarts"].values()
+    assert record.startswith("1.")
+
+
+async def test_scaling_changes_no_other_group() -> None:
+    world = await settled(replicas=3)
+    before = keys_of(world)
+    world.edit(replicas=5)
+    await world.settle()
+    assert before < keys_of(world) and len(keys_of(world)) == 5
+    world.edit(replicas=1)
+    await world.settle()
+    assert len(keys_of(world)) == 1 and world.lws["status"]["replicas"] == 1
+    assert is_true(world.lws["status"]["conditions"], "Available")
+
+
+async def scaling_with_a_kept_group() -> tuple[HashCluster, dict[str, Any]]:
+    """The oldest of three groups has used up its restarts, and all its pods are ready again."""
+    world = await settled(replicas=3, maxGroupRestarts=0)
+    leader = world.leaders()[0]
+    world.delete(world.objects["Pod", f"{leader['spec']['hostname']}-1"])
+    await world.settle()
+    assert is_true(world.lws["status"]["conditions"], "Failed") and world.lws["status"]["readyReplicas"] == 3
+    assert DELETION_COST_ANNOTATION not in annotations_of(leader)
+    world.edit(replicas=2)
+    return world, leader
+
+
+def cost_of(world: HashCluster, leader: dict[str, Any]) -> str | None:
+    stored = world.objects["Pod", leader["metadata"]["name"]]
+    return annotations_of(stored).get(DELETION_COST_ANNOTATION)
+
+
+async def test_a_scale_down_deletes_the_worst_group_as_a_whole() -> None:
+    world, leader = await scaling_with_a_kept_group()
+    await world.settle()
+    assert labels_of(leader)[GROUP_INDEX_LABEL] not in keys_of(world) and len(world.leaders()) == 2
+    assert not any(DELETION_COST_ANNOTATION in annotations_of(pod) for pod in world.leaders())
+    assert world.events.count("GroupDeletedFirst") == 1
+
+
+async def test_a_deletion_cost_goes_with_the_scale_down_that_it_was_for() -> None:
+    world, leader = await scaling_with_a_kept_group()
+    await world.passes()
+    assert cost_of(world, leader) == Rank.EXHAUSTED.cost
+    world.edit(replicas=3)
+    await world.settle()
+    assert cost_of(world, leader) is None and len(keys_of(world)) == 3
+
+
+async def test_a_deletion_cost_of_a_user_is_kept() -> None:
+    world, leader = await scaling_with_a_kept_group()
+    world.change(
+        "Pod", leader["metadata"]["name"], {"metadata": {"annotations": {DELETION_COST_ANNOTATION: "9"}}}
+    )
+    await world.settle()
+    assert cost_of(world, leader) == "9" and len(world.leaders()) == 2
+
+
+async def test_deletion_costs_come_before_the_deployment_shrinks_unless_they_are_refused() -> None:
+    world, _ = await scaling_with_a_kept_group()
+    snapshot = await world.observed()
+    writes = [
+        [type(action) for action in sequence]
+        for sequence in plan(snapshot).sequences
+        if any(isinstance(action, Apply) for action in sequence)
+    ]
+    assert writes == [[Merge, Apply]]
+    refused = replace(snapshot, rejections=(Rejection("patch Pod demo-1", "denied by policy"),))
+    alone, cost = (sequence for sequence in plan(refused).sequences if sequence)
+    assert [type(action) for action in (*alone, *cost)] == [Apply, Merge]
+
+
+async def test_a_paused_set_starts_no_rollout_but_scales() -> None:
+    world = await settled(replicas=2)
+    before = keys_of(world)
+    new_image(world, rolloutStrategy={"paused": True}, replicas=3)
+    await world.settle()
+    assert before < keys_of(world) and len(revisions_of(world)) == 1
+    world.edit(rolloutStrategy={"paused": False})
+    await world.settle()
+    assert not before & keys_of(world) and len(revisions_of(world)) == 1
+
+
+async def test_a_paused_set_gets_its_groups_back_on_their_template_where_its_deployment_is_deleted() -> None:
+    world = await settled()
+    before = revisions_of(world)
+    new_image(world, rolloutStrategy={"paused": True})
+    await world.settle()
+    world.delete(world.objects["Deployment", "demo"])
+    await world.settle()
+    assert revisions_of(world) == before and len(world.leaders()) == 2
+    assert world.objects["Deployment", "demo"]["spec"]["paused"]
+    world.edit(rolloutStrategy={"paused": False})
+    await world.settle()
+    assert not revisions_of(world) & before
+
+
+async def test_a_paused_set_keeps_the_groups_that_its_deleted_deployment_has_left() -> None:
+    """kubectl delete --cascade=orphan"""
+    world = await settled()
+    new_image(world, rolloutStrategy={"paused": True})
+    await world.settle()
+    before = keys_of(world)
+    world.orphan(world.objects["Deployment", "demo"])
+    await world.settle()
+    assert keys_of(world) == before
+    assert world.objects["Deployment", "demo"]["spec"]["paused"]
+
+
+async def test_a_deployment_that_somebody_has_paused_is_reported_once_groups_wait_for_it() -> None:
+    """kubectl rollout pause deployment"""
+    world = await settled()
+    world.change("Deployment", "demo", {"spec": {"paused": True}})
+    await world.settle()
+    assert find(world.lws["status"]["conditions"], "ReplicaFailure") is None
+    new_image(world)
+    await world.settle()
+    failure = find(world.lws["status"]["conditions"], "ReplicaFailure")
+    assert failure is not None and failure["reason"] == "DeploymentPaused"
+    assert "kubectl rollout resume deployment demo" in failure["message"]
+    world.change("Deployment", "demo", {"spec": {"paused": None}})
+    await world.settle()
+    assert find(world.lws["status"]["conditions"], "ReplicaFailure") is None
+    assert world.lws["status"]["updatedReplicas"] == 2
+
+
+async def test_the_groups_of_a_deployment_that_is_deleted_hold_back_those_of_the_next_one() -> None:
+    """The garbage collector takes a while to reach its leaders."""
+    world = await settled()
+    before = keys_of(world)
+    world.delete(world.objects["Deployment", "demo"])
+    await world.settle()
+    assert not keys_of(world) & before and len(world.leaders()) == 2
+    assert world.most_groups == 2
+
+
+async def test_groups_of_one_have_no_readiness_gate() -> None:
+    world = await settled(size=1)
+    assert all("readinessGates" not in pod["spec"] for pod in world.leaders())
+    new_image(world)
+    await world.settle()
+    assert len(revisions_of(world)) == 1 and world.lws["status"]["readyReplicas"] == 2
+
+
+@pytest.mark.parametrize(
+    "how", [{"startupPolicy": "LeaderReady"}, {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}]
+)
+async def test_groups_come_up_under_every_policy(how: dict[str, Any]) -> None:
+    world = await settled(**how)
+    assert world.lws["status"]["readyReplicas"] == 2
+    if "networkConfig" in how:
+        for leader in world.leaders():
+            assert ("Service", leader["spec"]["hostname"]) in world.objects
+            assert leader["spec"]["subdomain"] == leader["spec"]["hostname"]
+
+
+async def test_nothing_is_written_at_rest() -> None:
+    world = await settled()
+    world.writes = 0
+    await world.turn(60.0)
+    assert world.writes == 0
+
+
+async def test_edited_labels_of_a_leader_are_put_back() -> None:
+    world = await settled()
+    leader = world.leaders()[0]
+    before = labels_of(leader)[GROUP_INDEX_LABEL]
+    world.change(
+        "Pod",
+        leader["metadata"]["name"],
+        {"metadata": {"labels": {GROUP_INDEX_LABEL: "7", REVISION_LABEL: "x"}}},
+    )
+    await world.settle()
+    assert before in keys_of(world) and len(revisions_of(world)) == 1
+
+
+@pytest.mark.parametrize("value", ["Ordinal", None])
+async def test_an_edited_group_identity_is_put_back(value: str | None) -> None:
+    """By it a worker is routed to the pass that lifts the gate of the next leader."""
+    world = await settled()
+    pods = world.pods_of(world.leaders()[0])
+    for pod in pods:
+        edited = {"annotations": {GROUP_IDENTITY_ANNOTATION: value}}
+        world.change("Pod", pod["metadata"]["name"], {"metadata": edited})
+    await world.settle()
+    for pod in pods:
+        stored = world.objects["Pod", pod["metadata"]["name"]]
+        assert annotations_of(stored)[GROUP_IDENTITY_ANNOTATION] == "Hash"
+    assert len(world.leaders()) == 2
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+async def test_a_leader_that_has_ended_is_deleted_under_every_policy(phase: str) -> None:
+    """Its ReplicaSet replaces it and leaves it there; its successor waits for the group."""
+    world = await settled(template={"restartPolicy": "None"})
+    leader = world.leaders()[0]
+    world.end(leader, phase)
+    await world.settle()
+    assert labels_of(leader)[GROUP_INDEX_LABEL] not in keys_of(world)
+    assert len(world.leaders()) == 2 and not world.gated() and world.most_groups == 2
+
+
+async def test_a_leader_that_ends_before_its_group_has_started_is_deleted() -> None:
+    """Its ReplicaSet has replaced it already, and without workers the group never starts."""
+    world = HashCluster(
+        make_hash_set(template={"restartPolicy": "RecreateGroupAfterStart"}, startupPolicy="LeaderReady")
+    )
+    world.failing.add("app:1")
+    for _ in range(3):
+        await world.turn()
+    leader = world.leaders()[0]
+    assert not world.gated() and not world.pods_of(leader)[1:]
+    world.failing.clear()
+    world.end(leader, "Failed")
+    await world.settle()
+    assert labels_of(leader)[GROUP_INDEX_LABEL] not in keys_of(world)
+    assert len(world.leaders()) == 2 and not world.gated()
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+async def test_immediate_starts_no_other_group_before_it_is_decided_that_the_former_one_goes(
+    restarts: int,
+) -> None:
+    world = await settled(maxGroupRestarts=restarts, groupReplacementPolicy="Immediate")
+    leader = world.leaders()[0]
+    world.end(leader, "Failed")
+    await world.settle()
+    assert (labels_of(leader)[GROUP_INDEX_LABEL] in keys_of(world)) == (restarts == 0)
+    assert len(world.gated()) == (restarts == 0)
+    assert len(world.lws["status"]["restarts"]) == 1
+
+
+async def test_a_new_template_replaces_a_leader_that_has_ended_and_is_kept() -> None:
+    world = await settled(maxGroupRestarts=0)
+    leader = world.leaders()[0]
+    world.end(leader, "Failed")
+    await world.settle()
+    assert is_true(world.lws["status"]["conditions"], "Failed")
+    assert labels_of(leader)[GROUP_INDEX_LABEL] in keys_of(world)
+    new_image(world)
+    await world.settle()
+    assert len(world.leaders()) == 2 and len(revisions_of(world)) == 1 and not world.gated()
+    assert is_true(world.lws["status"]["conditions"], "Available")
+    assert not is_true(world.lws["status"]["conditions"], "Failed")
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+async def test_a_scale_down_removes_a_leader_that_has_ended_and_is_kept(replicas: int) -> None:
+    world = await settled(maxGroupRestarts=0)
+    leader = world.leaders()[0]
+    world.end(leader, "Failed")
+    await world.settle()
+    world.edit(replicas=replicas)
+    await world.settle()
+    assert labels_of(leader)[GROUP_INDEX_LABEL] not in keys_of(world)
+    assert len(world.leaders()) == replicas and not world.gated()
+
+
+async def ended_by_upstream(groups: int, **how: Any) -> HashCluster:
+    """So many groups of three have used up their restarts, and its controller has kept their pods."""
+    world = await settled(replicas=3, template={"maxGroupRestarts": 0}, **how)
+    for leader in world.leaders()[:groups]:
+        for pod in world.pods_of(leader):
+            world.change(
+                "Pod", pod["metadata"]["name"], {"metadata": {"finalizers": [RESTART_BUDGET_FINALIZER]}}
+            )
+        name, marked = leader["metadata"]["name"], {RESTART_BUDGET_EXHAUSTED_ANNOTATION: "true"}
+        world.change("Pod", name, {"metadata": {"annotations": marked}})
+        world.delete(world.objects["Pod", name], is_foreground=True)
+    await world.settle()
+    return world
+
+
+def kept_in(world: HashCluster) -> list[str]:
+    return [
+        pod["metadata"]["name"]
+        for pod in world.leaders()
+        if RESTART_BUDGET_EXHAUSTED_ANNOTATION in annotations_of(pod)
+    ]
+
+
+@pytest.mark.parametrize("policy", ["PostTermination", "Immediate"])
+async def test_a_group_that_upstream_has_ended_holds_the_next_one_back_until_it_is_not_wanted(
+    policy: str,
+) -> None:
+    world = await ended_by_upstream(2, groupReplacementPolicy=policy)
+    first = kept_in(world)[0]
+    assert len(world.gated()) == 2 and is_true(world.lws["status"]["conditions"], "Degraded")
+    world.edit(replicas=2)
+    await world.settle()
+    assert kept_in(world) == [first] and len(world.gated()) == 1
+    world.edit(replicas=1)
+    await world.settle()
+    assert not kept_in(world) and not world.gated() and len(world.leaders()) == 1
+    assert not is_true(world.lws["status"]["conditions"], "Degraded")
+
+
+async def test_a_group_that_upstream_has_ended_comes_back_where_somebody_asks_for_it() -> None:
+    world = await ended_by_upstream(1)
+    (name,) = kept_in(world)
+    world.change("Pod", name, {"metadata": {"annotations": {RECOVER_ANNOTATION: "true"}}})
+    await world.settle()
+    assert not kept_in(world) and not world.gated() and len(world.leaders()) == 3
+
+
+@pytest.mark.parametrize("lost", ["Pod", "Deployment"])
+async def test_pods_that_upstream_has_kept_go_where_their_leader_or_deployment_is_lost(lost: str) -> None:
+    world = await ended_by_upstream(1)
+    (name,) = kept_in(world)
+    world.drop(world.objects[lost, name if lost == "Pod" else "demo"])
+    await world.settle()
+    assert not kept_in(world) and not world.gated() and len(world.leaders()) == 3
+    assert not any(is_kept(pod) for kind, pod in world.objects.items() if kind[0] == "Pod")
+
+
+async def test_a_new_template_replaces_a_group_that_upstream_has_ended() -> None:
+    world = await ended_by_upstream(1)
+    new_image(world)
+    await world.settle()
+    assert not kept_in(world) and not world.gated() and len(revisions_of(world)) == 1
+
+
+async def test_workers_on_a_lost_node_are_deleted_by_force_where_their_leader_is_gone_already() -> None:
+    """The leader of the next group has another name, and would wait for them."""
+    world = await settled()
+    leader = world.leaders()[0]
+    worker = f"{leader['spec']['hostname']}-1"
+    unready = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    node = {"name": "node", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    world.put({"kind": "Node", "metadata": node, "status": {"conditions": [unready]}})
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    world.change("Pod", worker, {"metadata": going})
+
+    async def forced(is_asked_for: bool = True) -> list[str]:
+        policy = NodeLossPolicy(force_delete=is_asked_for)
+        planned = plan(replace(await world.observed(), policies=Policies(policy)))
+        deletes = [
+            action for sequence in planned.sequences for action in sequence if isinstance(action, Delete)
+        ]
+        assert all(
+            delete.grace_seconds == 0 and delete.announce[0].reason == "NodeLost" for delete in deletes
+        )
+        return [delete.target.name for delete in deletes]
+
+    assert await forced() == []
+    world.drop(leader)
+    assert await forced() == [worker]
+    assert await forced(is_asked_for=False) == []
+
+
+async def test_no_group_waits_for_a_pod_that_nobody_controls() -> None:
+    """Whoever keeps a pod for diagnosis, or copies its labels, never deletes it."""
+    world = await settled()
+    labels = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "abc"}
+    stray = {"name": "stray", "namespace": "default", "labels": labels}
+    world.put({"apiVersion": "v1", "kind": "Pod", "metadata": stray, "spec": {"containers": []}})
+    new_image(world)
+    await world.settle()
+    assert len(world.leaders()) == 2 and len(revisions_of(world)) == 1 and not world.gated()
+
+
+async def test_groups_that_have_waited_for_a_stuck_rollout_go_one_at_a_time() -> None:
+    world = await settled(replicas=4)
+    world.failing.add("app:bad")
+    new_image(world, "app:bad")
+    await world.settle()
+    first, second, _ = (pod for pod in world.leaders() if pod["spec"]["containers"][0]["image"] == "app:1")
+    restarted = {"name": "main", "restartCount": 1, "state": {"running": {}}}
+    for leader in (first, second):
+        worker = f"{leader['spec']['hostname']}-1"
+        world.change("Pod", worker, {"status": {"containerStatuses": [restarted]}})
+    numbers = {labels_of(leader)[GROUP_INDEX_LABEL] for leader in (first, second)}
+    for _ in range(20):
+        await world.turn(40.0)
+    assert len(numbers & keys_of(world)) == 1
+    for _ in range(20):
+        await world.turn(40.0)
+    assert not numbers & keys_of(world)
+
+
+async def test_a_worker_returns_alone_where_the_policy_is_none() -> None:
+    world = await settled(template={"restartPolicy": "None"})
+    before = keys_of(world)
+    world.delete(world.objects["Pod", f"{world.leaders()[0]['spec']['hostname']}-1"])
+    await world.settle()
+    assert keys_of(world) == before and world.lws["status"]["readyReplicas"] == 2

@@ -1,0 +1,193 @@
+"""`podTerminationPolicy`, told on a cluster in memory: when the workers of a leader that is deleted in the
+background are terminated, and that no next leader meets them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from lws.kube.metadata import is_terminating
+from lws_api.leaderworkerset.v1 import KIND, POD_TERMINATION_POLICY_ANNOTATION
+from test.unit.stories.fake_cluster import NAME
+from test.unit.stories.fake_manager import Crash
+from test.unit.stories.test_restarts import LEADER, ON_RESTART, WORKER, World, failing_at
+
+Way = Callable[[World], None]
+PARALLEL, DEFAULT = {"podTerminationPolicy": "Parallel"}, {"podTerminationPolicy": "Default"}
+
+
+def delete_the_leader(world: World) -> None:
+    """As an eviction does."""
+    world.cluster.condemn(world.pod(LEADER))
+
+
+def scale_down(world: World) -> None:
+    world.set(spec={"replicas": 0})
+
+
+def delete_the_set(world: World) -> None:
+    world.cluster.end(world.cluster.objects[KIND, NAME])
+
+
+def delete_the_leader_statefulset(world: World) -> None:
+    world.cluster.end(world.cluster.objects["StatefulSet", NAME])
+
+
+IN_THE_BACKGROUND = [delete_the_leader, scale_down, delete_the_set, delete_the_leader_statefulset]
+
+
+def begin(world: World, go: Way) -> None:
+    """It goes; the node of the leader takes long."""
+    world.nodes.held.add(world.uids()[LEADER])
+    go(world)
+    world.settle()
+
+
+def is_alive(world: World, name: str) -> bool:
+    pod = world.cluster.find("Pod", name)
+    return pod is not None and not is_terminating(pod)
+
+
+def assert_ended(world: World, go: Way) -> None:
+    """The nodes are done, and all is as it would be under the other policy."""
+    world.nodes.held.clear()
+    world.settle()
+    world.wait()
+    if go in (delete_the_leader, delete_the_leader_statefulset):
+        assert len(world.uids()) == 4 and world.status["readyReplicas"] == 2
+        assert all(is_alive(world, name) for name in world.uids())
+        assert world.counted == {}, "nobody has failed"
+    else:
+        assert world.uids() == {} and not [*world.cluster.of_kind("StatefulSet")][go is scale_down :]
+
+
+@pytest.mark.parametrize("go", IN_THE_BACKGROUND)
+@pytest.mark.parametrize(("policy", "waits"), [({}, True), (DEFAULT, True), (PARALLEL, False)])
+def test_workers_are_terminated_with_their_leader(
+    loop: asyncio.AbstractEventLoop, go: Way, policy: dict[str, str], waits: bool
+) -> None:
+    world = World(loop, ON_RESTART, **policy)
+    begin(world, go)
+    assert (WORKER in world.uids(), is_alive(world, WORKER)) == (waits, waits)
+    assert is_terminating(world.pod(LEADER))
+    assert_ended(world, go)
+
+
+def test_a_next_leader_gets_no_workers_before_the_former_ones_are_gone(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    world = World(loop, ON_RESTART, **PARALLEL)
+    former = world.cluster.objects["StatefulSet", LEADER]["metadata"]["uid"]
+    world.nodes.held.add(world.uids()[WORKER])
+    begin(world, delete_the_leader)
+    world.nodes.held.remove(world.uids()[LEADER])
+    world.settle()
+    world.cluster.pass_time(3600)
+    world.wait()
+    assert is_alive(world, LEADER) and not is_alive(world, WORKER)
+    assert world.cluster.objects["StatefulSet", LEADER]["metadata"]["uid"] == former
+    assert any("the StatefulSet of the former leader pod to be gone" in wait for wait in world.waits)
+    assert_ended(world, delete_the_leader)
+    assert (world.lives(LEADER), world.lives(WORKER)) == (2, 2)
+    assert LEADER not in world.nodes.refused and WORKER not in world.nodes.refused
+
+
+@pytest.mark.parametrize("go", [delete_the_leader, delete_the_set])
+@pytest.mark.parametrize(
+    ("then", "now"), [({}, PARALLEL), (PARALLEL, DEFAULT), (PARALLEL, {"podTerminationPolicy": None})]
+)
+def test_a_changed_policy_holds_at_once_and_restarts_nothing(
+    loop: asyncio.AbstractEventLoop, go: Way, then: dict[str, str], now: dict[str, str]
+) -> None:
+    world = World(loop, ON_RESTART, **then)
+    before, writes = world.uids(), world.cluster.writes
+    world.set(spec=now)
+    world.settle()
+    world.wait()
+    notes = {
+        each["metadata"]["annotations"].get(POD_TERMINATION_POLICY_ANNOTATION)
+        for each in world.cluster.of_kind("StatefulSet")
+        if each["metadata"]["name"] != NAME
+    }
+    assert notes == {now["podTerminationPolicy"] or "Default"} and world.uids() == before
+    # A note on each worker StatefulSet, and the status.
+    assert world.cluster.writes <= writes + 3
+    begin(world, go)
+    assert is_alive(world, WORKER) == (now is not PARALLEL)
+    assert_ended(world, go)
+
+
+def test_a_set_that_never_asked_for_it_is_written_nothing(loop: asyncio.AbstractEventLoop) -> None:
+    world = World(loop, ON_RESTART)
+    writes = world.cluster.writes
+    world.set(spec=DEFAULT)
+    world.settle()
+    world.wait()
+    stored = str(list(world.cluster.of_kind("StatefulSet")))
+    assert POD_TERMINATION_POLICY_ANNOTATION not in stored and world.cluster.writes <= writes + 1
+
+
+@pytest.mark.parametrize(("note", "is_ended"), [("Parallel", True), ("Default", False)])
+def test_what_upstream_noted_on_leaders_holds_when_the_set_is_gone(
+    loop: asyncio.AbstractEventLoop, note: str, is_ended: bool
+) -> None:
+    world = World(loop, ON_RESTART)
+    for name in (LEADER, f"{NAME}-1"):
+        annotations = {**world.pod(name)["metadata"]["annotations"], POD_TERMINATION_POLICY_ANNOTATION: note}
+        world.cluster.change(world.pod(name), {"annotations": annotations})
+    world.set(spec={"podTerminationPolicy": note})
+    writes = world.cluster.writes
+    world.settle()
+    world.wait()
+    assert world.cluster.writes <= writes + 1, "only a status: the note is there"
+    begin(world, delete_the_set)
+    assert is_alive(world, WORKER) != is_ended
+    assert_ended(world, delete_the_set)
+
+
+@pytest.mark.parametrize("go", [delete_the_leader, delete_the_set, delete_the_leader_statefulset])
+def test_a_manager_that_comes_late_terminates_them_too(loop: asyncio.AbstractEventLoop, go: Way) -> None:
+    world = World(loop, ON_RESTART, **PARALLEL)
+    world.nodes.held.add(world.uids()[LEADER])
+    go(world)
+    world.settle(with_manager=False)
+    assert is_alive(world, WORKER)
+    world.take_over()
+    world.settle()
+    world.manager.resync()
+    world.settle()
+    assert not is_alive(world, WORKER)
+    assert_ended(world, go)
+
+
+@pytest.mark.parametrize("go", IN_THE_BACKGROUND)
+@pytest.mark.parametrize("number", range(4))
+def test_whichever_write_fails_the_end_is_the_same(
+    loop: asyncio.AbstractEventLoop, go: Way, number: int
+) -> None:
+    world = World(loop, ON_RESTART, **PARALLEL)
+    world.cluster.before_write = failing_at(number, Crash())
+    begin(world, go)
+    world.manager.resync()
+    world.settle()
+    assert not is_alive(world, WORKER)
+    assert_ended(world, go)
+
+
+def test_workers_of_a_leader_that_is_deleted_without_them_stay(loop: asyncio.AbstractEventLoop) -> None:
+    world = World(loop, ON_RESTART, **PARALLEL)
+    worker = world.uids()[WORKER]
+    pod = world.cluster.change(world.pod(LEADER), {"finalizers": ["orphan"]})
+    world.cluster.condemn(pod)
+    world.settle()
+    assert is_terminating(world.pod(LEADER)) and is_alive(world, WORKER)
+    # The garbage collector takes the owner off, then the finalizer.
+    statefulset = world.cluster.objects["StatefulSet", LEADER]
+    world.cluster.change(statefulset, {"ownerReferences": None})
+    world.cluster.end(world.cluster.change(world.pod(LEADER), {"finalizers": None}))
+    world.settle()
+    world.wait()
+    assert world.uids()[WORKER] == worker and world.lives(LEADER) == 2
