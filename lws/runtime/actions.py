@@ -126,7 +126,7 @@ class Apply:
 
     uid: of the object in the snapshot; if empty, there was none, and the apply is not forced, so that it
     cannot take fields of another owner's new object. failure: announced with the error appended to its note.
-    is_dry_run: nothing is stored; checks the intent before a deletion that only this apply would revert.
+    tallies: counted after success.
     """
 
     intent: Object
@@ -134,7 +134,7 @@ class Apply:
     uid: str = ""
     announce: tuple[Announce, ...] = ()
     failure: Announce | None = None
-    is_dry_run: bool = False
+    tallies: tuple[Tally, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,6 +247,7 @@ class Applier:
             self._hooks.succeeded(action, owner)
         if isinstance(action, Delete):
             outcome.forced += action.grace_seconds == 0
+        if isinstance(action, (Apply, Delete)):
             outcome.tallies += action.tallies
         for announce in action.announce:
             self._recorder.announce(announce)
@@ -313,9 +314,6 @@ class Applier:
         if action.uid:
             # With the UID, the apply fails instead of creating an object or changing another one of the name.
             intent = {**intent, "metadata": {**intent["metadata"], "uid": action.uid}}
-        if action.is_dry_run:
-            await self._cluster.apply(intent, force=bool(action.uid), dry_run=True)
-            return
         stored = await self._cluster.apply(intent, force=bool(action.uid))
         self._hooks.put(stored)
         self._hooks.applied(action, stored)

@@ -62,8 +62,6 @@ class Refusals:
 
     def forget(self, action: Action, owner: Reference) -> bool:
         """Drop the rejection of an action that succeeded. Return whether there was one."""
-        if isinstance(action, Apply) and action.is_dry_run:
-            return False
         place = owner.namespace, owner.name
         refused = self._refused.get(place)
         if refused is None or refused.pop(_key(action), None) is None:

@@ -146,11 +146,13 @@ def _patched(recorded: Recorded, action: Merge | SetOwner) -> Recorded:
 
 
 def _without(group: GroupFacts, uid: str) -> GroupFacts:
-    if group.leader["metadata"]["uid"] != uid:
-        return group
-    leader = copy.deepcopy(dict(group.leader))
-    leader["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
-    return replace(group, leader=leader)
+    """The group while its leader or its worker StatefulSet, whichever has the UID, is terminating."""
+    for part in ("leader", "workers"):
+        obj = getattr(group, part)
+        if obj is not None and obj["metadata"]["uid"] == uid:
+            metadata = {**obj["metadata"], "deletionTimestamp": "2026-03-01T12:00:00Z"}
+            return replace(group, **{part: {**obj, "metadata": metadata}})
+    return group
 
 
 def _with_status(lws: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """Plan the leader StatefulSet of a set: create, update, replace leaders, retry pods that were rejected.
 
-Writes are ordered so that a crash loses nothing: the revision, the position of the rollout in the status, the
-leaders to delete, then the StatefulSet.
+Writes are ordered so that a crash loses nothing: the revision, the groups to delete, the position of the
+rollout in the status, then the StatefulSet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,17 +38,28 @@ from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.rollout.groups import FIELD_MANAGER, GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import is_small_step, plan_rollout
-from lws.leaderworkerset.rollout.replacement import GroupDeletion, deletion_of
+from lws.leaderworkerset.rollout.replacement import GroupDeletion, deletion_of, left_workers
 from lws.leaderworkerset.rollout.scale_down import leftovers
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState, statefulset_max_unavailable
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.spec import SetSpec, ends_in_parallel
 from lws.leaderworkerset.status.status import ROLLOUT, recreated, replaced_for_nothing
 from lws.leaderworkerset.templates.objects import (
     RollingUpdate,
     build_leader_statefulset,
 )
-from lws.runtime.actions import Action, Apply, Merge, Object, Plan, Postponable, Reference, soonest
+from lws.runtime.actions import (
+    Action,
+    Apply,
+    Delete,
+    Merge,
+    Object,
+    Plan,
+    Postponable,
+    Reference,
+    Tally,
+    soonest,
+)
 from lws.runtime.children import Child, plan_obstacle
 from lws_api.leaderworkerset.v1 import NAME_LABEL, PODS_RETRIED_AT_ANNOTATION, REVISION_LABEL
 
@@ -99,23 +110,15 @@ def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) ->
     guard = _guard(lws, leader, position, choice.key)
     applies = _apply_leaders(snapshot, leader, choice, rollout)
     applies = _with_leftovers(snapshot, stored, state.groups, applies)
-    deletions = _replace_groups(snapshot, choice, rollout)
-    # The StatefulSet controller, too, deletes leaders in the background. It would recreate those on the old
-    # template that end before it sees the new partition.
-    before = tuple(group.leader for group in deletions if group.is_in_foreground)
-    after = tuple(group.leader for group in deletions if not group.is_in_foreground)
-    workers = tuple(delete for group in deletions for delete in group.workers)
-    dry_run = _dry_run(applies) if before and not stored.is_current else ()
-    sequence = (*choice.actions, *guard, *dry_run, *before, *applies, *after, *workers)
-    # Groups at or above the stored partition need not wait.
-    due = {
-        id(delete)
-        for index, group in zip(rollout.replace, deletions, strict=True)
-        if index >= stored.partition
-        for delete in group.actions
-    }
-    of_step = (*guard, *before, *applies, *after, *workers)
-    small_step = Postponable(Reference.to(leader), tuple(each for each in of_step if id(each) not in due))
+    # The StatefulSet controller deletes the others once it sees the new partition. If it saw their end first,
+    # it would recreate them on the old template.
+    due = rollout.within(stored).replace
+    deletions = _replace_groups(snapshot, choice, due)
+    workers = (*(delete for each in deletions for delete in each.workers), *_left_workers(snapshot, state))
+    left = _tallies(snapshot, choice, (index for index in rollout.replace if index not in due))
+    applies = tuple(replace(each, tallies=left) if isinstance(each, Apply) else each for each in applies)
+    sequence = (*choice.actions, *(each.leader for each in deletions), *workers, *guard, *applies)
+    small_step = Postponable(Reference.to(leader), (*guard, *applies))
     # If the StatefulSet controller stops reporting, the rollout must not wait for the next resync.
     report_due = timing.REPORT_WITHIN.total_seconds() if stored.awaited else None
     planned = Plan(
@@ -143,13 +146,6 @@ def _unseen_surge(
     ages = [abs(snapshot.now - moment) for moment in created if moment is not None]
     unseen = timing.AFTER_SURGE - min(ages, default=timing.AFTER_SURGE)
     return unseen.total_seconds() if unseen > timedelta(0) else None
-
-
-def _dry_run(writes: Iterable[Action]) -> tuple[Apply, ...]:
-    """Dry-run a new template: if it is rejected, deleted leaders would be recreated on the old one."""
-    applies = (action for action in writes if isinstance(action, Apply))
-    why = "a rejected template must not cost a leader"
-    return tuple(replace(apply, why=why, announce=(), is_dry_run=True) for apply in applies)
 
 
 def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[Action, ...]:
@@ -258,24 +254,44 @@ def _with_leftovers(
 
 
 def _replace_groups(
-    snapshot: SetSnapshot, choice: TargetRevision, rollout: Rollout
+    snapshot: SetSnapshot, choice: TargetRevision, indices: Sequence[int]
 ) -> tuple[GroupDeletion, ...]:
-    if not rollout.replace:
-        return ()
-    groups = {group.index: group for group in snapshot.groups}
-    equal = equal_keys(snapshot, choice)
+    groups = {group.index: group for group in snapshot.groups} if indices else {}
     return tuple(
         deletion_of(
             groups[index].leader,
             groups[index].workers,
             why=f"group {index} moves to the new revision",
-            tallies=(
-                recreated(snapshot.lws, ROLLOUT),
-                *([replaced_for_nothing(snapshot.lws)] if _key_of(groups[index].leader) in equal else ()),
-            ),
+            tallies=_tallies(snapshot, choice, (index,)),
         )
-        for index in rollout.replace
+        for index in indices
     )
+
+
+def _tallies(snapshot: SetSnapshot, choice: TargetRevision, indices: Iterable[int]) -> tuple[Tally, ...]:
+    """Increments for groups that move to the new revision."""
+    moving = set(indices)
+    if not moving:
+        return ()
+    lws, equal = snapshot.lws, equal_keys(snapshot, choice)
+    leaders = [group.leader for group in snapshot.groups if group.index in moving]
+    for_nothing = [replaced_for_nothing(lws) for leader in leaders if _key_of(leader) in equal]
+    return (*[recreated(lws, ROLLOUT) for _ in leaders], *for_nothing)
+
+
+def _left_workers(snapshot: SetSnapshot, state: RolloutState) -> Iterator[Delete]:
+    """Workers of leaders that the StatefulSet controller deletes: the garbage collector would delete them
+    only after their leader's end.
+    """
+    stored = state.statefulset
+    if stored is None or not stored.is_current or ends_in_parallel(snapshot.lws):
+        return
+    outdated = {each.index for each in state.groups if each.outdated and each.terminating and not each.kept}
+    for index in outdated.intersection(range(stored.partition, stored.replicas)):
+        group = next(group for group in snapshot.groups if group.index == index)
+        workers = left_workers(group.leader, group.workers)
+        if workers is not None:
+            yield Delete(Reference.to(workers), "Background", why=f"group {index} moves to the new revision")
 
 
 def _key_of(leader: Object) -> str:

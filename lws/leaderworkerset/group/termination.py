@@ -7,9 +7,10 @@ collector leaves the workers until the leader is gone.
 
 from __future__ import annotations
 
-from lws.kube.metadata import ORPHAN_FINALIZER, is_terminating, metadata_of
+from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.labels import notes_parallel, own_workers
+from lws.leaderworkerset.rollout.replacement import left_workers
 from lws.leaderworkerset.spec import ends_in_parallel, other_manager
 from lws.runtime.actions import Delete, Merge, Object, Plan, Reference
 from lws_api.leaderworkerset.v1 import POD_TERMINATION_POLICY_ANNOTATION, PodTerminationPolicy
@@ -21,13 +22,13 @@ def plan_termination(leader: Object, workers: Object | None, lws: Object | None)
     In the foreground: until its last pod is gone, it blocks the name that the workers of the next leader
     need. The StatefulSet would recreate its pods if only they were deleted.
     """
-    workers = own_workers(leader, workers)
-    if workers is None or not is_terminating(leader) or is_terminating(workers):
+    workers = left_workers(leader, workers)
+    if workers is None:
         return Plan()
     is_parallel = ends_in_parallel(lws) if lws is not None else notes_parallel(leader, workers)
     if lws is not None and other_manager(lws):
         return Plan()
-    if not is_parallel or ORPHAN_FINALIZER in (metadata_of(leader).get("finalizers") or ()):
+    if not is_parallel:
         return Plan()
     why = "its leader pod is being deleted (podTerminationPolicy Parallel)"
     return Plan(((Delete(Reference.to(workers), "Foreground", why=why),),))

@@ -193,13 +193,12 @@ def _paused_replicas(facts: RolloutFacts, partition: int) -> int:
 
 
 def leaders_to_replace(facts: RolloutFacts, partition: int, replicas: int, starts: int) -> tuple[int, ...]:
-    """Leaders to delete, with their workers, in the step that applies `partition` and `replicas`.
+    """Leaders that go, with their workers, by the step that applies `partition` and `replicas`.
 
-    As soon as a StatefulSet controller sees a lower partition, it deletes outdated leaders itself, and leaves
-    their workers. Therefore
-    - groups whose leaders it would delete at once are deleted in the same step;
-    - all others of the window follow once it has observed template and partition: before that it could
-      recreate them on the old template. It would delete them one by one, or none behind a stuck one.
+    These are
+    - leaders that the StatefulSet controller deletes itself as soon as it sees the lower partition;
+    - all others of the window, once it has observed template and partition: before that it could recreate
+      them on the old template. It would delete them one by one, or none behind a stuck one.
     Healthy leaders are deleted as far as the budget allows, broken ones always, at most `starts` in all.
     While the controller lags behind, nothing is deleted. A leader that was recreated on the old template is
     deleted again.

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from lws.kube.metadata import annotations_of, controller_of, is_terminating, labels_of, name_of
+from lws.kube.metadata import (
+    ORPHAN_FINALIZER,
+    annotations_of,
+    controller_of,
+    is_terminating,
+    labels_of,
+    metadata_of,
+    name_of,
+)
 from lws.kube.pods import has_ended, has_gate
 from lws.leaderworkerset.labels import GATED_DELETION_COST, is_leader, is_of_hash_group, own_workers
 from lws.leaderworkerset.restart_counts import is_exhausted
@@ -38,11 +46,6 @@ class GroupDeletion:
 
     leader: Delete
     workers: tuple[Delete, ...] = ()
-
-    @property
-    def is_in_foreground(self) -> bool:
-        """The leader stays until the last of its workers is gone."""
-        return self.leader.propagation == "Foreground"
 
     @property
     def actions(self) -> tuple[Delete, ...]:
@@ -73,6 +76,17 @@ def deletion_of(
         Delete(Reference.to(leader), "Background", why, announce, tallies=tallies),
         (Delete(Reference.to(own), "Background", why_workers),),
     )
+
+
+def left_workers(leader: Object, workers: Object | None) -> Object | None:
+    """The worker StatefulSet of a leader that is terminating, if nobody deletes or orphans it yet.
+
+    The garbage collector would delete it only after the leader's end.
+    """
+    own = own_workers(leader, workers)
+    if own is None or not is_terminating(leader) or is_terminating(own):
+        return None
+    return None if ORPHAN_FINALIZER in (metadata_of(leader).get("finalizers") or ()) else own
 
 
 @dataclass(frozen=True, slots=True)

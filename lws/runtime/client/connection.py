@@ -325,12 +325,11 @@ class Cluster:
         path = self._resources[obj["kind"]].path(metadata.get("namespace", ""), metadata["name"])
         return await self._request("PUT", path, body=obj, query={"fieldManager": FIELD_MANAGER})
 
-    async def apply(self, intent: Object, force: bool, dry_run: bool = False) -> dict[str, Any]:
-        """Server-side apply of a whole intent. dry_run: nothing is stored."""
+    async def apply(self, intent: Object, force: bool) -> dict[str, Any]:
+        """Server-side apply of a whole intent."""
         metadata = intent["metadata"]
         path = self._resources[intent["kind"]].path(metadata.get("namespace", ""), metadata["name"])
         query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
-        query |= {"dryRun": "All"} if dry_run else {}
         return await self._request("PATCH", path, body=intent, query=query, headers={"Content-Type": _APPLY})
 
     async def merge(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lws.runtime.actions import Action, Apply, Delete, Merge
+from lws.runtime.actions import Action, Apply, Merge
 from test.bench.pass_cost import LargeSet, measure
 
 
 @pytest.mark.parametrize(
     ("phase", "written"),
-    [("at rest", []), ("rollout", [Merge, Apply, Delete, Delete]), ("create", [])],
+    [("at rest", []), ("rollout", [Merge, Apply]), ("create", [])],
 )
 def test_every_other_pass_meets_groups_that_have_become_ready(
     phase: str, written: list[type[Action]]

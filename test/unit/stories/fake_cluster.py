@@ -229,7 +229,7 @@ class FakeCluster:
         _validate(obj)
         return self.add(api_server.stored(dict(obj)))
 
-    async def apply(self, intent: Object, force: bool, dry_run: bool = False) -> dict[str, Any]:
+    async def apply(self, intent: Object, force: bool) -> dict[str, Any]:
         self._before()
         metadata = intent["metadata"]
         known = self.find(intent["kind"], metadata["name"])
@@ -238,8 +238,6 @@ class FakeCluster:
         if known is not None and not force:
             raise Conflict(409, "Conflict", "fields belong to somebody else")
         _validate(intent)
-        if dry_run:
-            return {}
         made = api_server.applied(dict(intent))
         made["metadata"]["managedFields"][0]["time"] = self._timestamp()
         if self.has_feature and intent["kind"] == "StatefulSet":

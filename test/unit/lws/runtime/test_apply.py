@@ -73,9 +73,8 @@ class _Cluster:
     slow: dict[str, int] = field(default_factory=dict)
     sent: list[Any] = field(default_factory=list)
 
-    async def apply(self, intent: Mapping[str, Any], force: bool, dry_run: bool = False) -> Mapping[str, Any]:
-        verb = "force" if force else "apply"
-        return await self._answer(f"dry {verb}" if dry_run else verb, intent["metadata"]["name"], intent)
+    async def apply(self, intent: Mapping[str, Any], force: bool) -> Mapping[str, Any]:
+        return await self._answer("force" if force else "apply", intent["metadata"]["name"], intent)
 
     async def create(self, intent: Mapping[str, Any]) -> Mapping[str, Any]:
         return await self._answer("create", intent["metadata"]["name"], intent)
@@ -572,18 +571,6 @@ async def test_an_apply_that_failed_is_not_remembered(bench: _Bench) -> None:
     bench.cluster.failures["a"] = Conflict(409, "Conflict", "m")
     await bench.run((_apply("a"),))
     assert bench.put == [] and bench.applied == []
-
-
-async def test_a_rehearsal_stores_nothing_and_stops_what_follows(bench: _Bench) -> None:
-    rehearsal = replace(_apply("a", uid="u-seen", failure=FAILURE), announce=(), is_dry_run=True)
-    await bench.run((rehearsal, _delete("b")))
-    assert bench.diary == ["dry force a", "delete Foreground b", "tell: deleted b"]
-    assert bench.put == [] and bench.applied == [], "nobody takes the answer for what is stored"
-    bench.diary.clear()
-    bench.cluster.failures["dry force a"] = error = Invalid(422, "Invalid", "no such field")
-    await bench.run((rehearsal, _delete("b")))
-    assert bench.diary == ["dry force a", f"tell: {FAILURE.note}: no such field"]
-    assert bench.refused == [(rehearsal, error)]
 
 
 async def test_memory_learns_what_the_server_returned(bench: _Bench) -> None:

@@ -29,8 +29,7 @@ def memories(planned: Plan) -> list[Any]:
 
 def told(planned: Plan) -> tuple[int, int]:
     """Partition and replicas."""
-    applies = [action for action in actions_of(planned) if isinstance(action, Apply)]
-    (apply,) = (each for each in applies if not each.is_dry_run)
+    (apply,) = (action for action in actions_of(planned) if isinstance(action, Apply))
     return partition_of(apply.intent), desired_replicas(apply.intent)
 
 
@@ -65,28 +64,52 @@ def test_the_only_group_gets_template_and_turn_with_one_write() -> None:
     planned = plan(a_set_of_one_to_roll())
     sequence = planned.sequences[0]
     kinds = [type(action).__name__ for action in sequence]
-    assert kinds == ["Create", "Merge", "Apply", "Delete", "Delete"], "what is refused deletes nothing"
-    assert (told(planned), deletions(planned)) == ((0, 1), ["demo-0", "demo-0"])
+    assert kinds == ["Create", "Merge", "Apply"], "the StatefulSet controller deletes the leader"
+    assert told(planned) == (0, 1)
     (memory,) = memories(planned)
     assert memory["partition"] == 0
     (apply,) = (each for each in sequence if isinstance(each, Apply))
     assert [each.note for each in apply.announce] == ["Updating replica 0"]
 
 
-def test_a_group_whose_workers_are_not_seen_goes_before_its_turn_after_a_rehearsal() -> None:
-    """The StatefulSet controller would delete the leader in the background."""
-    snapshot = a_set_of_one_to_roll()
-    unseen = replace(snapshot, groups=tuple(replace(group, workers=None) for group in snapshot.groups))
-    sequence = plan(unseen).sequences[0]
-    kinds = [type(action).__name__ for action in sequence]
-    assert kinds == ["Create", "Merge", "Apply", "Delete", "Apply"]
-    assert [each.is_dry_run for each in sequence if isinstance(each, Apply)] == [True, False]
-    (delete,) = (each for each in sequence if isinstance(each, Delete))
-    assert (delete.target.name, delete.propagation) == ("demo-0", "Foreground")
-    rehearsal, apply = (each for each in sequence if isinstance(each, Apply))
-    assert (rehearsal.intent, rehearsal.uid, rehearsal.announce) == (apply.intent, apply.uid, ())
-    assert rehearsal.failure == apply.failure, "whoever hears of the one hears of the other"
-    assert [each.note for each in apply.announce] == ["Updating replica 0"]
+def with_leader_terminating(snapshot: SetSnapshot, index: int, *finalizers: str) -> SetSnapshot:
+    group = snapshot.groups[index]
+    leader = copy.deepcopy(dict(group.leader))
+    leader["metadata"] |= {"deletionTimestamp": "2026-03-01T12:00:00Z", "finalizers": list(finalizers)}
+    groups = (*snapshot.groups[:index], replace(group, leader=leader), *snapshot.groups[index + 1 :])
+    return replace(snapshot, groups=groups)
+
+
+def rolled_to_group_1(**spec: Any) -> SetSnapshot:
+    """The partition of two groups is 1, and the StatefulSet controller is about to delete leader 1."""
+    snapshot = with_spec(settled(make_set(replicas=2, **spec)), make_set(replicas=2, image="app:2", **spec))
+    for _ in range(2):
+        snapshot = with_reported(carried_out(snapshot, plan(snapshot)))
+    assert snapshot.leader is not None and partition_of(snapshot.leader) == 1
+    return snapshot
+
+
+def test_workers_of_a_leader_that_the_statefulset_controller_deletes_are_deleted() -> None:
+    """The garbage collector would leave them until the end of the leader."""
+    snapshot = with_leader_terminating(rolled_to_group_1(), 1)
+    deleted = [action for action in actions_of(plan(snapshot)) if isinstance(action, Delete)]
+    assert [(each.target.kind, each.target.name) for each in deleted] == [("StatefulSet", "demo-1")]
+    after = carried_out(snapshot, plan(snapshot))
+    assert deletions(plan(after)) == [], "once"
+
+
+def test_workers_of_a_leader_below_the_partition_are_left() -> None:
+    """Their group is recreated on the same revision."""
+    assert deletions(plan(with_leader_terminating(rolled_to_group_1(), 0))) == []
+
+
+def test_workers_of_an_orphaning_leader_are_left() -> None:
+    assert deletions(plan(with_leader_terminating(rolled_to_group_1(), 1, "orphan"))) == []
+
+
+def test_workers_that_terminate_in_parallel_are_left_to_the_pass_over_their_group() -> None:
+    snapshot = rolled_to_group_1(podTerminationPolicy="Parallel")
+    assert deletions(plan(with_leader_terminating(snapshot, 1))) == []
 
 
 def test_nothing_is_left_to_tell_once_the_only_group_is_on_its_way() -> None:
@@ -97,7 +120,7 @@ def test_nothing_is_left_to_tell_once_the_only_group_is_on_its_way() -> None:
 
 
 def test_a_template_that_is_refused_costs_the_only_group_nothing() -> None:
-    """The rehearsal was refused: from then on the template comes first, on its own."""
+    """From then on the template comes first, on its own."""
     refused = plan(replace(a_set_of_one_to_roll(), leaders_refused=True))
     assert (told(refused), deletions(refused)) == ((1, 1), [])
 
@@ -114,9 +137,9 @@ def test_what_is_refused_costs_no_group_with_every_try() -> None:
     """A policy denies what the StatefulSet would be told: its leader would come back as it was."""
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
-    assert deletions(plan(begun)) == ["demo-2", "demo-2"] and told(plan(begun)) == (2, 3)
     refused = plan(replace(begun, leaders_refused=True))
-    assert deletions(refused) == [] and told(refused) == (2, 3), "it is tried again without"
+    assert told(plan(begun)) == told(refused) == (2, 3), "it is tried again"
+    assert counted(plan(begun)) and not counted(refused)
     covered = with_reported(carried_out(begun, refused))
     going = deletions(plan(replace(covered, leaders_refused=True)))
     assert going == ["demo-2", "demo-2"], "it comes back updated"
@@ -203,8 +226,8 @@ def test_scaling_down_to_ready_groups_says_nothing_of_it() -> None:
 
 
 def counted(planned: Plan) -> list[Tally]:
-    deleted = (action for action in actions_of(planned) if isinstance(action, Delete))
-    return [tally for action in deleted for tally in action.tallies]
+    counted = (action for action in actions_of(planned) if isinstance(action, Apply | Delete))
+    return [tally for action in counted for tally in action.tallies]
 
 
 def test_groups_that_a_rollout_replaces_are_counted() -> None:

@@ -118,15 +118,6 @@ Call = Callable[[Cluster], Awaitable[Any]]
             id="apply",
         ),
         pytest.param(
-            lambda cluster: cluster.apply(SERVICE, force=True, dry_run=True),
-            "PATCH",
-            "/api/v1/namespaces/ns/services/a",
-            {"fieldManager": "lws", "force": "true", "dryRun": "All"},
-            "application/apply-patch+yaml",
-            SERVICE,
-            id="rehearsed-apply",
-        ),
-        pytest.param(
             lambda cluster: cluster.merge(
                 _reference("LeaderWorkerSet", "u-1"), {"status": {"x": None}}, "status"
             ),
