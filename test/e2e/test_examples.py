@@ -23,13 +23,19 @@ from test.harness.waiting import eventually
 from test.harness.world import SET, World, a_namespace
 from tools.demo.exhibit import EXAMPLES, Example, find_example
 from tools.demo.facts import host_of
-from tools.localcluster import ClusterAccess
+from tools.localcluster import ClusterAccess, CommandError
 
 KINDS = (SET, DISAGGREGATED)
 FILES = sorted(EXAMPLES.rglob("*.yaml"))
 REFERENCE = re.compile(r"\$\((LWS_[A-Z_]+)\)")
 
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(EXAMPLES)))
+SCHEDULED = EXAMPLES / "scheduling.yaml"
+
+each_file = pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if path != SCHEDULED],
+    ids=lambda path: str(path.relative_to(EXAMPLES)),
+)
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +87,15 @@ def test_an_example_is_accepted_comes_up_and_is_wired(world: World, path: Path) 
         verify_pods(world, name)
         assert condition(world.get(SET, name), "ReplicaFailure").get("status") != "True"
     assert warnings(world) == []
+
+
+@pytest.mark.parametrize("path", [SCHEDULED], ids=["scheduling"])
+def test_an_example_that_needs_a_feature_gate_says_so(world: World, path: Path) -> None:
+    """With the gate: test/integration/gangs/test_scheduling.py."""
+    with pytest.raises(
+        CommandError, match=r"spec\.scheduling: .*requires the WorkloadAwareScheduling feature gate"
+    ):
+        world.kubectl("apply", "-f", str(path))
 
 
 def warnings(world: World) -> list[str]:

@@ -58,6 +58,11 @@ class Example:
     disaggregated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     needs: tuple[Path, ...] = ()
 
+    @property
+    def needs_workloads(self) -> bool:
+        """Whether a set has `spec.scheduling`, for which Kubernetes and the manager need feature gates."""
+        return any("scheduling" in (each.get("spec") or {}) for each in self.sets.values())
+
 
 def example_names(directory: Path = EXAMPLES) -> list[str]:
     """What may be asked for."""

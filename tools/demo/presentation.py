@@ -27,7 +27,7 @@ from tools.demo.facts import Group as PodGroup
 from tools.demo.mirror import NotInTime
 from tools.demo.picture import EventLine, Picture, clock, short
 from tools.demo.play import read_manifest
-from tools.demo.scene import Scene, set_up
+from tools.demo.scene import PLAIN, WITH_WORKLOADS, Scene, set_up
 from tools.demo.show import Show
 from tools.demo.tour import MANIFEST, run_tour
 from tools.deployment import DeploymentError
@@ -222,7 +222,8 @@ def present(once: bool, example: Example | None = None) -> int:
     """Play the example or the tour, stay unless `once`, take all down: 0 if every check held, else 1."""
     show = choose_show()
     try:
-        with set_up(show) as scene:
+        stage = WITH_WORKLOADS if example is not None and example.needs_workloads else PLAIN
+        with set_up(show, stage) as scene:
             result = run_tour(scene, show) if example is None else run_example(scene, show, example)
             show.tell(["", *result.verdict])
             if not once:

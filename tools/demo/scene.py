@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
@@ -66,6 +66,28 @@ def verify_webhooks(configurations: Sequence[Object], port: int) -> Check:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """What a scene is built on. options: of the cluster. values: of the chart, beside those of every demo."""
+
+    options: Options = field(default_factory=Options)
+    values: Sequence[str] = ()
+
+
+PLAIN = Stage()
+WITH_WORKLOADS = Stage(
+    Options(
+        feature_gates={"GenericWorkload": True},
+        extra_flags={"kube-apiserver": ("--runtime-config=scheduling.k8s.io/v1beta1=true",)},
+    ),
+    (
+        "gangSchedulingManagement.schedulerProvider=kubernetes",
+        "featureGates.WorkloadAwareScheduling=true",
+    ),
+)
+"""For sets with `spec.scheduling`."""
+
+
+@dataclass(frozen=True)
 class Scene:
     """What the tour plays with."""
 
@@ -75,19 +97,19 @@ class Scene:
 
 
 @contextmanager
-def set_up(show: Show) -> Iterator[Scene]:
+def set_up(show: Show, stage: Stage) -> Iterator[Scene]:
     """Build what is missing, start everything, and say what was verified; all of it is gone afterwards."""
     show.begin("Set up: Kubernetes, the chart, the manager")
     _build(show)
     with ExitStack() as stack:
-        cluster = _start_cluster(stack, show)
+        cluster = _start_cluster(stack, show, stage.options)
         show.say(f"$ kubectl apply --server-side -f {os.path.relpath(_DEFINITIONS)}")
         show.wait_for("all of Kubernetes to know the new kind")
         _introduce_kind(cluster)
         show.say(f"$ helm upgrade --install lws {os.path.relpath(CHART)} -n {NAMESPACE} --create-namespace …")
         show.wait_for("helm")
         deployment = Deployment(cluster, cluster.workspace / "manager")
-        deployment.install("--take-ownership", "--set", ",".join(_VALUES))
+        deployment.install("--take-ownership", "--set", ",".join((*_VALUES, *stage.values)))
         stack.callback(deployment.stop)
         show.say("$ lws manager, as a process of this host with the rights of the chart's ServiceAccount")
         show.wait_for("the manager to be ready")
@@ -109,9 +131,9 @@ def _build(show: Show) -> None:
     find_programs(all_programs(), show.build)
 
 
-def _start_cluster(stack: ExitStack, show: Show) -> LocalCluster:
+def _start_cluster(stack: ExitStack, show: Show, options: Options) -> LocalCluster:
     show.wait_for("etcd, API server, controllers, scheduler and simulated nodes")
-    began, options = time.monotonic(), Options()
+    began = time.monotonic()
     cluster = stack.enter_context(LocalCluster(options, report=show.build))
     # Asked politely it would wait for the end of every open stream, and nothing of it has to be kept.
     stack.callback(cluster.kill_component, "kube-apiserver")

@@ -19,6 +19,7 @@ from test.harness.manifests import a_set, new_image, pod_template
 from test.harness.product import Product, running_product
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
+from tools.demo.exhibit import find_example
 from tools.localcluster import LocalCluster
 
 FLAGS = (
@@ -125,6 +126,22 @@ def test_each_group_is_a_gang_of_its_own(world: World) -> None:
     world.patch(SET, "gang", {"spec": {"replicas": 0}})
     eventually("no PodGroup is left", lambda: stored(world, "podgroups"), lambda left: not left)
     assert the_workload(world)["metadata"]["uid"] == workload["metadata"]["uid"]
+
+
+def test_the_example_comes_up_as_it_says(world: World) -> None:
+    example = find_example("scheduling")
+    world.kubectl("apply", "-f", str(example.path))
+    settle(world, "scheduling")
+    is_made(world, "scheduling")
+    groups = pod_groups_are(world, "scheduling").values()
+    assert len(groups) == 2
+    lws = world.uid(SET, "scheduling")
+    for pod_group in groups:
+        assert pod_group["metadata"]["ownerReferences"][0]["uid"] == lws
+        assert pod_group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+        assert pod_group["spec"]["disruptionMode"] == {"all": {}}
+    told = [each for each in world.list("Event") if each["regarding"]["kind"] == SET]
+    assert [each["note"] for each in told if each["type"] == "Warning"] == []
 
 
 def test_leaders_and_workers_are_scheduled_apart(world: World) -> None:

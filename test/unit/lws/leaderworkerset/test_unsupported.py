@@ -10,7 +10,7 @@ import pytest
 from lws.kube.conditions import find
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.left_alone import scheduler_seen, unsupported_in
+from lws.leaderworkerset.left_alone import scheduler_seen, unsupported_in, why_left_alone
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.scheduling import NOBODY, Scheduler
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -73,8 +73,11 @@ PARENT = {"scheduling.k8s.io/group-template-name": "prefill"}
     ],
 )
 def test_who_serves_scheduling(scheduler: Scheduler, annotations: dict[str, str], says: str) -> None:
-    found = unsupported_in(make_set(scheduling={}, annotations=annotations), scheduler)
+    lws = make_set(scheduling={}, annotations=annotations)
+    found = unsupported_in(lws, scheduler)
     assert [each.why.startswith(says) for each in found] == ([True] if says else [])
+    problem = why_left_alone(lws, is_covered=True, scheduler=scheduler)
+    assert (problem.reason if problem else "") == ("UnsupportedField" if says else "")
 
 
 def test_commands_know_by_the_status_whether_it_is_served() -> None:

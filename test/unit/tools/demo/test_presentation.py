@@ -12,6 +12,8 @@ from test.unit.tools.demo.fakes import FakeScene, SilentShow
 from test.unit.tools.demo.objects import make_view
 from tools.demo.exhibit import find_example
 from tools.demo.presentation import LiveShow, choose_show, invitation, present
+from tools.demo.scene import PLAIN, WITH_WORKLOADS
+from tools.demo.scene import Stage as BuiltOn
 from tools.demo.show import Result, Show
 from tools.localcluster import BuildError
 
@@ -31,7 +33,8 @@ class Stage:
         monkeypatch.setattr("tools.demo.presentation.run_example", lambda *_: Result(1))
 
     @contextmanager
-    def set_up(self, show: SilentShow) -> Iterator[FakeScene]:
+    def set_up(self, show: SilentShow, built_on: BuiltOn) -> Iterator[FakeScene]:
+        self.built_on = built_on
         if self.trouble is not None:
             raise self.trouble
         try:
@@ -116,6 +119,12 @@ def test_an_example_is_shown_instead_of_the_tour(stage: Stage) -> None:
     stage.result = Result(3, ("the tour was played",))
     assert present(once=True, example=find_example("claims")) == 0
     assert stage.show.told == ["", "All 1 checks held."]
+    assert stage.built_on == PLAIN
+
+
+def test_an_example_that_needs_feature_gates_has_them(stage: Stage) -> None:
+    assert present(once=True, example=find_example("scheduling")) == 0
+    assert stage.built_on == WITH_WORKLOADS
 
 
 def test_what_cannot_be_encoded_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from test.unit.tools.demo.fakes import SilentShow
 from test.unit.tools.demo.objects import make_lease, make_view
 from tools.demo.facts import View
 from tools.demo.mirror import NotInTime
-from tools.demo.scene import set_up
+from tools.demo.scene import PLAIN, set_up
 from tools.localcluster import ComponentError
 
 KIND = f"leaderworkersets.{GROUP}"
@@ -118,7 +118,7 @@ DOWN = ["mirror down", "manager down", "kill kube-apiserver", "cluster down"]
 
 def test_up_in_order_and_down_in_reverse(world: World) -> None:
     show = SilentShow()
-    with set_up(show):  # type: ignore[arg-type]
+    with set_up(show, PLAIN):  # type: ignore[arg-type]
         assert world.deeds == UP
         assert len(show.checks) == 3 and all(check.held for check in show.checks)
         assert show.source is not None and len(show.steps) == 1
@@ -129,21 +129,21 @@ def test_up_in_order_and_down_in_reverse(world: World) -> None:
 
 
 def test_everything_goes_down_after_an_error(world: World) -> None:
-    with pytest.raises(RuntimeError, match="tour"), set_up(SilentShow()):  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="tour"), set_up(SilentShow(), PLAIN):  # type: ignore[arg-type]
         raise RuntimeError("tour")
     assert world.deeds == UP + DOWN
 
 
 def test_a_manager_that_never_leads(world: World) -> None:
     world.view = make_view(leases=[make_lease("")])
-    with pytest.raises(NotInTime, match="Lease"), set_up(SilentShow()):  # type: ignore[arg-type]
+    with pytest.raises(NotInTime, match="Lease"), set_up(SilentShow(), PLAIN):  # type: ignore[arg-type]
         raise AssertionError("the tour must not begin")
     assert world.deeds == UP + DOWN
 
 
 def test_the_new_kind_is_waited_for(world: World) -> None:
     world.kinds = ["pods", KIND, KINDS]
-    with set_up(SilentShow()):  # type: ignore[arg-type]
+    with set_up(SilentShow(), PLAIN):  # type: ignore[arg-type]
         assert world.kinds == []
         assert world.deeds == UP
 
@@ -151,6 +151,6 @@ def test_the_new_kind_is_waited_for(world: World) -> None:
 def test_a_kind_that_never_appears(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.demo.scene._KNOWN_SECONDS", -1.0)
     world.kinds = []
-    with pytest.raises(ComponentError, match=KIND), set_up(SilentShow()):  # type: ignore[arg-type]
+    with pytest.raises(ComponentError, match=KIND), set_up(SilentShow(), PLAIN):  # type: ignore[arg-type]
         raise AssertionError("the tour must not begin")
     assert world.deeds[-2:] == ["kill kube-apiserver", "cluster down"]

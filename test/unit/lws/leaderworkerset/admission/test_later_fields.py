@@ -53,6 +53,25 @@ def test_what_would_run_as_something_else_is_refused_with_a_sentence(
     assert str(error).startswith(says)
 
 
+@pytest.mark.parametrize("provider", ["kubernetes", "volcano"])
+def test_a_set_of_a_parent_with_a_workload_is_refused_with_a_sentence(provider: str) -> None:
+    """Whatever upstream asks of such a set is there."""
+    made = with_fields(scheduling={})
+    made["metadata"] |= {
+        "annotations": {
+            "scheduling.k8s.io/group-template-name": "prefill",
+            "scheduling.k8s.io/parent-compositepodgroup": "model",
+        },
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Parent", "name": "p", "uid": "u", "controller": True}
+        ],
+    }
+    (error,) = errors_in(made, scheduler=Scheduler(True, provider))
+    assert str(error).startswith(
+        "spec.scheduling: Invalid value: {}: no set joins the Workload of its parent here: remove "
+    )
+
+
 @pytest.mark.parametrize("fields", [HASH, {**HASH, **IMMEDIATE}])
 def test_hash_groups_are_accepted(fields: dict[str, Any]) -> None:
     assert errors_in(with_fields(**fields)) == []
