@@ -30,6 +30,7 @@ from lws.runtime.leadership.election import Scope
 from lws.runtime.store import Store
 from lws_api.leaderworkerset.identity import GroupIdentity
 from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
     KIND,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
@@ -61,6 +62,7 @@ class Routing:
             "StatefulSet": self._woken_by_leaders,
             "Deployment": self._woken_by_leaders,
             "ReplicaSet": self._woken_by_replica_set,
+            "PodGroup": self._woken_by_pod_group,
         }
 
     def _woken_by_child(self, before: Object | None, after: Object | None) -> list[Wake]:
@@ -83,6 +85,18 @@ class Routing:
             # Workers of a leader that is gone have nobody else.
             keys.append(Key("group", namespace, group_name(before)))
         return [*woken, *((key, 0.0) for key in keys if all(key != other for other, _ in woken))]
+
+    def _woken_by_pod_group(self, before: Object | None, after: Object | None) -> list[Wake]:
+        """A group whose PodGroup the set owns creates it again."""
+        woken = self._woken_by_child(before, after)
+        owner = controller_of(before) if before is not None and after is None else None
+        if before is None or owner is None or owner["kind"] != KIND:
+            return woken
+        namespace, labels = before["metadata"]["namespace"], labels_of(before)
+        pods = self._store.labelled_pods(NAME_LABEL, namespace, labels.get(NAME_LABEL, ""))
+        index = labels.get(GROUP_INDEX_LABEL)
+        led = [pod for pod in pods if is_leader(pod) and labels_of(pod).get(GROUP_INDEX_LABEL) == index]
+        return [*woken, *((Key("group", namespace, pod["metadata"]["name"]), 0.0) for pod in led)]
 
     def _without_gone(self, before: Object | None, after: Object | None) -> list[Wake]:
         """A leader of a Hash group that is gone never comes back, and nothing is decided about its workers

@@ -134,6 +134,14 @@ class Teardown:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerGang:
+    """A PodGroup that the set controls, of a group without a leader. has_pods: some of the group are left."""
+
+    pod_group: Object
+    has_pods: bool
+
+
+@dataclass(frozen=True, slots=True)
 class NodesOfGroup:
     """Where the pods of a group run. leader: empty if it has no node yet."""
 
@@ -183,6 +191,7 @@ class SetSnapshot:
     teardowns: Hash groups that have pods but no live leader; only known while a leader is gated.
     is_covered: the pod webhook receives pods of the namespace. If not, nothing else is read.
     scheduler: what serves `spec.scheduling`. scheduled: its objects; None for a set without a Workload.
+    former_gangs: with `spec.scheduling`, PodGroups of other schedulers than that of Kubernetes.
     occupied: indices that leaders of a lost StatefulSet occupy; only known with `spec.startStrategy`.
     has_replica_sets: there are ReplicaSets that the Deployment of the set controls or may adopt.
     prewarm: the facts of `rolloutStrategy.prewarm`; None without any, and in commands.
@@ -219,6 +228,7 @@ class SetSnapshot:
     is_covered: bool = True
     scheduler: Scheduler = NOBODY
     scheduled: Scheduled | None = None
+    former_gangs: tuple[FormerGang, ...] = ()
     prewarm: PrewarmFacts | None = None
     fault: str = ""
 

@@ -1,7 +1,7 @@
 """Plan the Workload of a set with `spec.scheduling`, and the PodGroup of all its pods.
 
 Passes over groups create PodGroups of groups, leaders and workers. They are deleted here when their leader is
-gone; Kubernetes keeps them until their pods are deleted, too.
+gone; Kubernetes keeps them until their pods are deleted, too. Those of Volcano stay as long as their pods.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def plan_scheduling(snapshot: SetSnapshot) -> SchedulingStep:
     """Create and update the objects that the scheduler reads before the pods, and delete unneeded ones."""
     scheduled = snapshot.scheduled
     if scheduled is None:
-        return SchedulingStep(Plan())
+        return SchedulingStep(_plan_former_gangs(snapshot))
     prerequisites = together(*_prerequisites(snapshot, scheduled))
     problems = prerequisites.problems or tuple(_refused(snapshot))
     is_done = not prerequisites.waiting_for and not problems and not any(prerequisites.sequences)
@@ -69,6 +69,19 @@ def plan_scheduling(snapshot: SetSnapshot) -> SchedulingStep:
         # Existing groups are not held up: the scheduler holds pods that lack their PodGroup.
         is_first=not is_done and not snapshot.groups,
     )
+
+
+def _plan_former_gangs(snapshot: SetSnapshot) -> Plan:
+    unneeded = tuple(each.pod_group for each in snapshot.former_gangs if not each.has_pods)
+    return Plan(
+        tuple((_delete_unneeded(pod_group),) for pod_group in unneeded),
+        # No pass over the set sees the last worker of a leader that is gone.
+        again_after=timing.RECHECK_SECONDS if len(unneeded) < len(snapshot.former_gangs) else None,
+    )
+
+
+def _delete_unneeded(pod_group: Object) -> Delete:
+    return Delete(Reference.to(pod_group), "Background", why="its pods are gone")
 
 
 def _refused(snapshot: SetSnapshot) -> Iterator[Problem]:
@@ -195,4 +208,4 @@ def _unneeded(snapshot: SetSnapshot, scheduled: Scheduled) -> Iterator[Delete]:
     for pod_group in scheduled.pod_groups:
         is_ours = is_controlled_by(pod_group, uid_of(lws)) and not is_terminating(pod_group)
         if is_ours and name_of(pod_group) not in needed:
-            yield Delete(Reference.to(pod_group), "Background", why="its pods are gone")
+            yield _delete_unneeded(pod_group)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from lws.kube.metadata import annotations_of, labels_of, owner_reference
 from lws.kube.names import LABEL_LENGTH
 from lws.kube.quantities import of_many, of_pod, total, whole_number
+from lws.leaderworkerset.fields import SCHEDULING
 from lws.leaderworkerset.labels import group_size_of, is_leader
 from lws.leaderworkerset.scheduling import (
     Level,
@@ -51,8 +52,7 @@ class Marks:
 class GangProvider(Protocol):
     """One API of PodGroups, in one version.
 
-    Users name the scheduler in their templates. A PodGroup is never updated: changes apply to the PodGroup of
-    the next leader.
+    Users name the scheduler in their templates. A PodGroup is never updated: changes apply to the next one.
     """
 
     @property
@@ -91,7 +91,7 @@ class GangProvider(Protocol):
         ...
 
     def pod_group(self, restored: Object, leader: Object) -> Object:
-        """The PodGroup of a group, owned by its leader pod.
+        """The PodGroup of a group, owned by its leader pod; with `spec.scheduling` and Volcano, by the set.
 
         restored: the set as recorded in the revision of the group, with current annotations.
         """
@@ -129,14 +129,16 @@ def gang_of_group(restored: Object, is_marked: bool) -> dict[str, Any]:
     return {"minMember": first_members(spec, is_marked), "minResources": requests_of_group(spec)}
 
 
-def build_pod_group(api_version: str, name: str, leader: Object, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Build a PodGroup in the leader's namespace with the labels of its group."""
+def build_pod_group(
+    api_version: str, name: str, leader: Object, spec: Mapping[str, Any], owner: Object | None = None
+) -> dict[str, Any]:
+    """Build a PodGroup in the leader's namespace with the labels of its group. owner: the leader if None."""
     labels = labels_of(leader)
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": leader["metadata"]["namespace"],
         "labels": {key: labels[key] for key in _IDENTITY},
-        "ownerReferences": [owner_reference(leader)],
+        "ownerReferences": [owner_reference(leader if owner is None else owner)],
     }
     return {"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": dict(spec)}
 
@@ -148,7 +150,11 @@ _PASSED_ON = "volcano.sh/"
 
 @dataclass(frozen=True, slots=True)
 class Volcano:
-    """Pods find their PodGroup by an annotation; groups of one pod have one too."""
+    """Pods find their PodGroup by an annotation; groups of one pod have one too.
+
+    With `spec.scheduling` the set owns it, as in upstream: the next leader of its name uses it again, and the
+    pass over the set deletes it when no pod of the group is left.
+    """
 
     api_version: str = "scheduling.volcano.sh/v1beta1"
     versions: Sequence[str] = ("scheduling.volcano.sh/v1beta1",)
@@ -169,7 +175,8 @@ class Volcano:
         spec = gang_of_group(restored, _GROUP_NAME_ANNOTATION in annotations_of(leader))
         if _QUEUE_ANNOTATION in annotations:
             spec["queue"] = annotations[_QUEUE_ANNOTATION]
-        pod_group = build_pod_group(self.api_version, self.name_of(leader), leader, spec)
+        owner = None if SCHEDULING.of(restored) is None else restored
+        pod_group = build_pod_group(self.api_version, self.name_of(leader), leader, spec, owner)
         passed_on = {key: value for key, value in annotations.items() if key.startswith(_PASSED_ON)}
         pod_group["metadata"] |= {"annotations": passed_on} if passed_on else {}
         return pod_group

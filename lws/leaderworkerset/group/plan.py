@@ -169,13 +169,16 @@ def _plan_gang(group: GroupSnapshot, restored: SetSpec) -> Plan:
     if group.gang is None or not group.gang.name_of(group.leader):
         return Plan()
     leader = group.leader["metadata"]
-    name = name_of(group.lws)
-    ownership = ownership_of_pod_group(group.pod_group, leader["uid"], name, group.owners_alive)
+    pod_group = group.gang.pod_group(restored.lws, group.leader)
+    owner = pod_group["metadata"]["ownerReferences"][0]["uid"]
+    if is_controlled_by(group.pod_group or {}, leader["uid"]):
+        # With `spec.scheduling`, too, by releases that did not let the set own it.
+        owner = leader["uid"]
+    ownership = ownership_of_pod_group(group.pod_group, owner, name_of(group.lws), group.owners_alive)
     if group.gang.keeps_in_use and is_controlled_by(group.pod_group or {}, leader["uid"]):
         # Even if it is terminating: it remains until its pods are gone.
         ownership = Ownership.OURS
     failure = _failed(group, f"Failed to create PodGroup for leader pod {leader['name']}")
-    pod_group = group.gang.pod_group(restored.lws, group.leader)
     create = Create(pod_group, why="the scheduler places the group as one", failure=failure)
     return _plan_child(group, ownership, group.pod_group, create)
 

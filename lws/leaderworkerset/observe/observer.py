@@ -27,9 +27,10 @@ from lws.leaderworkerset.assessment.likeness import may_be_adopted
 from lws.leaderworkerset.assessment.prewarm import job_prefix
 from lws.leaderworkerset.children.disruption_budget import wants_disruption_budget
 from lws.leaderworkerset.children.services import leader_service_name
+from lws.leaderworkerset.fields import SCHEDULING
 from lws.leaderworkerset.group.exhaustion import Abandoned
 from lws.leaderworkerset.group.failures import incident_of
-from lws.leaderworkerset.group.gangs import GangProvider
+from lws.leaderworkerset.group.gangs import GangProvider, name_by_labels
 from lws.leaderworkerset.group.placement import is_placed
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.labels import group_name, is_leader, is_of_hash_group, own_workers
@@ -61,7 +62,14 @@ from lws.leaderworkerset.scheduling import (
     pod_groups_of_group,
     workload_name,
 )
-from lws.leaderworkerset.snapshot import GroupFacts, NodesOfGroup, PrewarmFacts, SetSnapshot, Teardown
+from lws.leaderworkerset.snapshot import (
+    FormerGang,
+    GroupFacts,
+    NodesOfGroup,
+    PrewarmFacts,
+    SetSnapshot,
+    Teardown,
+)
 from lws.leaderworkerset.spec import SetSpec, leaders_kind
 from lws.leaderworkerset.tables import LEADER_WORKER_SET
 from lws.leaderworkerset.templates.claims import claims_of
@@ -201,6 +209,7 @@ class Observer:
             occupied=self._occupied(lws) if children.leader is None else 0,
             has_replica_sets=self._has_replica_sets(lws, children.leader_uid),
             scheduled=scheduled,
+            former_gangs=self._former_gangs(lws, children.groups),
             prewarm=self._prewarm(lws, children, now),
         )
 
@@ -262,6 +271,20 @@ class Observer:
         others = () if names else self._store.owned_by(uid, "PodGroup")
         by_name = {name_of(obj): obj for obj in (*others, *required) if obj is not None}
         return replace(scheduled, workload=workload, pod_groups=tuple(by_name.values()))
+
+    def _former_gangs(self, lws: Object, groups: Iterable[GroupFacts]) -> tuple[FormerGang, ...]:
+        if SCHEDULING.of(lws) is None or needs_workload(lws, self._environment.scheduler):
+            return ()
+        led = {name_by_labels(labels_of(group.leader)) for group in groups}
+        owned = self._store.owned_by(uid_of(lws), "PodGroup")
+        named = [each for each in owned if name_of(each) == name_by_labels(labels_of(each))]
+        former = [each for each in named if name_of(each) not in led and not is_terminating(each)]
+        if not former:
+            # This reads all pods of the set.
+            return ()
+        pods = self._store.labelled_pods(NAME_LABEL, namespace_of(lws), name_of(lws))
+        used = {name_by_labels(labels_of(pod)) for pod in pods}
+        return tuple(FormerGang(each, has_pods=name_of(each) in used) for each in former)
 
     def _teardowns(self, lws: Object, children: _Children) -> tuple[Teardown, ...]:
         """Only while a leader is gated: this reads all pods of the set."""
@@ -406,7 +429,7 @@ class Observer:
         has_workload = needs_workload(lws, scheduler)
         names = pod_groups_of_group(lws, group.leader).values() if has_workload else ()
         scheduled = await self._scheduled(lws, *names) if names else None
-        pod_group = await self._pod_group(group.leader) if not has_workload else None
+        pod_group = await self._pod_group(lws, group.leader) if not has_workload else None
         named = (workers, service, pod_group, *of_scheduler(scheduled))
         orphaned = any(obj is not None and may_be_adopted(obj) for obj in named)
         reread = await self._lookup.reread(leader) if orphaned else None
@@ -487,13 +510,13 @@ class Observer:
         key = key_of_template(leaders) or ""
         return replace(with_losses, siblings=self.members.groups_of(leaders), target_key=key)
 
-    async def _pod_group(self, leader: Object) -> Object | None:
-        metadata = leader["metadata"]
+    async def _pod_group(self, lws: Object, leader: Object) -> Object | None:
         gang = self._environment.gang()
         name = gang.name_of(leader) if gang is not None else ""
         if not name:
             return None
-        return await self._lookup.named("PodGroup", metadata["namespace"], name, metadata["uid"])
+        owner = uid_of(leader if SCHEDULING.of(lws) is None else lws)
+        return await self._lookup.named("PodGroup", namespace_of(leader), name, owner)
 
 
 def of_scheduler(scheduled: Scheduled | None) -> tuple[Object | None, ...]:

@@ -15,6 +15,7 @@ from lws.runtime.leadership.election import everywhere
 from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import (
     GROUP_IDENTITY_ANNOTATION,
+    GROUP_INDEX_LABEL,
     GROUP_RESTART_COUNTS_ANNOTATION,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
@@ -129,6 +130,19 @@ def test_an_adopted_deployment_wakes_the_groups_that_were_nobodys() -> None:
     assert {FIRST, SECOND, SET} <= set(bench.woken(orphan, adopted))
     woken = [*bench.woken(adopted, adopted), *bench.woken(adopted, orphan)]
     assert not {FIRST, SECOND} & set(woken)
+
+
+def test_a_lost_pod_group_of_a_set_wakes_its_group() -> None:
+    bench, lws = _Bench(), make_set(groupIdentity="Hash")
+    replica_set = _of_hash_set(_of_hash_set(lws, "Deployment", "demo"), "ReplicaSet", "demo-abc")
+    for name, key in (("demo-abc-x1", "k1"), ("demo-abc-x2", "k2")):
+        leader = _of_hash_set(replica_set, "Pod", name)
+        labels = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: key, WORKER_INDEX_LABEL: "0"}
+        bench.store.put({**leader, "apiVersion": "v1", "metadata": {**leader["metadata"], "labels": labels}})
+    pod_group = _of_hash_set(lws, "PodGroup", "demo-k2-abc")
+    pod_group["metadata"]["labels"] = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "k2"}
+    assert bench.woken(pod_group, None) == [Key("group", "default", "demo-abc-x2")]
+    assert bench.woken(None, pod_group) == bench.woken(pod_group, pod_group) == []
 
 
 def test_an_adopted_replica_set_wakes_the_groups_that_were_nobodys() -> None:

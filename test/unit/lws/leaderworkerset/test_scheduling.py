@@ -11,7 +11,7 @@ import pytest
 from lws.kube.conditions import find
 from lws.kube.names import dns1123_subdomain_errors, safe_encoded
 from lws.leaderworkerset.children.workload import CREATED
-from lws.leaderworkerset.group.gangs import Marks, workload_marks
+from lws.leaderworkerset.group.gangs import PROVIDERS, Marks, workload_marks
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.plan import plan
@@ -19,6 +19,7 @@ from lws.leaderworkerset.revisions.history import parse, record
 from lws.leaderworkerset.scheduling import (
     ASSUMED,
     Scheduled,
+    Scheduler,
     build_pod_group,
     build_workload,
     count_patch,
@@ -30,7 +31,7 @@ from lws.leaderworkerset.scheduling import (
     template_annotations,
     workload_name,
 )
-from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.snapshot import FormerGang, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Create, Delete, Merge, Plan, Reference
 from lws_api.leaderworkerset.v1 import (
@@ -324,6 +325,9 @@ def test_the_workload_comes_before_any_pod() -> None:
     planned = plan(at_start(lws, workload=stored_workload(lws)))
     assert has_leaders(planned)
     assert told(planned) == ("True", "SchedulingPrerequisitesCreated")
+    (status,) = planned.statuses
+    found = find(status.patch["conditions"], CREATED)
+    assert found is not None and found["message"] == "scheduling prerequisites created"
 
 
 def test_so_does_the_pod_group_of_a_whole_set() -> None:
@@ -480,6 +484,23 @@ def test_pod_groups_without_a_leader_go() -> None:
     planned = plan(replace(at_rest, groups=groups, scheduled=Scheduled(True, False, workload, found)))
     deleted = [each.target.name for each in actions_of(planned) if isinstance(each, Delete)]
     assert deleted == ["left"]
+
+
+def test_pod_groups_of_volcano_go_when_no_pod_of_their_group_is_left() -> None:
+    lws = a_set(GROUPS)
+    of_group, of_former = (
+        api_server.stored(dict(PROVIDERS["volcano"].pod_group(lws, make_leader_pod(lws, index))))
+        for index in (1, 2)
+    )
+    at_rest = replace(running(lws), scheduled=None, scheduler=Scheduler(is_enabled=True, provider="volcano"))
+    former = (FormerGang(of_group, has_pods=True), FormerGang(of_former, has_pods=False))
+    planned = plan(replace(at_rest, former_gangs=former))
+    assert [each.target for each in actions_of(planned) if isinstance(each, Delete)] == [
+        Reference.to(of_former)
+    ]
+    # Nothing tells of the last pod.
+    assert planned.again_after is not None
+    assert plan(replace(at_rest, former_gangs=former[1:])).again_after is None
 
 
 # --- The pass over a group

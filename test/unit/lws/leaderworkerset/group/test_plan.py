@@ -16,6 +16,7 @@ from lws.leaderworkerset.group.gangs import PROVIDERS
 from lws.leaderworkerset.group.plan import plan
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.revisions.history import Recorded, parse, record
+from lws.leaderworkerset.scheduling import Scheduler
 from lws.runtime.actions import Action, Create, Delete, Merge, Plan, Reference, SetOwner
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -292,6 +293,32 @@ def test_a_pod_group_that_is_there_stays_and_a_lost_one_comes_back() -> None:
     assert [
         Reference.to(each.intent).kind for each in actions_of(plan(at_rest)) if isinstance(each, Create)
     ] == ["PodGroup"]
+
+
+SERVED = Scheduler(is_enabled=True, provider="volcano")
+
+
+def kinds_made(planned: Plan) -> list[str]:
+    return [Reference.to(each.intent).kind for each in actions_of(planned) if isinstance(each, Create)]
+
+
+def test_with_scheduling_the_set_owns_a_pod_group_and_the_next_leader_uses_it_again() -> None:
+    snapshot = of_gang(make_set(size=3, scheduling={}), scheduler=SERVED)
+    stored = pod_group_of(snapshot)
+    (owner,) = stored["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("LeaderWorkerSet", snapshot.lws["metadata"]["uid"])
+    assert kinds_made(plan(snapshot)) == ["PodGroup", "StatefulSet"]
+    assert kinds_made(plan(replace(snapshot, pod_group=stored))) == ["StatefulSet"]
+
+
+def test_with_scheduling_a_pod_group_that_its_leader_owns_is_kept() -> None:
+    """Earlier releases created it."""
+    snapshot, own = of_gang(make_set(size=3, scheduling={}), scheduler=SERVED), pod_group_of(of_gang())
+    assert kinds_made(plan(replace(snapshot, pod_group=own))) == ["StatefulSet"]
+    former = changed(own, owned_by(FORMER))
+    planned = plan(replace(snapshot, pod_group=former))
+    assert kinds_made(planned) == []
+    assert planned.waiting_for == "the PodGroup of the former leader pod to be gone"
 
 
 NATIVE = PROVIDERS["kubernetes"]

@@ -58,6 +58,19 @@ def test_the_pod_group_field_by_field() -> None:
     }
 
 
+def test_the_set_owns_it_with_scheduling() -> None:
+    annotations = {"volcano.sh/task": "x", "scheduling.volcano.sh/queue-name": "gold", "note": "y"}
+    plain, made = (
+        pod_group(make_set(size=3, annotations=annotations, **more)) for more in ({}, {"scheduling": {}})
+    )
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("LeaderWorkerSet", "uid-of-set-demo", True)
+    (of_leader,) = plain["metadata"]["ownerReferences"]
+    assert of_leader["kind"] == "Pod"
+    made["metadata"]["ownerReferences"] = plain["metadata"]["ownerReferences"]
+    assert made == plain
+
+
 def test_little_is_said_where_little_is_known() -> None:
     made = pod_group(make_set(size=1))
     assert made["spec"] == {"minMember": 1, "minResources": {}}

@@ -42,6 +42,7 @@ from lws.runtime.errors import Forbidden, NotFound
 from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    GROUP_INDEX_LABEL,
     NAME_LABEL,
     RESTART_BUDGET_EXHAUSTED_ANNOTATION,
     RESTART_BUDGET_FINALIZER,
@@ -758,6 +759,42 @@ async def test_a_set_with_scheduling_has_a_workload_and_groups_with_pod_groups_o
     assert of_group.gang is None
     world.workloads = Scheduled(is_missing=True)
     assert (await world.of_set()).scheduled == Scheduled(is_missing=True)
+
+
+async def test_pod_groups_of_volcano_that_the_set_owns_are_looked_at_when_their_leader_is_gone() -> None:
+    volcano, others = PROVIDERS["volcano"], [each for each in EVERYTHING if each is not LWS]
+    in_use = api_server.stored(dict(volcano.pod_group(SCHEDULED, PODS[1])))
+
+    def named(name: str, index: int, **metadata: Any) -> dict[str, Any]:
+        leader = make_leader_pod(LWS, index)
+        leader["metadata"]["labels"] |= {REVISION_LABEL: KEY}
+        made = dict(volcano.pod_group(SCHEDULED, leader))
+        return api_server.stored({**made, "metadata": {**made["metadata"], "name": name, **metadata}})
+
+    orphaned = changed(WORKER_PODS[0], lambda pod: pod["metadata"].update(name="demo-7-1"))
+    orphaned["metadata"]["labels"] |= {GROUP_INDEX_LABEL: "7", REVISION_LABEL: KEY}
+    world = World(
+        SCHEDULED,
+        *others,
+        in_use,
+        orphaned,
+        named(f"demo-7-{KEY}", 7),
+        named(f"demo-8-{KEY}", 8),
+        named("of-somebody-else", 9),
+        named(f"demo-10-{KEY}", 10, ownerReferences=[OTHER]),
+        named(f"demo-11-{KEY}", 11, deletionTimestamp="2026-01-01T00:00:00Z"),
+        scheduler=Scheduler(is_enabled=True, provider="volcano"),
+    )
+    world.gang = volcano
+    assert names([(await world.of_group()).pod_group]) == names([in_use])
+    assert world.cluster.asked == [], "one that the set owns comes from the store"
+    former = (await world.of_set()).former_gangs
+    assert {(each.pod_group["metadata"]["name"], each.has_pods) for each in former} == {
+        (f"demo-7-{KEY}", True),
+        (f"demo-8-{KEY}", False),
+    }
+    world.show(changed(SCHEDULED, lambda lws: lws["spec"].pop("scheduling")))
+    assert (await world.of_set()).former_gangs == (), "without scheduling their leaders own them"
 
 
 async def test_other_sets_have_none_and_cost_no_read() -> None:
