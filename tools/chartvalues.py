@@ -1,4 +1,8 @@
-"""Write the table of the chart's values into its README, from values.schema.json and values.yaml."""
+"""Write what the models of the manager's configuration and the schema of the chart's values decide.
+
+From the models: `configuration` in the chart's values.schema.json, and the table in
+docs/reference/configuration.md. From the schema and values.yaml: the table in the chart's README.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,20 @@ from typing import Any
 
 import yaml
 
+from lws_api.config.v1alpha1 import Configuration
 from tools import generated
 
-CHART = Path(__file__).resolve().parent.parent / "charts" / "lws"
+ROOT = Path(__file__).resolve().parent.parent
+CHART, PAGE = Path("charts/lws"), Path("docs/reference/configuration.md")
 BEGIN, END = "<!-- values: begin -->\n", "<!-- values: end -->\n"
+OF_THE_CHART = frozenset(
+    [
+        *("apiVersion", "kind", "webhook", "health", "internalCertManagement"),
+        *("featureGates", "gangSchedulingManagement", "metrics.bindAddress", "leaderElection.leaderElect"),
+        *("leaderElection.resourceLock", "leaderElection.resourceName", "leaderElection.resourceNamespace"),
+    ]
+)
+"""Keys of the configuration file that the chart sets itself, from other values."""
 _NO_DEFAULT = "–"
 
 
@@ -54,23 +68,90 @@ def table(schema: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def readme(chart: Path = CHART) -> str:
-    """The README as it should be. Raises ValueError where it has no place for the table."""
-    text = (chart / "README.md").read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
+def sections() -> dict[str, dict[str, Any]]:
+    """The JSON schema of each section of the configuration file, by key."""
+    models = Configuration.model_json_schema(mode="serialization")
+    sections = {}
+    for key, part in models["properties"].items():
+        references = [part, *part.get("anyOf", ())]
+        name = next((each["$ref"].rpartition("/")[2] for each in references if "$ref" in each), None)
+        if name is not None:
+            sections[key] = models["$defs"][name]
+    return sections
+
+
+def configuration() -> dict[str, Any]:
+    """The schema of the sections and keys that users may set in the chart's `configuration`."""
+    properties = {}
+    for section, schema in sections().items():
+        keys = {
+            key: _value_schema(part)
+            for key, part in schema["properties"].items()
+            if OF_THE_CHART.isdisjoint((section, f"{section}.{key}"))
+        }
+        if keys:
+            described = {
+                "type": "object",
+                "additionalProperties": False,
+                "description": schema["description"],
+            }
+            properties[section] = {**described, "properties": keys}
+    return properties
+
+
+def _value_schema(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what Helm cannot use."""
+    described = {"description": " ".join(part["description"].split())}
+    if part.get("format") == "duration":
+        return {"$ref": "#/definitions/duration", **described}
+    kept = {
+        key: part[key] for key in ("type", "enum", "items", "minimum", "maximum", "pattern") if key in part
+    }
+    return {**kept, **described}
+
+
+def settings_table() -> str:
+    """The table of all keys in Markdown, for a page in docs/reference."""
+    rows = ["| Key | Default | Meaning and limits |", "| --- | --- | --- |"]
+    for section, schema in sections().items():
+        for key, part in schema["properties"].items():
+            default = f"`{_default(part)}`" if "default" in part else _NO_DEFAULT
+            meaning = " ".join(part["description"].split()).removesuffix(".")
+            for folder, link in (("docs/reference/", ""), ("docs/", "../")):
+                meaning = meaning.replace(f"]({folder}", f"]({link}")
+            rows.append(f"| `{section}.{key}` | {default} | {meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+def _default(part: Mapping[str, Any]) -> str:
+    default = part["default"]
+    return default if isinstance(default, str) and default else json.dumps(default)
+
+
+def files(root: Path = ROOT) -> dict[Path, str]:
+    """The files as they should be, by path. Raises ValueError where one has no place for its table."""
+    schema = json.loads((root / CHART / "values.schema.json").read_text(encoding="utf-8"))
+    schema["properties"]["configuration"]["properties"] = configuration()
+    defaults = yaml.safe_load((root / CHART / "values.yaml").read_text(encoding="utf-8"))
+    return {
+        CHART / "values.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n",
+        CHART / "README.md": _with_table(root / CHART / "README.md", table(schema, defaults)),
+        PAGE: _with_table(root / PAGE, settings_table()),
+    }
+
+
+def _with_table(page: Path, made: str) -> str:
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{chart / 'README.md'}: no place for the table, between {BEGIN!r} and {END!r}")
-    schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
-    defaults = yaml.safe_load((chart / "values.yaml").read_text(encoding="utf-8"))
-    return f"{before}{BEGIN}\n{table(schema, defaults)}\n{END}{after}"
+        raise ValueError(f"{page}: no place for the table, between {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n{made}\n{END}{after}"
 
 
-def main(arguments: list[str] | None = None, chart: Path = CHART) -> int:
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """The command line; returns the exit code."""
-    return generated.main(
-        "tools.chartvalues", lambda: {Path("README.md"): readme(chart)}, "the schema", arguments, chart
-    )
+    source = "the models and the schema"
+    return generated.main("tools.chartvalues", lambda: files(root), source, arguments, root)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,15 @@ from pydantic import BaseModel, ValidationError
 
 from lws.kube.names import dns1035_label_errors, dns1123_subdomain_errors
 from lws_api.config.duration import render
-from lws_api.config.v1alpha1 import API_VERSION, GANG_PROVIDERS, KIND, Configuration, LeaderElection
+from lws_api.config.v1alpha1 import (
+    API_VERSION,
+    GANG_PROVIDERS,
+    KIND,
+    MOST_SHARDS,
+    TLS_VERSIONS,
+    Configuration,
+    LeaderElection,
+)
 
 # --- Describe mistakes in a configuration and their remedies, one line each.
 
@@ -108,11 +116,6 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 def _is_section(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
-
-TLS_VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
-
-# Each held shard costs a renewal every retry period.
-MOST_SHARDS = 64
 
 # Maximum jitter factor of retries; a deadline must leave room for one retry.
 _JITTER = 1.2

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from lws.config.checks import (
     TLS13_SUITES,
-    TLS_VERSIONS,
     ConfigError,
     KeyPath,
     Origin,
@@ -25,7 +24,13 @@ from lws.config.checks import (
 from lws.config.settings import CertificateSettings, LeaderElection, Settings, Tls, Webhook
 from lws.kube.nodes import NodeLossPolicy
 from lws.policies import Policies
-from lws_api.config.v1alpha1 import API_VERSION, KIND, WORKLOAD_AWARE_SCHEDULING, Configuration
+from lws_api.config.v1alpha1 import (
+    API_VERSION,
+    KIND,
+    TLS_VERSIONS,
+    WORKLOAD_AWARE_SCHEDULING,
+    Configuration,
+)
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 DEFAULT_NAMESPACE = "lws-system"

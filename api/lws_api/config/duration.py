@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _MICROSECONDS = {
     "ns": 0.001,
@@ -47,5 +47,10 @@ def render(duration: timedelta) -> str:
     return f"{seconds:.6f}".rstrip("0").rstrip(".") + "s"
 
 
-Duration = Annotated[timedelta, BeforeValidator(parse), PlainSerializer(render, return_type=str)]
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse),
+    PlainSerializer(render, return_type=str),
+    WithJsonSchema({"type": "string", "format": "duration"}),
+]
 """A duration that files spell as Go does."""

@@ -1,15 +1,20 @@
-"""The configuration file of the manager, as pydantic models with every default. Unknown keys are errors."""
+"""The configuration file of the manager, as pydantic models with every default. Unknown keys are errors.
+
+`make generate` writes the docstrings into docs/reference/configuration.md and the schema of the chart's
+values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Literal
+from ssl import TLSVersion
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from lws_api.config.duration import Duration
-from lws_api.meta import KubeModel
+from lws_api.meta import KubeModel, constrained
 
 GROUP = "config.lws.x-k8s.io"
 VERSION = "v1alpha1"
@@ -18,6 +23,12 @@ KIND = "Configuration"
 
 GANG_PROVIDERS = ("volcano", "scheduler-plugins", "kubernetes")
 """Values of `gangSchedulingManagement.schedulerProvider`."""
+
+# Each held shard costs a renewal every retry period.
+MOST_SHARDS = 64
+
+TLS_VERSIONS = {"VersionTLS12": TLSVersion.TLSv1_2, "VersionTLS13": TLSVersion.TLSv1_3}
+"""Values of `tls.minVersion`."""
 
 WORKLOAD_AWARE_SCHEDULING = "WorkloadAwareScheduling"
 """Key in `featureGates`."""
@@ -42,16 +53,17 @@ def _default_of(model: type[KubeModel], info: ValidationInfo) -> Any:
 
 
 class Webhook(_Section):
-    """Where the webhooks are served."""
+    """The webhook server."""
 
     port: int = Field(default=9443, ge=0, le=65535)
-    """Port; 0 means the default."""
+    """Port of the webhook server; 0 means the default."""
     host: str = ""
-    """Address to listen on; empty means all."""
+    """Address to listen on; empty: all. The manager's own certificate covers it."""
     cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"
-    """Directory with `tls.crt` and `tls.key`, read again when they change."""
+    """Directory of `tls.crt` and `tls.key` from another tool; checked every 10 s."""
     shutdown_delay: Duration = timedelta()
-    """How long reviews are still answered after SIGTERM, while API servers turn to another manager."""
+    """How long reviews are answered after SIGTERM; shorter than the pod's grace period. The chart passes 10s.
+    """
 
     @field_validator("port")
     @classmethod
@@ -60,22 +72,25 @@ class Webhook(_Section):
 
 
 class LeaderElection(_Section):
-    """Which one of several managers acts."""
+    """The Lease by which one of several managers reconciles."""
 
     leader_elect: bool = True
-    """Act only while holding the Lease."""
+    """Reconcile only while holding the Lease. `false`: at once; never with more than one process."""
     lease_duration: Duration = timedelta(seconds=15)
-    """How long others wait for a holder that has fallen silent."""
+    """How long others wait for a holder that stopped renewing; at least 1s."""
     renew_deadline: Duration = timedelta(seconds=10)
-    """How long a holder that cannot renew goes on acting."""
+    """How long a holder that cannot renew may act; shorter than `leaseDuration`."""
     retry_period: Duration = timedelta(seconds=2)
-    """How often the Lease is tried or renewed."""
+    """Interval between attempts to acquire or renew the Lease; 1.2 times this must be shorter than
+    `renewDeadline`.
+    """
     resource_lock: str = "leases"
-    """The kind of lock; `leases` is the only one."""
+    """No other value is allowed."""
     resource_name: str = "b8b2488c.x-k8s.io"
-    """Name of the Lease."""
+    """Name of the Lease, and prefix of those of shards (`<name>-0`, …); the chart grants permissions on them.
+    """
     resource_namespace: str = ""
-    """Read and ignored, as it has always been: the Lease is in the manager's own namespace."""
+    """Ignored: the Lease is in the manager's own namespace."""
 
     @field_validator("lease_duration", "renew_deadline", "retry_period")
     @classmethod
@@ -84,60 +99,68 @@ class LeaderElection(_Section):
 
 
 class Metrics(_Section):
-    """The metrics endpoint."""
+    """The metrics server."""
 
     bind_address: str = ":8443"
-    """Address to listen on; `"0"` means none."""
+    """`host:port` of the metrics; `"0"`: none."""
     per_set: bool = True
-    """Series of each set by itself; `false`: their sums over all sets."""
+    """A series for each set ([metrics](docs/reference/metrics.md#series-of-each-set)); `false`: sums over all
+    sets.
+    """
 
 
 class Health(_Section):
-    """The probes."""
+    """The server of the probes."""
 
     health_probe_bind_address: str = ":8081"
-    """Address to listen on; `"0"` means none."""
+    """`host:port` of the probes; `"0"`: none."""
     readiness_endpoint_name: str = "/readyz"
-    """URL path of the readiness probe."""
+    """URL path; starts with a slash, is not `/`, and differs from the next one."""
     liveness_endpoint_name: str = "/healthz"
-    """URL path of the liveness probe."""
+    """URL path; the same."""
 
 
 class Debug(_Section):
-    """What the process is doing: stacks, queue, caches, profiles. For people with a shell in the pod."""
+    """The debug server, for users with a shell in the pod."""
 
-    bind_address: str = "0"
-    """Address to listen on, of the loopback interface; `"0"` means none."""
+    bind_address: Annotated[str, constrained("string", pattern="^(0|.*:[0-9]+)$")] = "0"
+    """`host:port` of [/debug](docs/reference/endpoints.md#debug); a loopback address such as `127.0.0.1`;
+    `"0"`: none.
+    """
 
 
 class Tls(_Section):
-    """What clients of the webhook and metrics servers must be able to speak."""
+    """TLS of the webhook and metrics servers."""
 
-    min_version: str = ""
-    """VersionTLS12 or VersionTLS13; VersionTLS12 if it is left out."""
+    min_version: Annotated[str, constrained("string", enum=list(TLS_VERSIONS))] = ""
+    """For webhooks and metrics: `VersionTLS12` or `VersionTLS13`; empty: TLS 1.2."""
     # Not strict: YAML has lists, no tuples.
     cipher_suites: tuple[str, ...] = Field(default=(), strict=False)
-    """Names of cipher suites as IANA and Go spell them; they concern TLS 1.2 only."""
+    """IANA names, not with `VersionTLS13`; unknown names are errors; OpenSSL must support at least one."""
 
 
 class InternalCertManagement(_Section):
     """The manager's own certificates, for clusters without cert-manager."""
 
     enable: bool = True
-    """Make, store, inject and rotate the certificate of the webhooks."""
+    """Create, store, inject and rotate the webhook certificate. `false`: another tool writes
+    `webhook.certDir`.
+    """
     webhook_service_name: str = "lws-webhook-service"
-    """The Service that the certificate is for."""
+    """Service that the certificate is for; a DNS-1035 label."""
     webhook_secret_name: str = "lws-webhook-server-cert"
-    """The Secret that it is kept in; it must exist."""
+    """Secret of the certificate; a DNS-1123 subdomain. It must exist, and may be empty."""
 
 
 class ClientConnection(_Section):
-    """How hard the API server may be pressed."""
+    """Limits of the manager's own requests to the API server."""
 
-    qps: float = Field(default=500.0, allow_inf_nan=False)
-    """Requests per second; 0 means the default, a negative number no limit."""
-    burst: int = Field(default=500, ge=0, le=2**31 - 1)
-    """Requests at once; 0 means the default."""
+    qps: Annotated[float, constrained("number", maximum=100000)] = Field(default=500.0, allow_inf_nan=False)
+    """Writes per second; 0: default, negative: no limit. Reads are not limited; Leases and reviews of
+    scrapers have their own limits.
+    """
+    burst: Annotated[int, constrained("integer", maximum=100000)] = Field(default=500, ge=0, le=2**31 - 1)
+    """Largest burst of writes; 0: default."""
 
     @field_validator("qps", "burst")
     @classmethod
@@ -146,33 +169,41 @@ class ClientConnection(_Section):
 
 
 class GangSchedulingManagement(_Section):
-    """Gang scheduling; off where this section is absent."""
+    """Gang scheduling; off if this section is absent."""
 
     scheduler_provider: str
-    """Scheduler of groups as a whole: one of `GANG_PROVIDERS`."""
+    """`volcano`, `scheduler-plugins` or `kubernetes`: creates PodGroups ([gang
+    scheduling](docs/tasks/gangs.md)); required in its section.
+    """
 
 
 class NodeLoss(_Section):
-    """Pods that wait for ever for the kubelet of a node that does not answer any more."""
+    """Pods on nodes whose kubelet no longer answers."""
 
     after: Duration = timedelta(minutes=5)
-    """How long a node must have been away before its pods count as held."""
+    """How long a node must be lost before its terminating pods are held
+    ([node loss](docs/operations/node-loss.md#a-node-is-lost)); 0s: after their grace period.
+    """
     force_delete: bool = False
-    """Delete held pods by force. Their containers may still run where only the network is broken."""
+    """Force-delete held pods; [two pods of one name](docs/operations/node-loss.md#a-node-is-lost) may then
+    run at a time.
+    """
 
 
 class Sharding(_Section):
-    """Several managers act side by side, each on namespaces of its own; where this is absent, one acts."""
+    """Several managers reconcile, each its own namespaces; if this section is absent, one does."""
 
-    shards: int
-    """Into how many parts the namespaces are divided, by a hash of their names; the same in every manager."""
+    shards: Annotated[int, constrained("integer", minimum=1, maximum=MOST_SHARDS)]
+    """1 to 64; above 1, managers share the namespaces ([shards](docs/operations/shards.md)). The same in
+    every manager; requires `leaderElect: true`, and a `resourceName` that does not end in a number.
+    """
 
 
 class FeatureGates(_Section):
-    """Features that are off unless they are switched on, under upstream's names."""
+    """Features that are off by default, under upstream's names."""
 
     workload_aware_scheduling: bool = Field(default=False, alias=WORKLOAD_AWARE_SCHEDULING)
-    """Serve `spec.scheduling`."""
+    """Serve `spec.scheduling` ([gangs](docs/tasks/gangs.md#specscheduling))."""
 
 
 class Configuration(_Section):

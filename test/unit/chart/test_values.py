@@ -110,13 +110,16 @@ def test_further_configuration_has_keys_of_the_configuration_file() -> None:
         assert schema["properties"].keys() <= defaults[section].keys(), section
 
 
-def test_the_configuration_file_has_no_key_that_the_chart_knows_nothing_of() -> None:
-    """But for what the chart says itself."""
-    own = {"apiVersion", "kind", "health", "webhook", "internalCertManagement"}
-    own |= {"gangSchedulingManagement", "featureGates"}
-    sections = {field.alias or name for name, field in Configuration.model_fields.items()}
-    taken = SCHEMA["properties"]["configuration"]["properties"].keys()
-    assert sections - own == taken
+def test_the_chart_takes_every_key_of_the_configuration_file_that_it_does_not_set_itself() -> None:
+    keys = {
+        f"{section}.{key}" for section, part in chartvalues.sections().items() for key in part["properties"]
+    }
+    taken = SCHEMA["properties"]["configuration"]["properties"].items()
+    taken_keys = {f"{section}.{key}" for section, part in taken for key in part["properties"]}
+    own = {key for key in keys if not chartvalues.OF_THE_CHART.isdisjoint((key, key.partition(".")[0]))}
+    assert keys - own == taken_keys
+    sections = {key.partition(".")[0] for key in keys}
+    assert keys | sections | {"apiVersion", "kind"} >= chartvalues.OF_THE_CHART
 
 
 def test_the_longest_name_that_the_chart_makes_is_one_of_a_service() -> None:
@@ -127,4 +130,7 @@ def test_the_longest_name_that_the_chart_makes_is_one_of_a_service() -> None:
 def test_the_readme_lists_every_value() -> None:
     listed = [each.path for each in chartvalues.values(SCHEMA, VALUES)]
     assert sorted(listed) == sorted(known(SCHEMA))
-    assert (CHART / "README.md").read_text() == chartvalues.readme()
+
+
+def test_generated_files_are_up_to_date() -> None:
+    assert chartvalues.main(["--check"]) == 0

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tools.chartvalues import BEGIN, END, Value, main, table, values
+from tools.chartvalues import (
+    BEGIN,
+    CHART,
+    END,
+    PAGE,
+    Value,
+    configuration,
+    main,
+    settings_table,
+    table,
+    values,
+)
 
 SCHEMA: dict[str, Any] = {
     "properties": {
@@ -46,23 +59,50 @@ def test_a_value_without_a_description_is_an_error() -> None:
 
 
 @pytest.fixture
-def chart(tmp_path: Path) -> Path:
-    (tmp_path / "values.schema.json").write_text('{"properties": {"a": {"description": "One."}}}')
-    (tmp_path / "values.yaml").write_text("a: 1\n")
-    (tmp_path / "README.md").write_text(f"before\n{BEGIN}old\n{END}after\n")
+def root(tmp_path: Path) -> Path:
+    chart, page = tmp_path / CHART, tmp_path / PAGE
+    chart.mkdir(parents=True)
+    page.parent.mkdir(parents=True)
+    values_schema = {"a": {"description": "One."}, "configuration": {"properties": {"former": {}}}}
+    (chart / "values.schema.json").write_text(json.dumps({"properties": values_schema}))
+    (chart / "values.yaml").write_text("a: 1\n")
+    for file in (chart / "README.md", page):
+        file.write_text(f"before\n{BEGIN}old\n{END}after\n")
     return tmp_path
 
 
-def test_only_what_is_between_the_marks_is_written(chart: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--check"], chart) == 1
+def test_only_what_is_between_the_marks_is_written(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--check"], root) == 1
     assert "run `python -m tools.chartvalues`" in capsys.readouterr().err
-    assert main([], chart) == 0
-    text = (chart / "README.md").read_text()
-    assert text.startswith(f"before\n{BEGIN}") and text.endswith(f"| `a` | `1` | One. |\n\n{END}after\n")
-    assert main(["--check"], chart) == 0
+    assert main([], root) == 0
+    text = (root / CHART / "README.md").read_text()
+    assert text.startswith(f"before\n{BEGIN}") and text.endswith(f"\n{END}after\n")
+    assert "| `a` | `1` | One. |\n| `configuration.leaderElection.leaseDuration` | – | How long" in text
+    assert main(["--check"], root) == 0
 
 
-def test_a_readme_without_marks_is_an_error(chart: Path) -> None:
-    (chart / "README.md").write_text("nothing here\n")
+def test_a_readme_without_marks_is_an_error(root: Path) -> None:
+    (root / CHART / "README.md").write_text("nothing here\n")
     with pytest.raises(ValueError, match="no place for the table"):
-        main([], chart)
+        main([], root)
+
+
+def test_the_schema_has_what_helm_can_check() -> None:
+    sections = configuration()
+    assert sections["tls"]["properties"]["minVersion"]["enum"] == ["VersionTLS12", "VersionTLS13"]
+    shards = sections["sharding"]["properties"]["shards"]
+    assert (shards["type"], shards["minimum"], shards["maximum"]) == ("integer", 1, 64)
+    assert sections["leaderElection"]["properties"].keys() == {
+        "leaseDuration",
+        "renewDeadline",
+        "retryPeriod",
+    }
+    assert sections["nodeLoss"]["properties"]["after"]["$ref"] == "#/definitions/duration"
+    assert "webhook" not in sections
+
+
+def test_defaults_are_those_of_the_manager() -> None:
+    defaults = dict(re.findall(r"^\| `([\w.]+)` \| (\S+) \|", settings_table(), re.MULTILINE))
+    assert defaults["leaderElection.leaseDuration"] == "`15s`"
+    assert (defaults["webhook.host"], defaults["metrics.perSet"]) == ('`""`', "`true`")
+    assert (defaults["sharding.shards"], defaults["tls.cipherSuites"]) == ("–", "`[]`")
