@@ -1,7 +1,7 @@
 """The API that users write: models, constants and CustomResourceDefinitions of the kinds that this project
 serves.
 
-In: nothing of the controller. Out: what the controller, its tools and any Python client share.
+Shared by the controller, its tools and Python clients; imports nothing of the controller.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""What every kind of ours is made of: the base of all models, the types that recur, and how a kind presents
-itself.
-
-In: objects as the API server returned them. Out: frozen views of them, and the facts that a
-CustomResourceDefinition needs.
+"""Types shared by all kinds: the base class of models, recurring types, and the description of a kind that
+its CustomResourceDefinition is generated from.
 """
 
 from __future__ import annotations
@@ -22,12 +19,12 @@ schema there.
 
 
 class KubeModel(BaseModel):
-    """A view for reading one object, or a part of one.
+    """Base class for a read-only view of an object, or of a part of one.
 
-    Frozen; unknown fields are kept; snake_case here is camelCase on the wire. A null counts as absent
-    wherever a field is declared, as it does for the API server. Bounds stand in the schema only: what an
-    older release let through must still be readable. A plain default is also the default of the CRD; one made
-    by a `default_factory` is for readers only.
+    Unknown fields are kept; snake_case names are camelCase in JSON. A null counts as absent for declared
+    fields, as it does for the API server. Limits are in the schema only, because values that an older release
+    accepted must be readable. A plain default is also the default of the CRD; that of a `default_factory`
+    applies to readers only.
     """
 
     model_config = ConfigDict(
@@ -52,7 +49,7 @@ class KubeModel(BaseModel):
 
 
 def constrained(kind: str, **keywords: Any) -> WithJsonSchema:
-    """The schema of a scalar, for `Annotated`; told to the API server, not enforced when reading."""
+    """The schema of a scalar, for `Annotated`. The API server enforces it, reading does not."""
     return WithJsonSchema({"type": kind, **keywords})
 
 
@@ -62,14 +59,14 @@ Int64 = Annotated[int, constrained("integer", format="int64")]
 
 
 def list_map(*keys: str) -> dict[str, Any]:
-    """For `json_schema_extra`: a list whose items are told apart by `keys`, so that appliers can own items
-    one by one.
+    """For `json_schema_extra`: a list whose items are identified by `keys`, so that field managers can own
+    single items.
     """
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
 def validation(rule: str, message: str) -> dict[str, Any]:
-    """For `json_schema_extra`: a rule in CEL that the API server holds objects against."""
+    """For `json_schema_extra`: a CEL rule that the API server enforces."""
     return {"x-kubernetes-validations": [{"rule": rule, "message": message}]}
 
 
@@ -96,16 +93,16 @@ EmbeddedMetadata = Annotated[
     dict[str, Any],
     WithJsonSchema({"type": "object", EMBEDS: "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}),
 ]
-"""Metadata of an object that is made of what it stands in, exactly as the user wrote it."""
+"""Metadata of an embedded object, exactly as the user wrote it."""
 
 Opaque = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
 ]
-"""An object that is stored as it is written and never looked into."""
+"""An object that is stored as it is written and never read."""
 
 
 class ObjectMeta(KubeModel):
-    """The part of metav1.ObjectMeta that readers ask for; the rest is kept as extra fields."""
+    """The fields of metav1.ObjectMeta that are read; others are kept as extra fields."""
 
     name: str = ""
     namespace: str = ""
@@ -124,23 +121,23 @@ _CONDITION_REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
 
 
 class Condition(KubeModel):
-    """One aspect of the state of an object, with the moment at which it last became true or false."""
+    """A metav1.Condition: one aspect of the state of an object."""
 
     type: Annotated[str, constrained("string", maxLength=316, pattern=_CONDITION_TYPE)]
-    """Which aspect this is; at most one condition of each type exists."""
+    """Type of the condition; at most one of each type exists."""
     status: Annotated[str, constrained("string", enum=["True", "False", "Unknown"])]
     """Whether the condition holds: True, False or Unknown."""
     reason: Annotated[str, constrained("string", minLength=1, maxLength=1024, pattern=_CONDITION_REASON)]
-    """One word, for programs, that says why the status is what it is."""
+    """Reason of the status in one CamelCase word, for programs."""
     message: Annotated[str, constrained("string", maxLength=32768)]
-    """One sentence, for people, that says why the status is what it is."""
+    """Reason of the status in one sentence, for people."""
     last_transition_time: datetime
     """When the status last changed from one value to another."""
     observed_generation: Annotated[int, constrained("integer", format="int64", minimum=0)] = Field(
         default_factory=int
     )
-    """The metadata.generation that this condition speaks about; if it is lower than the current one, the
-    condition is out of date.
+    """The metadata.generation that was observed; if it is lower than the current one, the condition is out of
+    date.
     """
 
 
@@ -158,7 +155,7 @@ class PrinterColumn:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where the scale subresource reads and writes, as JSON paths."""
+    """JSON paths of the scale subresource."""
 
     spec_path: str
     status_path: str
@@ -167,9 +164,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """How one namespaced kind with a status subresource presents itself; its model's schema is the other half
-    of the CRD.
-    """
+    """A namespaced kind with a status subresource: with the schema of its model, everything in its CRD."""
 
     group: str
     version: str

@@ -1,6 +1,6 @@
 """The entry point: the table of subcommands, and errors as one line each.
 
-In: arguments. Out: an exit code: 0 success, 1 error, 2 wrong usage.
+Exit codes: 0 success, 1 error, 2 wrong usage.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Plan one pass over a DisaggregatedSet: record its revision, take each slice one step further, maintain
 Services and scalers, update the status.
-
-In: a DisaggregatedSnapshot. Out: a Plan, from the parts that other files plan.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Route changes to passes over DisaggregatedSets.
+"""Map changes of objects to passes over DisaggregatedSets, each with the seconds by which it may be delayed.
 
-In: an object before and after a change, the store, and whether the change is our own write. Out: keys, each
-with the seconds by which its pass may be delayed. The controller reference decides; labels only show which
-set may adopt an orphan.
+The controller reference decides; labels only show which set may adopt an orphan.
 """
 
 from __future__ import annotations

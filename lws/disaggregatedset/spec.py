@@ -1,7 +1,7 @@
 """The parsed spec of a DisaggregatedSet, with the defaults of the API.
 
-In: a stored DisaggregatedSet, which another CRD may have admitted with any content. Out: frozen values, or
-the fault of the spec.
+The stored set may have any content, because another definition may have admitted it. Parsing gives frozen
+values, or the fault of the spec.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Build the status of a DisaggregatedSet: counters, conditions, records, and Events for conditions that
+"""Build the status patch of a DisaggregatedSet: counters, conditions, records, and Events for conditions that
 become true.
 
-Out: the smallest patch of the status, and announcements. Types, reasons and messages of Available and
-Progressing are upstream's; a condition that was never true is absent.
+Types, reasons and messages of Available and Progressing are upstream's; a condition that was never true is
+absent.
 """
 
 from __future__ import annotations

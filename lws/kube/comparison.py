@@ -1,7 +1,6 @@
 """Compare Kubernetes objects or parts of them, and describe a difference in words.
 
-In: plain JSON data. Out: a canonical form, a verdict, lines for users. The verdict costs microseconds, the
-lines cost milliseconds: explain only values that differ.
+A comparison takes microseconds, a description milliseconds: describe only values that differ.
 """
 
 from __future__ import annotations

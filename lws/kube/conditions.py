@@ -1,7 +1,6 @@
 """Find, set and remove conditions of a status, with one rule for transition times.
 
-In: a stored list of metav1.Condition as plain JSON data. Out: new lists; the stored list is never changed,
-and conditions of other writers are kept.
+Functions return new lists of metav1.Condition, and keep conditions of other writers.
 """
 
 from __future__ import annotations

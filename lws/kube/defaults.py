@@ -1,6 +1,6 @@
-"""Set the defaults that the API server sets on pod templates and claim templates.
+"""Set the defaults that the API server sets on pod templates and claim templates, in their written form
+(`lws.kube.typed`).
 
-In: the written form of one struct (`lws.kube.typed`). Out: the struct as the API server would store it.
 Pods get more defaults than the templates they are created from; those are not included.
 """
 

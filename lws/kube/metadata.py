@@ -1,7 +1,4 @@
-"""Read metadata of any object: labels, annotations, owners, deletion.
-
-In: objects as plain JSON data of any shape. Out: values and new dicts; the objects are never changed.
-"""
+"""Read metadata of objects of any shape: labels, annotations, owners, deletion. Objects are never changed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Validate names of Kubernetes objects, and the length of a set's name by the names derived from it.
 
-In: names, numbers of groups and pods. Out: errors as worded by the API server, parts of names, limits.
+Errors are worded as the API server words them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Find pods that are stuck because the node of their kubelet is lost.
+"""Find pods that are stuck because the node of their kubelet is lost, and when to check again.
 
-In: pods and nodes as plain JSON data, the time, and the policy. Out: the stuck pods, and when to check again,
-because neither the end of a grace period nor a silent node causes an event.
+Neither the end of a grace period nor a silent node causes an event.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Decide whether an object may be written, adopted, or must be left alone (ControllerRef rules).
-
-In: an object with the name of a child, the UID of the owner that it should have, and UIDs of other existing
-owners. Out: its `Ownership`.
+"""Decide whether an object with the name of a child may be written, adopted, or must be left alone
+(ControllerRef rules).
 """
 
 from __future__ import annotations

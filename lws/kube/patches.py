@@ -1,8 +1,5 @@
-"""Build and apply patches of JSON documents.
-
-Out: a merge patch (RFC 7386) or the operations of a JSON Patch (RFC 6902), none if the documents are equal;
-the result of a merge patch, and whether a document can be that; whether a server-side apply would change an
-object.
+"""Build and apply merge patches (RFC 7386), build JSON Patches (RFC 6902), and predict whether a server-side
+apply would change an object.
 """
 
 from __future__ import annotations

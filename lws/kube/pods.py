@@ -1,6 +1,6 @@
 """Read the status of a pod: ready, running, pending, without a node, failed, restarted.
 
-In: pods as plain JSON data, from the API server or the trimmed store. The pods are never changed.
+Pods come from the API server or the trimmed store, and are never changed.
 """
 
 from __future__ import annotations

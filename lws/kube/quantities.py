@@ -1,7 +1,4 @@
-"""Parse, compare and print Kubernetes quantities, int-or-percent values and numbers in labels.
-
-Out: values that compare by size, their canonical text, whole numbers.
-"""
+"""Parse, compare and print Kubernetes quantities, int-or-percent values and numbers in labels."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Check that a value has the shape of a type and can be sent as JSON.
+"""Check that a value has the shape of a type (`lws.kube.typed`) and can be sent as JSON; the first fault is
+reported with its path.
 
-In: unchecked JSON data, a table of types as in `lws.kube.typed`. Out: the first fault with its path, empty if
-there is none. Fields outside the table may have any shape; null counts as absent.
+Fields outside the table of types may have any shape; null counts as absent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Read spec and status of StatefulSets.
-
-In: StatefulSets as plain JSON data, from the API server or the trimmed store. They are never changed.
-"""
+"""Read spec and status of StatefulSets from the API server or the trimmed store; they are never changed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Encode pod templates and claim templates as a typed Kubernetes client does, by a table of types.
 
-In: plain JSON data and a table of types. Out: the data without fields that such a client omits, with fields
-that it always writes. Nothing is rejected: values outside the table or of another type stay.
+Fields that such a client omits are removed, and those that it always writes are added. Nothing is rejected:
+values outside the table or of another type stay.
 
 The table maps the name of a type to its fields and a code for each:
   s string, b bool, i integer, l integer of 64 bits, q quantity, x int-or-string, t time, j any JSON,

@@ -1,6 +1,5 @@
-"""Engines that are not ours, as an image: what tests on a real node distribute over the pods of a group.
-
-In: packages of Debian and of PyPI, locked. Out: an archive in the cache. It knows nothing of sets.
+"""An image with inference engines from locked Debian and PyPI packages, for tests that distribute a model
+over the pods of a group on a real node.
 """
 
 from __future__ import annotations

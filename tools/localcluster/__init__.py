@@ -1,6 +1,6 @@
 """A real Kubernetes control plane with simulated nodes on this machine, for demos, tests and benchmarks.
 
-In: options. Out: `LocalCluster`, a context manager. It knows nothing of what is tested on it.
+`LocalCluster` is a context manager.
 """
 
 from tools.linux import NotLinuxError

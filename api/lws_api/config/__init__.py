@@ -1,4 +1,1 @@
-"""The API of the manager's own configuration file.
-
-In: nothing of the controller. Out: versions of its model, one module each.
-"""
+"""The API of the manager's configuration file, one module per version."""

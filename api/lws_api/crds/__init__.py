@@ -1,7 +1,6 @@
-"""The CustomResourceDefinitions of this API, and what the API server makes of an object by their schemas.
+"""The CustomResourceDefinitions of this API, and pruning and defaulting of objects by their schemas.
 
-In: the generated YAML beside this file, and objects as users write them. Out: the definitions, and objects as
-they would be stored if no webhook changed them.
+The YAML files in this directory are generated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,1 @@
-"""The DisaggregatedSet API.
-
-In: nothing of the controller. Out: versions of its models and constants, one module each.
-"""
+"""The DisaggregatedSet API, one module per version."""

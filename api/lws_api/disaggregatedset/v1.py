@@ -1,9 +1,7 @@
-"""The DisaggregatedSet API, version v1: its labels and annotations, its models, and how its kinds present
-themselves.
+"""The DisaggregatedSet API, version v1: labels, annotations and models.
 
-In: objects as the API server returned them. Out: frozen views; the docstring of a field is its text in
-`kubectl explain`. Fields that the original controller does not have are optional, and no schema or webhook
-ever writes them.
+The docstring of a field is its text in `kubectl explain`. Fields that upstream does not have are optional,
+and neither a schema nor a webhook gives them a default.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from lws_api.disaggregatedset.standing import RoleStatus, SliceRollout, SliceStatus
+from lws_api.disaggregatedset.status import RoleStatus, SliceRollout, SliceStatus
 from lws_api.leaderworkerset.v1 import LeaderWorkerSetSpec, NetworkConfig, SubdomainPolicy
 from lws_api.meta import (
     Condition,
@@ -75,7 +73,7 @@ class PlacementStrength(StrEnum):
 
 
 class RoleScaling(KubeModel):
-    """Who says how many groups a role has."""
+    """What sets the number of groups of a role."""
 
     mode: ScalingMode = ScalingMode.STATIC
     """Static: `spec.replicas` of the role counts. External: autoscalers write the DisaggregatedSetRoleScaler
@@ -84,7 +82,7 @@ class RoleScaling(KubeModel):
 
 
 class RoleNetworkConfig(NetworkConfig):
-    """How the pods of a role find each other. Nothing completes it here, so the policy must be given."""
+    """How the pods of a role find each other. The policy has no default here."""
 
     subdomain_policy: SubdomainPolicy
     """The headless Service of the pods. Shared: one for the role. UniquePerReplica: one for each group."""
@@ -119,7 +117,7 @@ class Role(KubeModel):
 
 
 class PlacementPolicy(KubeModel):
-    """How the slices of a set are placed among domains of a topology."""
+    """How slices are distributed over the domains of a topology."""
 
     type: PlacementType = PlacementType.NONE
     """ExclusiveSlice: all pods of a slice run in one domain, without other slices of the set.
@@ -141,7 +139,7 @@ class SetRolloutStrategy(KubeModel):
 
 
 class DisaggregatedSetSpec(KubeModel):
-    """The wanted state of a set."""
+    """The desired state of a DisaggregatedSet."""
 
     model_config = ConfigDict(json_schema_extra=_ALL_OR_NONE_AT_ZERO)
 
@@ -164,7 +162,7 @@ class DisaggregatedSetSpec(KubeModel):
 
 
 class DisaggregatedSetStatus(KubeModel):
-    """What was last observed of a set."""
+    """The last observed state of a DisaggregatedSet."""
 
     observed_generation: Int64 = Field(default_factory=int)
     """The metadata.generation of this status."""

@@ -1,4 +1,1 @@
-"""The LeaderWorkerSet API.
-
-In: nothing of the controller. Out: versions of its models and constants, one module each.
-"""
+"""The LeaderWorkerSet API, one module per version."""

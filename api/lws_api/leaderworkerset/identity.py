@@ -1,7 +1,4 @@
-"""How groups are named and replaced: values of fields that the original has since release 0.11.
-
-In: what users write. Out: the words of the API. Which of them are acted on is the controller's to say.
-"""
+"""Values of the fields that say how groups are named and replaced (upstream 0.11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Annotations of a LeaderWorkerSet that say where its groups run, beyond those of the original controller.
+"""Annotations of a LeaderWorkerSet that say where its groups run, in addition to upstream's.
 
 Users set them on the set. The controller copies them to pod templates, and records them with revisions:
 pods depend on them.
@@ -11,10 +11,10 @@ from enum import StrEnum
 from lws_api.leaderworkerset.v1 import PREFIX
 
 EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION = f"{PREFIX}/exclusive-topology-scope"
-"""Against whose groups exclusive topologies hold: one of `ExclusiveTopologyScope`."""
+"""Which other groups are kept out of an exclusive topology: one of `ExclusiveTopologyScope`."""
 
 SHARED_TOPOLOGY_ANNOTATION = f"{PREFIX}/shared-topology"
-"""A label of nodes: all pods of a group run where it has one value; other groups may run there too."""
+"""A node label: all pods of a group run on nodes with one value of it, which other groups may share."""
 
 SUBGROUP_SHARED_TOPOLOGY_ANNOTATION = f"{PREFIX}/subgroup-shared-topology"
 """The same for subgroups."""
@@ -35,16 +35,16 @@ changes no template, and takes effect for pods that are created from then on.
 """
 
 PLACEMENT_GATE = f"{PREFIX}/placement"
-"""Scheduling gate of leaders that select nodes by their group; the webhook that tells them takes it off."""
+"""Scheduling gate of leaders that select nodes by their group, removed when the webhook sets it."""
 
 GROUP_INDEX_REFERENCE = "$(GROUP_INDEX)"
-"""Stands for the index of the group."""
+"""Replaced by the index of the group."""
 
 GROUP_NAME_REFERENCE = "$(GROUP_NAME)"
-"""Stands for the name of the group, which is that of its leader pod."""
+"""Replaced by the name of the group, which is that of its leader pod."""
 
 NAMESPACE_REFERENCE = "$(NAMESPACE)"
-"""Stands for the namespace of the set."""
+"""Replaced by the namespace of the set."""
 
 
 class NodeReturn(StrEnum):

@@ -1,7 +1,6 @@
-"""How upstream's scheduler places the pods of a LeaderWorkerSet, as users ask for it (KEP-666).
+"""`spec.scheduling`: how the scheduler places the pods of a LeaderWorkerSet (KEP-666).
 
-In: `spec.scheduling` as the API server returned it. Out: a frozen view; the docstring of a field is its text
-in `kubectl explain`.
+The docstring of a field is its text in `kubectl explain`.
 """
 
 from __future__ import annotations

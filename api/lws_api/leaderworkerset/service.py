@@ -1,7 +1,6 @@
-"""The Service of the leaders of a LeaderWorkerSet, as users ask for it.
+"""The Service of the leaders of a LeaderWorkerSet: `spec.leaderService`.
 
-In: `spec.leaderService` as the API server returned it. Out: a frozen view; the docstring of a field is its
-text in `kubectl explain`.
+The docstring of a field is its text in `kubectl explain`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The LeaderWorkerSet API, version v1: its labels, annotations and environment names, its models, and how it
-presents itself.
+"""The LeaderWorkerSet API, version v1: labels, annotations, environment variables and models.
 
-In: a LeaderWorkerSet as the API server returned it. Out: a frozen view; the docstring of a field is its text
-in `kubectl explain`. Fields that the original controller does not have are optional, and no schema or webhook
-ever writes them.
+The docstring of a field is its text in `kubectl explain`. Fields that upstream does not have are optional,
+and neither a schema nor a webhook gives them a default.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from pydantic import Field
 from lws_api.leaderworkerset.identity import GroupIdentity, GroupReplacementPolicy
 from lws_api.leaderworkerset.scheduling import SetScheduling
 from lws_api.leaderworkerset.service import LeaderService
-from lws_api.leaderworkerset.standing import GroupSummary, PrewarmProgress, RolloutPosition
+from lws_api.leaderworkerset.status import GroupSummary, PrewarmProgress, RolloutPosition
 from lws_api.meta import (
     ClaimTemplate,
     Condition,

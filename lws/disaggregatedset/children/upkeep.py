@@ -1,8 +1,8 @@
 """Decide which edits of a role take effect at once on a running LeaderWorkerSet, and which wait for the next
 revision.
 
-In: a child as stored, the role as it is now, the role as it was recorded. Out: at most one write, which never
-restarts a pod; the paths of fields that wait.
+The child as stored is compared with the role as it is now and as it was recorded. At most one write results,
+and it never restarts a pod.
 """
 
 from __future__ import annotations

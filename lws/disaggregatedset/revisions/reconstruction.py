@@ -1,7 +1,7 @@
 """Reconstruct a revision that no ControllerRevision records from the LeaderWorkerSets created from it.
 
-Out: the record, whether it equals the desired state, and which parts are guessed; None if it cannot be
-reconstructed. The key, which is a hash, proves an exact reconstruction.
+The result says whether it equals the desired state and which parts are guessed. The key, which is a hash,
+proves an exact reconstruction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Choose which children of old revisions to lower so that each role reaches a given count.
 
-Out: counts by child, newest revision first. If a step would delete the last group of one role of a revision,
-the whole revision is deleted or one group stays. All deleted groups count against the planned number, and the
+The newest revision is lowered first. If a step would delete the last group of one role of a revision, the
+whole revision is deleted or one group stays. All deleted groups count against the planned number, and the
 minimum of ready groups is kept.
 """
 

@@ -1,9 +1,9 @@
-"""Decide the next step of a slice.
+"""Decide the next step of a slice, or what it waits for, from the counts of its children, targets and
+budgets.
 
-In: the counts of its children, targets and budgets. Out: one step, or what it waits for. If all groups are
-ready and targets do not change, the steps are upstream's, in its order of decisions. A step that would raise
-a role above its maximum, or fall below the minimum of ready groups, is replaced by another one
-(docs/design/disaggregated-rollout.md).
+If all groups are ready and targets do not change, the steps are upstream's, in its order of decisions. A step
+that would raise a role above its maximum, or fall below the minimum of ready groups, is replaced by another
+one (docs/design/disaggregated-rollout.md).
 """
 
 from __future__ import annotations

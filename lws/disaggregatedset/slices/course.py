@@ -1,6 +1,5 @@
-"""Plan each slice of a DisaggregatedSet, and decide which slices may begin a rollout.
-
-Out: for each slice, a plan and the record of its rollout.
+"""Plan the pass over each slice of a DisaggregatedSet, with the record of its rollout, and decide which
+slices may begin a rollout.
 """
 
 from __future__ import annotations

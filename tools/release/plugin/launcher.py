@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """kubectl lws: the first call installs its packages beside this file, or in the user's cache.
 
-In: the wheels and locked requirements beside it, PyPI or a mirror as pip is configured. Out: the exit code of
-`lws`, or 1 and one line that says what is missing.
+Packages come from the wheels and locked requirements beside it, else from PyPI or a mirror as pip is
+configured. Exits with the code of `lws`, or with 1 and a line that says what is missing.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""How the roles of a DisaggregatedSet stand, as its status says it in parts of its own.
-
-In: what the controller observed. Out: models of these parts.
-"""
+"""Parts of the status of a DisaggregatedSet: the state of its roles, slices, revisions and rollouts."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from lws_api.meta import Int32, KubeModel, list_map
 
 
 class RoleStatus(KubeModel):
-    """How one role stands, over all slices and revisions."""
+    """State of one role, over all slices and revisions."""
 
     name: str
     """Name of the role."""
@@ -24,7 +21,7 @@ class RoleStatus(KubeModel):
 
 
 class RoleCount(KubeModel):
-    """How many groups one role has on one revision in one slice."""
+    """Number of groups of one role on one revision in one slice."""
 
     name: str
     """Name of the role."""
@@ -35,7 +32,7 @@ class RoleCount(KubeModel):
 
 
 class RevisionStatus(KubeModel):
-    """How one revision stands in one slice."""
+    """State of one revision in one slice."""
 
     revision: str
     """Key of the revision: value of the label disaggregatedset.x-k8s.io/revision."""
@@ -44,7 +41,7 @@ class RevisionStatus(KubeModel):
 
 
 class SliceStatus(KubeModel):
-    """How one slice stands."""
+    """State of one slice."""
 
     index: Int32
     """Index: value of the label disaggregatedset.x-k8s.io/slice."""
@@ -55,7 +52,7 @@ class SliceStatus(KubeModel):
 
 
 class SliceRollout(KubeModel):
-    """Where the rollout of one slice began."""
+    """Start of the rollout of one slice."""
 
     revision: str = Field(default_factory=str)
     """Key of the target revision."""

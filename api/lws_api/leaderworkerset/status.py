@@ -1,7 +1,4 @@
-"""How the groups of a set stand, as its status says it in parts of its own.
-
-In: what the controller observed. Out: models of these parts.
-"""
+"""Parts of the status of a LeaderWorkerSet: the state of its groups, records of rollout and prewarm."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from lws_api.meta import Int32, KubeModel
 
 
 class RolloutPosition(KubeModel):
-    """How far a rollout had come when it was last moved."""
+    """Position of a rollout after its last step."""
 
     revision: str = Field(default_factory=str)
     """ControllerRevision of groups at or above `partition`."""
@@ -22,18 +19,18 @@ class RolloutPosition(KubeModel):
 
 
 class PrewarmProgress(KubeModel):
-    """How far the nodes of a rollout have new images."""
+    """Progress of the prewarm Jobs of a rollout."""
 
     revision: str = Field(default_factory=str)
     """ControllerRevision that needs the images."""
     partition: Int32 = Field(default_factory=int)
-    """Groups below this index are left out."""
+    """Groups below this index are not prewarmed."""
     start_time: datetime | None = None
     """`deadlineSeconds` counts from here."""
     completion_time: datetime | None = None
-    """When the rollout went on."""
+    """When the rollout continued."""
     nodes: Int32 = Field(default_factory=int)
-    """Nodes that lack something."""
+    """Nodes that need a Job."""
     ended: Int32 = Field(default_factory=int)
     """Nodes whose Job has ended."""
 
@@ -50,7 +47,7 @@ class UnsettledGroup(KubeModel):
 
 
 class GroupSummary(KubeModel):
-    """How the groups of a set stand."""
+    """State of the groups of a set."""
 
     counts: dict[str, Int32] = Field(default_factory=dict)
     """Groups in each state: Ready, Outdated (ready on another revision), NotReady, Broken (outdated and not
