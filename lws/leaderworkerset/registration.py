@@ -248,7 +248,7 @@ SERIES = (
     _counter(
         status.RECREATED,
         "group_recreations",
-        "Groups that the manager deleted to recreate them, by reason.",
+        "Groups that were recreated by the manager or a rollout, by reason.",
         "reason",
         status.RECREATION_REASONS,
     ),

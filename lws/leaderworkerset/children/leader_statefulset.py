@@ -6,7 +6,7 @@ rollout in the status, then the StatefulSet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,6 +24,7 @@ from lws.kube.metadata import (
     uid_of,
     without_tools_own,
 )
+from lws.kube.pods import disruption_of
 from lws.kube.statefulsets import current_revision_of, partition_of
 from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.assessment import (
@@ -103,26 +104,27 @@ def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) ->
     unseen = _unseen_surge(snapshot, state, stored, rollout)
     if unseen is not None:
         rollout = plan_rollout(replace(state, stays=True))
-    if snapshot.leaders_refused:
-        # Leaders would be recreated on the old template, and deleted again at every attempt.
-        rollout = rollout.within(stored)
     position = Position(choice.name, rollout.partition)
     guard = _guard(lws, leader, position, choice.key)
     applies = _apply_leaders(snapshot, leader, choice, rollout)
     applies = _with_leftovers(snapshot, stored, state.groups, applies)
+    tallies = _tallies(snapshot, choice, _moved(state, stored, rollout))
+    applies = tuple(replace(each, tallies=tallies) if isinstance(each, Apply) else each for each in applies)
     # The StatefulSet controller deletes the others once it sees the new partition. If it saw their end first,
     # it would recreate them on the old template.
-    due = rollout.within(stored).replace
-    deletions = _replace_groups(snapshot, choice, due)
-    workers = (*(delete for each in deletions for delete in each.workers), *_left_workers(snapshot, state))
-    left = _tallies(snapshot, choice, (index for index in rollout.replace if index not in due))
-    applies = tuple(replace(each, tallies=left) if isinstance(each, Apply) else each for each in applies)
-    sequence = (*choice.actions, *(each.leader for each in deletions), *workers, *guard, *applies)
-    small_step = Postponable(Reference.to(leader), (*guard, *applies))
+    deletions = _replace_groups(snapshot, rollout.within(stored).replace)
+    leaders = tuple(each.leader for each in deletions)
+    workers = tuple(delete for each in deletions for delete in each.workers)
+    step = (*guard, *applies)
+    sequences: tuple[tuple[Action, ...], ...] = ((*choice.actions, *step), (*leaders, *workers))
+    if rollout.partition < stored.partition:
+        # Otherwise it could delete as many again. A rejected deletion holds up nothing but such a step.
+        sequences = ((*choice.actions, *leaders, *step, *workers),)
+    small_step = Postponable(Reference.to(leader), step)
     # If the StatefulSet controller stops reporting, the rollout must not wait for the next resync.
     report_due = timing.REPORT_WITHIN.total_seconds() if stored.awaited else None
     planned = Plan(
-        (sequence,),
+        (*sequences, tuple(_left_workers(snapshot, state))),
         again_after=soonest((report_due, unseen)),
         waiting_for=rollout.waiting_for,
         postponable=(small_step,) if is_small_step(state, rollout) else (),
@@ -253,28 +255,35 @@ def _with_leftovers(
     return (*(replace(write, announce=(*write.announce, *added)) for write in writes[:1]), *writes[1:])
 
 
-def _replace_groups(
-    snapshot: SetSnapshot, choice: TargetRevision, indices: Sequence[int]
-) -> tuple[GroupDeletion, ...]:
+def _replace_groups(snapshot: SetSnapshot, indices: Sequence[int]) -> tuple[GroupDeletion, ...]:
     groups = {group.index: group for group in snapshot.groups} if indices else {}
     return tuple(
         deletion_of(
-            groups[index].leader,
-            groups[index].workers,
-            why=f"group {index} moves to the new revision",
-            tallies=_tallies(snapshot, choice, (index,)),
+            groups[index].leader, groups[index].workers, why=f"group {index} moves to the new revision"
         )
         for index in indices
     )
 
 
-def _tallies(snapshot: SetSnapshot, choice: TargetRevision, indices: Iterable[int]) -> tuple[Tally, ...]:
+def _moved(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> frozenset[int]:
+    """Groups that the step moves to the new revision, whoever deletes their leaders, and when."""
+    end = min(stored.partition if stored.is_current else stored.replicas, rollout.replicas)
+    covered = range(rollout.partition, end)
+    return frozenset(
+        [
+            each.index
+            for each in state.groups
+            if each.outdated and not each.terminating and each.index in covered
+        ]
+    )
+
+
+def _tallies(snapshot: SetSnapshot, choice: TargetRevision, indices: frozenset[int]) -> tuple[Tally, ...]:
     """Increments for groups that move to the new revision."""
-    moving = set(indices)
-    if not moving:
+    if not indices:
         return ()
     lws, equal = snapshot.lws, equal_keys(snapshot, choice)
-    leaders = [group.leader for group in snapshot.groups if group.index in moving]
+    leaders = [group.leader for group in snapshot.groups if group.index in indices]
     for_nothing = [replaced_for_nothing(lws) for leader in leaders if _key_of(leader) in equal]
     return (*[recreated(lws, ROLLOUT) for _ in leaders], *for_nothing)
 
@@ -286,12 +295,16 @@ def _left_workers(snapshot: SetSnapshot, state: RolloutState) -> Iterator[Delete
     stored = state.statefulset
     if stored is None or not stored.is_current or ends_in_parallel(snapshot.lws):
         return
-    outdated = {each.index for each in state.groups if each.outdated and each.terminating and not each.kept}
-    for index in outdated.intersection(range(stored.partition, stored.replicas)):
-        group = next(group for group in snapshot.groups if group.index == index)
+    covered = range(stored.partition, stored.replicas)
+    ending = {each.index for each in state.groups if each.outdated and each.terminating and not each.kept}
+    for group in snapshot.groups if ending else ():
+        # A leader that is drained may need its workers to finish.
+        if group.index not in ending or group.index not in covered or disruption_of(group.leader):
+            continue
         workers = left_workers(group.leader, group.workers)
         if workers is not None:
-            yield Delete(Reference.to(workers), "Background", why=f"group {index} moves to the new revision")
+            why = f"group {group.index} moves to the new revision"
+            yield Delete(Reference.to(workers), "Background", why=why)
 
 
 def _key_of(leader: Object) -> str:

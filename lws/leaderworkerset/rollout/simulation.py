@@ -109,7 +109,7 @@ class _Model:
         return (rollout.partition, rollout.replicas) != (stored.partition, stored.replicas)
 
     def apply(self, rollout: Rollout, is_former: bool = False) -> None:
-        """Delete leaders, then update the StatefulSet.
+        """Delete all leaders that go with the step, then update the StatefulSet.
 
         is_former: the StatefulSet is created with the previous revision.
         """

@@ -81,9 +81,9 @@ class RolloutState:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Desired position of the leader StatefulSet, and groups to delete with that step.
+    """Desired position of the leader StatefulSet, and groups that are replaced with that step.
 
-    replace: indices of groups to delete, highest first. why: what changes and why, empty for no change.
+    replace: their indices, highest first. why: what changes and why, empty for no change.
     waiting_for: what must happen before the next step, empty for nothing.
     """
 
@@ -349,7 +349,7 @@ def why_replicas(facts: RolloutFacts, replicas: int) -> str:
 
 
 def why_replace(facts: RolloutFacts, replace: tuple[int, ...]) -> str:
-    """Which leaders this controller deletes, and which of them were not ready; empty for none."""
+    """Which leaders go with the step, and which of them were not ready; empty for none."""
     healthy = named(index for index in replace if facts.is_ready(index))
     broken = named(index for index in replace if not facts.is_ready(index))
     parts = healthy and f"replacing {healthy}", broken and f"replacing {broken}, not ready anyway"

@@ -147,18 +147,17 @@ class Paced:
         state = story._rollout_state(states)
         rollout = plan_rollout(state)
         check(self.wish, states, statefulset, rollout)
+        stored = state.statefulset
+        assert stored is not None
         going = [
             Delete(Reference("v1", "Pod", "ns", str(index), str(index)), "Foreground", "it moves")
-            for index in rollout.replace
+            for index in rollout.within(stored).replace
         ]
         told = (rollout.replicas, rollout.partition) != (statefulset.replicas, statefulset.partition)
         told |= statefulset.revision != self.wish.revision
         applying = [Apply({"kind": "StatefulSet"}, why=rollout.why)] if told else []
-        newly = [each for each in going if int(each.target.name) < statefulset.partition]
-        small: list[Action] = [*newly, *applying]
-        sequence: list[Action] = [*going, *applying]
-        postponable = (Postponable(_LEADERS, tuple(small)),) if is_small_step(state, rollout) else ()
-        plan = self._throttle.due(Plan((tuple(sequence),), postponable=postponable))
+        postponable = (Postponable(_LEADERS, tuple(applying)),) if is_small_step(state, rollout) else ()
+        plan = self._throttle.due(Plan(((*going, *applying),), postponable=postponable))
         for action in plan.sequences[0] if plan.sequences else ():
             self._carry_out(action, rollout)
         if plan.again_after is not None:

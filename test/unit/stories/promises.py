@@ -50,15 +50,10 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     reported = snapshot.leader.get("status", {}).get("observedGeneration")
     is_observed = reported == snapshot.leader["metadata"]["generation"]
     assert is_observed or not deleted, "deleted before the StatefulSet controller has reported"
-    update = snapshot.leader["spec"]["updateStrategy"]["rollingUpdate"]
-    early = [each.index for each in snapshot.groups if each.index in replaced and each.index < partition]
-    if "maxUnavailable" in update:
-        # With the feature, the StatefulSet controller takes every leader at once that does not serve.
-        serving = {each.index for each in snapshot.groups if _is_available(each.leader)}
-        early = [index for index in early if index in serving]
-    assert len(early) <= update.get("maxUnavailable", 1), f"{replaced} before their turn"
-    going = replaced | set(range(replicas, stored))
     is_current = revision_of(snapshot.leader["spec"]["template"]) == wanted
+    early = {index for index in replaced if index < partition or not is_current}
+    assert not early, f"{early} are deleted, and could come back as they were"
+    going = replaced | set(range(replicas, stored))
     if spec["rolloutStrategy"].get("paused"):
         assert not replaced, "a paused rollout replaces groups"
         covered = range(lowered, min(partition, replicas))
@@ -169,12 +164,6 @@ def revision_of(podlike: Any) -> str:
     """The revision of a pod or a template, by its image."""
     image: str = podlike["spec"]["containers"][0]["image"]
     return image
-
-
-def _is_available(leader: Any) -> bool:
-    conditions = {each["type"]: each["status"] for each in leader["status"].get("conditions", ())}
-    is_running = leader["status"]["phase"] == "Running" and conditions.get("Ready") == "True"
-    return is_running and not is_terminating(leader)
 
 
 def is_ready(group: GroupFacts, images: Images) -> bool:

@@ -48,6 +48,8 @@ class Story:
     """The revision for which nodes have what it needs."""
     warming: str = ""
     """The one for which a pass has begun to see to that."""
+    left: list[int] = field(default_factory=list)
+    """Leaders that the StatefulSet controller is expected to delete as soon as it sees a step."""
     told: list[str] = field(default_factory=list)
     """One line for each pass that changed something."""
 
@@ -72,7 +74,8 @@ class Story:
     def run_pass(self) -> bool:
         """One pass of ours; True if it wrote anything."""
         states = self.states
-        rollout = plan_rollout(self._rollout_state(states))
+        state = self._rollout_state(states)
+        rollout = plan_rollout(state)
         if self.is_warming:
             self.warming = self.wish.revision
             assert not rollout.replace, "a rollout that waits for nodes replaces groups"
@@ -84,9 +87,12 @@ class Story:
             return True
         check(self.wish, states, self.statefulset, rollout)
         stored = f"{self.statefulset.replicas},{self.statefulset.partition}"
-        for index in rollout.replace:
+        assert state.statefulset is not None
+        due = rollout.within(state.statefulset).replace
+        self.left += [index for index in rollout.replace if index not in due]
+        for index in due:
             self.statefulset.pods[index].terminating = True
-        wrote = self._apply(self.statefulset, rollout) or bool(rollout.replace)
+        wrote = self._apply(self.statefulset, rollout) or bool(due)
         if wrote:
             self._tell(stored, letters_of(states, max(self.statefulset.pods, default=-1) + 1) or "-", rollout)
         return wrote

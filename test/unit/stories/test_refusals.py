@@ -50,13 +50,19 @@ def failure(obj: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("verb", "kind", "message"),
     [
-        ("delete", "Pod", f'cannot delete Pod demo-2: "demo-2" is forbidden: {SAID}'),
+        ("delete", "Pod", f'cannot delete Pod demo-1: "demo-1" is forbidden: {SAID}'),
         ("apply", "StatefulSet", f'cannot update StatefulSet demo: "demo" is forbidden: {SAID}'),
     ],
 )
 def test_a_rollout_that_is_refused_says_so_and_goes_on_by_itself(verb: str, kind: str, message: str) -> None:
     with asyncio.Runner() as runner:
         world = World.settled(runner.get_loop(), False, "A", 3)
+        if verb == "delete":
+            # The StatefulSet controller deletes leader 2, and while that is terminating no other.
+            world.configure(maxUnavailable=2)
+            last = world.cluster.find("Pod", "demo-2")
+            assert last is not None
+            world.nodes.held.add(last["metadata"]["uid"])
         with refused(world.cluster, verb, kind) as tried:
             world.change("B")
             for _ in range(6):
@@ -66,6 +72,7 @@ def test_a_rollout_that_is_refused_says_so_and_goes_on_by_itself(verb: str, kind
             assert failure(world.lws) == message
             reasons = {each["reason"] for each in world.lws["status"]["groups"]["unsettled"]}
             held_up = message.partition(":")[0]
+            reasons -= {"leader pod is terminating"}
             assert reasons == {f"the rollout is blocked, the API server rejects the next step: {held_up}"}
         warnings = [each for each in world.manager.recorder.announced if each.type == "Warning"]
         assert {each.reason for each in warnings} <= {"AdmissionDenied", "FailedUpdate"}
@@ -74,6 +81,25 @@ def test_a_rollout_that_is_refused_says_so_and_goes_on_by_itself(verb: str, kind
             assert [(each.action, each.note) for each in warnings] == [("Delete", message)], "once"
         world.settle()
         assert failure(world.lws) == ""
+
+
+@pytest.mark.parametrize("kind", ["Pod", "StatefulSet"])
+@pytest.mark.parametrize("has_feature", [False, True])
+def test_deletions_that_are_refused_in_a_rollout_hold_up_no_scaling(kind: str, has_feature: bool) -> None:
+    with asyncio.Runner() as runner:
+        world = World.settled(runner.get_loop(), has_feature, "E", 3)
+        world.configure(maxUnavailable=2)
+        for pod in list(world.cluster.of_kind("Pod")):
+            world.nodes.held.add(pod["metadata"]["uid"])
+        with refused(world.cluster, "delete", kind) as tried:
+            world.change("C")
+            world.go_on_fairly(4)
+            assert tried or has_feature
+            world.scale(5)
+            world.go_on_fairly(4)
+            leaders = world.cluster.find("StatefulSet", "demo")
+            assert leaders is not None and leaders["spec"]["replicas"] == 5
+        world.settle()
 
 
 def test_groups_that_may_not_be_recreated_are_told_of_by_their_set_in_one_sentence() -> None:

@@ -7,6 +7,7 @@ whole pass.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +15,10 @@ import pytest
 
 from lws.kube.statefulsets import desired_replicas, partition_of
 from lws.leaderworkerset.plan import plan
-from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.runtime.actions import Apply, Delete, Merge, Plan, Tally
-from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION
-from test.unit.builders import make_pod_template, make_set
+from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, REVISION_LABEL
+from test.unit.builders import make_group, make_pod_template, make_set
 from test.unit.set_world import actions_of, carried_out, settled, with_reported, with_spec
 
 
@@ -103,6 +104,54 @@ def test_workers_of_a_leader_below_the_partition_are_left() -> None:
     assert deletions(plan(with_leader_terminating(rolled_to_group_1(), 0))) == []
 
 
+def test_workers_of_a_drained_leader_are_left() -> None:
+    """It may need them to finish, and its node is to be emptied, not its group replaced."""
+    snapshot = with_leader_terminating(rolled_to_group_1(), 1)
+    leader = copy.deepcopy(dict(snapshot.groups[1].leader))
+    leader["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True"})
+    groups = (snapshot.groups[0], replace(snapshot.groups[1], leader=leader))
+    assert deletions(plan(replace(snapshot, groups=groups))) == []
+
+
+def sequence_of_apply(planned: Plan) -> list[tuple[str, str]]:
+    """Type and kind of the actions that run one after the other with the write of the leader StatefulSet."""
+    (sequence,) = (each for each in planned.sequences if any(isinstance(action, Apply) for action in each))
+    kinds = (
+        action.intent["kind"] if isinstance(action, Apply) else action.target.kind for action in sequence
+    )
+    return [(type(action).__name__, kind) for action, kind in zip(sequence, kinds, strict=True)]
+
+
+def test_a_deletion_that_may_be_rejected_holds_up_no_scaling() -> None:
+    scaled = with_spec(rolled_to_group_1(), make_set(replicas=4, image="app:2"))
+    broken = copy.deepcopy(dict(scaled.groups[1].leader))
+    broken["status"]["conditions"] = []
+    scaled = replace(scaled, groups=(scaled.groups[0], replace(scaled.groups[1], leader=broken)))
+    planned = plan(scaled)
+    assert deletions(planned) == ["demo-1", "demo-1"]
+    assert sequence_of_apply(planned) == [("Apply", "StatefulSet")]
+    ending = plan(with_leader_terminating(scaled, 1))
+    assert deletions(ending) == ["demo-1"]
+    assert sequence_of_apply(ending) == [("Apply", "StatefulSet")]
+
+
+def test_leaders_that_are_due_are_deleted_before_the_partition_falls() -> None:
+    """The StatefulSet controller counts them, and deletes no others in their place."""
+    spec: dict[str, Any] = {"replicas": 4, "max_unavailable": 2}
+    snapshot = with_spec(settled(make_set(**spec)), make_set(image="app:2", **spec))
+    begun = with_reported(carried_out(snapshot, plan(snapshot)))
+    covered = with_reported(carried_out(begun, plan(begun)))
+    assert covered.leader is not None and partition_of(covered.leader) == 2
+    key = covered.leader["metadata"]["labels"][REVISION_LABEL]
+    updated = make_group(dict(covered.lws), 3, key=key)
+    planned = plan(
+        replace(covered, groups=(*covered.groups[:3], updated), live_keys=covered.live_keys | {key})
+    )
+    assert told(planned) == (1, 4)
+    steps = [step for step in sequence_of_apply(planned) if step[0] != "Merge"]
+    assert steps == [("Delete", "Pod"), ("Apply", "StatefulSet"), ("Delete", "StatefulSet")]
+
+
 def test_workers_of_an_orphaning_leader_are_left() -> None:
     assert deletions(plan(with_leader_terminating(rolled_to_group_1(), 1, "orphan"))) == []
 
@@ -139,7 +188,7 @@ def test_what_is_refused_costs_no_group_with_every_try() -> None:
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
     refused = plan(replace(begun, leaders_refused=True))
     assert told(plan(begun)) == told(refused) == (2, 3), "it is tried again"
-    assert counted(plan(begun)) and not counted(refused)
+    assert counted(plan(begun)) == counted(refused), "once it is stored"
     covered = with_reported(carried_out(begun, refused))
     going = deletions(plan(replace(covered, leaders_refused=True)))
     assert going == ["demo-2", "demo-2"], "it comes back updated"
@@ -234,6 +283,47 @@ def test_groups_that_a_rollout_replaces_are_counted() -> None:
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
     assert counted(plan(begun)) == [Tally("LeaderWorkerSet", "demo", "recreated", "Rollout")]
+
+
+def test_a_group_is_counted_once_whoever_deletes_its_leader() -> None:
+    """Kubernetes before 1.37 may leave a leader to us, and pods may be seen later than a StatefulSet."""
+    assert deletions(plan(rolled_to_group_1())) == ["demo-1", "demo-1"]
+    assert counted(plan(rolled_to_group_1())) == []
+
+
+def test_all_groups_of_a_step_are_counted_with_it() -> None:
+    spec: dict[str, Any] = {"replicas": 4, "max_unavailable": 3}
+    snapshot = with_spec(settled(make_set(**spec)), make_set(image="app:2", **spec))
+    begun = with_reported(carried_out(snapshot, plan(snapshot)))
+    assert told(plan(begun)) == (1, 4)
+    assert len(counted(plan(begun))) == 3
+
+
+class _Counting(tuple[GroupFacts, ...]):
+    """Counts how often it is read from the start."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[GroupFacts]:
+        type(self).times += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("is_terminating", [False, True])
+def test_the_cost_of_a_pass_grows_with_the_groups_not_with_their_square(is_terminating: bool) -> None:
+    times = []
+    for replicas in (5, 50):
+        spec: dict[str, Any] = {"replicas": replicas, "max_unavailable": "100%"}
+        snapshot = with_spec(settled(make_set(**spec)), make_set(image="app:2", **spec))
+        begun = with_reported(carried_out(snapshot, plan(snapshot)))
+        covered = with_reported(carried_out(begun, plan(begun)))
+        for index in range(replicas) if is_terminating else ():
+            covered = with_leader_terminating(covered, index)
+        _Counting.times = 0
+        planned = plan(replace(covered, groups=_Counting(covered.groups)))
+        assert len(deletions(planned)) == replicas * (1 if is_terminating else 2)
+        times.append(_Counting.times)
+    assert times[0] == times[1]
 
 
 def test_groups_that_are_replaced_for_the_same_are_counted_apart() -> None:
