@@ -196,6 +196,9 @@ SCHEDULED_AT_ONCE = timedelta(seconds=2)
 LINGERING_SECONDS = 1.0
 """Interval between checks for the last pods of a deleted LeaderWorkerSet, which is recreated after them."""
 
+NODE_OF_REVIEW_SECONDS = 2.0
+"""For reading the node that a pod must return to: the API server waits 10 s for the review."""
+
 NODE_WAIT_IS_LONG = timedelta(seconds=30)
 """Until an unscheduled pod is reported: schedulers retry after seconds, new nodes take minutes."""
 

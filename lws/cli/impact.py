@@ -19,7 +19,7 @@ from lws.leaderworkerset.rollout import state
 from lws.leaderworkerset.rollout.state import counted, named
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object
-from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION
 
 _RECORDED = ("leaderWorkerTemplate", "networkConfig")
 
@@ -149,5 +149,6 @@ def _immediate(lws: Object) -> dict[str, object]:
     """The part of the spec that takes effect without a rollout."""
     rest = {key: value for key, value in lws["spec"].items() if key not in _RECORDED}
     template = lws["spec"].get("leaderWorkerTemplate") or {}
-    annotations = {key: value for key, value in annotations_of(lws).items() if key == NODE_RETURN_ANNOTATION}
+    live = (NODE_RETURN_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION)
+    annotations = {key: value for key, value in annotations_of(lws).items() if key in live}
     return {**rest, **{key: template[key] for key in LIVE if key in template}, **annotations}

@@ -41,7 +41,7 @@ ENDPOINTS: Mapping[str, Resource] = MappingProxyType({VALIDATE_SET: DISAGGREGATE
 """Handler id (the URL path without its slash) → reviewed resource."""
 
 
-def handlers(settings: Settings, store: Store) -> Mapping[str, Handler]:
+def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str, Handler]:
     """The handlers of all `ENDPOINTS`."""
     provider = settings.gang_provider
     gang = PROVIDERS[provider] if provider is not None else None

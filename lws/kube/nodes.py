@@ -1,4 +1,4 @@
-"""Find pods that are stuck because the node of their kubelet is lost, and when to check again.
+"""Find pods that are stuck because their node is lost, when to check again, and why a node takes no pod.
 
 Neither the end of a grace period nor a silent node causes an event.
 """
@@ -12,7 +12,9 @@ from typing import Any
 
 from lws import timing
 from lws.kube.conditions import find, is_true, moment_of, timestamp
-from lws.kube.metadata import is_terminating, metadata_of
+from lws.kube.metadata import is_terminating, labels_of, metadata_of
+from lws.kube.pods import REQUIRED
+from lws.kube.quantities import whole_number
 
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 
@@ -62,6 +64,76 @@ def loss_of(name: str, node: Mapping[str, Any] | None) -> Loss | None:
     changed = (find(conditions, "Ready") or {}).get("lastTransitionTime")
     since = moment_of(changed or metadata_of(node).get("creationTimestamp"))
     return Loss(name, f"has not been ready since {timestamp(since)}" if since else "is not ready", since)
+
+
+def why_unfit(name: str, node: Mapping[str, Any] | None, pod: Mapping[str, Any]) -> str:
+    """Why a pod with this spec could not run on the node, whatever room it has; empty if it could.
+
+    The end of a sentence that begins with the node. node: None if it does not exist. A selector that cannot
+    be read counts as one that does not match.
+    """
+    if loss := loss_of(name, node):
+        return loss.why
+    node = node or {}
+    spec: Mapping[str, Any] = node.get("spec") or {}
+    if spec.get("unschedulable"):
+        return "is cordoned"
+    tolerations = [each for each in pod.get("tolerations") or () if isinstance(each, Mapping)]
+    for taint in spec.get("taints") or ():
+        if taint.get("effect") in _EXCLUDING and not any(_tolerates(each, taint) for each in tolerations):
+            return f"has the taint {taint.get('key')}"
+    return "" if _is_selected(node, pod) else "does not match the node selector or affinity of the pod"
+
+
+_EXCLUDING = ("NoSchedule", "NoExecute")
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    key, operator = toleration.get("key"), toleration.get("operator") or "Equal"
+    if toleration.get("effect") not in (None, "", taint.get("effect")):
+        return False
+    if not key:
+        return bool(operator == "Exists")
+    values_match = operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
+    return bool(key == taint.get("key") and (operator == "Exists" or values_match))
+
+
+def _is_selected(node: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
+    """By the node selector and the required node affinity of the pod."""
+    labels = labels_of(node)
+    if not (pod.get("nodeSelector") or {}).items() <= labels.items():
+        return False
+    affinity = ((pod.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED)
+    if affinity is None:
+        return True
+    names = {"metadata.name": metadata_of(node).get("name", "")}
+    for term in affinity.get("nodeSelectorTerms") or ():
+        checks = [
+            *(_matches(each, labels) for each in term.get("matchExpressions") or ()),
+            *(_matches(each, names) for each in term.get("matchFields") or ()),
+        ]
+        if checks and all(checks):
+            return True
+    return False
+
+
+def _matches(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    value, wanted = labels.get(expression.get("key", "")), expression.get("values") or []
+    match expression.get("operator"):
+        case "In":
+            return value in wanted
+        case "NotIn":
+            return value not in wanted
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt" as operator if len(wanted) == 1:
+            number, bound = whole_number(value), whole_number(wanted[0])
+            if number is None or bound is None:
+                return False
+            return number > bound if operator == "Gt" else number < bound
+    return False
 
 
 def waits_for_kubelet(pod: Mapping[str, Any]) -> bool:

@@ -67,12 +67,20 @@ class ContainerEnd:
 @dataclass(frozen=True, slots=True)
 class NodeWait:
     """A pod that the scheduler could not place, or that is gated. since: its creation. until: when it got its
-    node; None while it has none. gate: its first scheduling gate; empty if there is none.
+    node; None while it has none. gate: its first scheduling gate; empty if there is none. node: the only node
+    that could take it, of the pod of this name; both are empty if there are others.
     """
 
     since: datetime
     until: datetime | None = None
     gate: str = ""
+    pod: str = ""
+    node: str = ""
+
+    @property
+    def words(self) -> str:
+        """What a pod with only one node waits for."""
+        return f"pod {self.pod} must return to node {self.node} and cannot be scheduled there"
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
@@ -279,14 +287,34 @@ def with_preferred(kind: Mapping[str, Any] | None, added: list[dict[str, Any]]) 
 
 def with_preferred_node(affinity: Mapping[str, Any], name: str) -> dict[str, Any]:
     """An affinity with a preferred term of full weight for the node of this name, once."""
-    fields = [{"key": "metadata.name", "operator": "In", "values": [name]}]
-    added = {"weight": _MOST_WEIGHT, "preference": {"matchFields": fields}}
+    added = {"weight": _MOST_WEIGHT, "preference": {"matchFields": [_named(name)]}}
     kind = affinity.get("nodeAffinity")
     stored = kind.get(PREFERRED) if isinstance(kind, Mapping) else None
     terms = stored if isinstance(stored, list) else []
     if added in terms:
         return dict(affinity)
     return {**affinity, "nodeAffinity": {**(kind or {}), PREFERRED: [*terms, added]}}
+
+
+def with_required_node(affinity: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """An affinity that only the node of this name satisfies, if it satisfied the given one.
+
+    Terms are alternatives, so each gets the name, once. An empty term matches no node, and stays empty.
+    """
+    kind: Mapping[str, Any] = affinity.get("nodeAffinity") or {}
+    stored = (kind.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()
+    terms = [_with_field(term, _named(name)) for term in stored] or [{"matchFields": [_named(name)]}]
+    return {**affinity, "nodeAffinity": {**kind, REQUIRED: {"nodeSelectorTerms": terms}}}
+
+
+def _named(node: str) -> dict[str, Any]:
+    return {"key": "metadata.name", "operator": "In", "values": [node]}
+
+
+def _with_field(term: Mapping[str, Any], field: dict[str, Any]) -> dict[str, Any]:
+    fields = term.get("matchFields") or []
+    is_empty = not fields and not term.get("matchExpressions")
+    return dict(term) if is_empty or field in fields else {**term, "matchFields": [*fields, field]}
 
 
 def has_both_terms(affinity: Mapping[str, Any], topology: str) -> bool:

@@ -40,7 +40,14 @@ from lws.leaderworkerset.memory import current_members, given_up
 from lws.leaderworkerset.restart_counts import InvalidCounts, counts_in, pruned
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status.problems import STALLED, lost_nodes, problems_of, recheck_lost_nodes
+from lws.leaderworkerset.status.problems import (
+    STALLED,
+    barred_pods,
+    lost_nodes,
+    problems_of,
+    recheck_barred_pods,
+    recheck_lost_nodes,
+)
 from lws.leaderworkerset.status.status import (
     UPDATE_IN_PROGRESS,
     Revisions,
@@ -108,7 +115,8 @@ def plan(snapshot: SetSnapshot) -> Plan:
     )
     blocking = (problem for child in children for problem in child.problems)
     pruning, unreadable = _restart_counts(snapshot, rollout, choice.key if is_done else "")
-    problems = problems_of(snapshot, [*blocking, *lost_nodes(snapshot), *unreadable])
+    of_nodes = (*lost_nodes(snapshot), *barred_pods(snapshot))
+    problems = problems_of(snapshot, [*blocking, *of_nodes, *unreadable])
     upkeep = [plan_upkeep(snapshot, choice), pruning]
     upkeep.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
     if ownership in (Ownership.OURS, Ownership.ABSENT):
@@ -117,7 +125,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     prewarm = {} if is_done else _prewarm_to_tell(snapshot, found)
     status = _status(snapshot, rollout, problems, revisions, step, scheduling.condition, prewarm)
     status = replace(status, announce=(*status.announce, *prewarmed(snapshot, found.prewarming)))
-    waits = (status.due_in, recheck_lost_nodes(snapshot))
+    waits = (status.due_in, recheck_lost_nodes(snapshot), recheck_barred_pods(snapshot))
     own = Plan(
         sequences=tuple(upkeep),
         statuses=_written(snapshot, status, rollout),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from lws.kube.field_errors import FieldError, Refused
 from lws.kube.metadata import controller_of, copied, is_terminating, labels_of, metadata_of
 from lws.leaderworkerset.admission import defaulting, pod
 from lws.leaderworkerset.admission import validation as leaderworkerset
+from lws.leaderworkerset.admission.pod import FormerNode
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.group.exhaustion import Abandoned
 from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider, Marks, workload_marks
@@ -22,6 +23,7 @@ from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.labels import group_id, group_size_of, is_leader
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.observe.failed_creates import BackgroundTasks
+from lws.leaderworkerset.observe.former_node import former_node
 from lws.leaderworkerset.observe.gangs import Gangs, scheduler_of
 from lws.leaderworkerset.observe.membership import (
     former_pods,
@@ -35,7 +37,6 @@ from lws.leaderworkerset.plan import plan as plan_set
 from lws.leaderworkerset.routing import Routing
 from lws.leaderworkerset.scheduling import KUBERNETES, NOBODY, Scheduler
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.spec import returns_to_nodes
 from lws.leaderworkerset.status import status
 from lws.leaderworkerset.status.problems import STALLED
 from lws.leaderworkerset.status.status import UPDATE_IN_PROGRESS
@@ -76,25 +77,32 @@ ENDPOINTS: Mapping[str, Resource] = MappingProxyType(
 """Handler id (the URL path without its slash) → reviewed resource."""
 
 
-def handlers(settings: Settings, store: Store) -> Mapping[str, Handler]:
+def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str, Handler]:
     """The handlers of all `ENDPOINTS`."""
     provider = settings.gang_provider
     gang = PROVIDERS[provider] if provider is not None else None
     scheduler = partial(scheduler_of, settings, store)
-    of_store = partial(former_node, store), partial(may_have_former_group, store, scheduler)
+    of_store = (
+        partial(former_node, store, lambda name: cluster.get("Node", "", name)),
+        partial(may_have_former_group, store, scheduler),
+    )
     return handlers_with(siblings_of(store, KIND), gang, scheduler, *of_store)
+
+
+async def _anywhere(pod: Object, namespace: str) -> None:
+    return None
 
 
 def handlers_with(
     siblings: Siblings,
     gang: GangProvider | None,
     scheduler: Callable[[], Scheduler] = lambda: NOBODY,
-    node_of: Callable[[Object, str], str] = lambda pod, namespace: "",
+    node_of: Callable[[Object, str], Awaitable[FormerNode | None]] = _anywhere,
     has_former: Callable[[Object, str], bool] = lambda pod, namespace: False,
 ) -> Mapping[str, Handler]:
     """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured. scheduler: who serves
-    `spec.scheduling`. node_of: the node that a pod of a namespace returns to; empty for none. has_former:
-    whether pods of its former group may be left.
+    `spec.scheduling`. node_of: the node that a pod of a namespace returns to, by its metadata; None for
+    none. has_former: whether pods of its former group may be left.
     """
 
     def errors(new: Object, old: Object | None, others: Iterable[Object]) -> list[FieldError]:
@@ -120,17 +128,6 @@ def _defaulted(raw: Object) -> Object:
     lws = copied(raw)
     defaulting.default(lws)
     return lws
-
-
-def former_node(store: Store, raw: Object, namespace: str) -> str:
-    """The node that a pod returns to; empty if its set does not ask for that.
-
-    Every replica watches sets and pods, so each knows it, but of pods that ended before it began.
-    """
-    lws = store.get(KIND, namespace, labels_of(raw).get(NAME_LABEL, ""))
-    if lws is None or not returns_to_nodes(lws):
-        return ""
-    return store.last_node(namespace, str(metadata_of(raw).get("name") or ""))
 
 
 def may_have_former_group(
@@ -162,7 +159,7 @@ def may_have_former_group(
 def _pod_admitter(
     gang: GangProvider | None,
     scheduler: Scheduler,
-    node_of: Callable[[Object, str], str],
+    node_of: Callable[[Object, str], Awaitable[FormerNode | None]],
     has_former: Callable[[Object, str], bool],
 ) -> Handler:
     has_workloads = scheduler.is_enabled and scheduler.provider == KUBERNETES
@@ -173,16 +170,15 @@ def _pod_admitter(
             return of_workload or Marks()
         return gang.marks(labels, size, unique)
 
-    async def admit_pod(*, namespace: str | None, **_: Any) -> None:
+    async def admit_pod(*, new: Object | None, namespace: str | None, **_: Any) -> None:
         # Rules are deterministic, so randomness comes from here.
         of_gang = partial(marks, unique=secrets.token_hex(4)) if gang is not None else None
-        unique = secrets.token_hex(8)
+        unique, place = secrets.token_hex(8), namespace or ""
+        former = await node_of(new or {}, place)
 
         def admitted(raw: Object) -> Object:
-            place = namespace or ""
-            found = node_of(raw, place), has_former(raw, place)
             try:
-                return pod.admitted(raw, place, of_gang, unique, *found)
+                return pod.admitted(raw, place, of_gang, unique, former, has_former(raw, place))
             except Refused as refused:
                 refuse(str(refused), refused)
 

@@ -22,6 +22,7 @@ from lws_api.leaderworkerset.placement import (
     GROUP_NODE_SELECTOR_ANNOTATION,
     GROUP_TOLERATIONS_ANNOTATION,
     NODE_RETURN_ANNOTATION,
+    NODE_RETURN_EXCEPT_ANNOTATION,
     SHARED_TOPOLOGY_ANNOTATION,
     SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
     ExclusiveTopologyScope,
@@ -272,9 +273,16 @@ def ends_in_parallel(lws: Object) -> bool:
     return bool(fields.POD_TERMINATION.of(lws) == PodTerminationPolicy.PARALLEL)
 
 
-def returns_to_nodes(lws: Object) -> bool:
-    """Recreated pods return to the nodes of the former pods of their names, if they can."""
-    return annotations_of(lws).get(NODE_RETURN_ANNOTATION) == NodeReturn.PREFERRED
+def node_return_of(lws: Object) -> NodeReturn | None:
+    """How recreated pods return to the nodes of the former pods of their names; None if they do not."""
+    value = annotations_of(lws).get(NODE_RETURN_ANNOTATION)
+    return NodeReturn(value) if value in tuple(NodeReturn) else None
+
+
+def nodes_of_no_return(lws: Object) -> tuple[str, ...]:
+    """Names of nodes to which no pod returns."""
+    names = str(annotations_of(lws).get(NODE_RETURN_EXCEPT_ANNOTATION) or "").split(",")
+    return tuple(name.strip() for name in names if name.strip())
 
 
 def completed_backoff(backoff: Mapping[str, Any]) -> dict[str, Any]:

@@ -87,7 +87,8 @@ def build_registry(
     for registration in registrations:
         register_stream(registry, store, registration.workload.resource)
         if reviewing is not None:
-            handlers.register(registry, registration.endpoints, registration.handlers(reviewing, store))
+            answers = registration.handlers(reviewing, store, cluster)
+            handlers.register(registry, registration.endpoints, answers)
     return registry
 
 

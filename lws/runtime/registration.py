@@ -67,7 +67,7 @@ class Controller:
     checks: Mapping[str, Check] = field(default_factory=dict)
 
 
-def _unreviewed(settings: Settings, store: Store) -> Mapping[str, Handler]:
+def _unreviewed(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str, Handler]:
     return {}
 
 
@@ -83,7 +83,7 @@ class Registration:
     reporter: str
     build: Callable[[Parts], Controller]
     endpoints: Mapping[str, Resource] = field(default_factory=dict)
-    handlers: Callable[[Settings, Store], Mapping[str, Handler]] = _unreviewed
+    handlers: Callable[[Settings, Store, Cluster], Mapping[str, Handler]] = _unreviewed
     reads: tuple[StoredFields, ...] = ()
     is_optional: bool = False
     standings: tuple[KeyState, ...] = ()

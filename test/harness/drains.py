@@ -63,6 +63,19 @@ def cordoned(world: World, nodes: set[str]) -> Iterator[None]:
             world.api.merge(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": None}})
 
 
+@contextmanager
+def without_node(world: World, name: str) -> Iterator[None]:
+    """A machine that is gone for good, and one of the same name afterwards."""
+    kept = world.api.get(f"/api/v1/nodes/{name}")
+    world.api.delete(f"/api/v1/nodes/{name}")
+    try:
+        yield
+    finally:
+        again = {"metadata": {"name": name, "labels": kept["metadata"]["labels"]}}
+        again["status"] = {each: kept["status"][each] for each in ("capacity", "allocatable")}
+        world.api.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **again})
+
+
 @dataclass
 class Downtime:
     """Groups of a set that are down, by every event of its pods. most: the most that were down at a time."""

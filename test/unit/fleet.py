@@ -139,7 +139,7 @@ def _build(parts: Parts) -> Controller:
     return Controller(begin, keys)
 
 
-def _handlers(settings: Settings, store: Store) -> Mapping[str, Handler]:
+def _handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str, Handler]:
     async def validate(*, new: Mapping[str, Any] | None, **_: Any) -> None:
         if new is not None and new["spec"]["replicas"] < 1:
             refuse("spec.replicas: a Fleet has at least one")

@@ -34,6 +34,12 @@ NODE_RETURN_ANNOTATION = f"{PREFIX}/node-return"
 changes no template, and takes effect for pods that are created from then on.
 """
 
+NODE_RETURN_EXCEPT_ANNOTATION = f"{PREFIX}/node-return-except"
+"""Names of nodes to which no pod returns, with commas between them."""
+
+RETURNS_TO_ANNOTATION = f"{PREFIX}/returns-to"
+"""On a pod: the only node that it may run on (`NodeReturn.REQUIRED`)."""
+
 PLACEMENT_GATE = f"{PREFIX}/placement"
 """Scheduling gate of leaders that select nodes by their group, removed when the webhook sets it."""
 
@@ -49,6 +55,7 @@ NAMESPACE_REFERENCE = "$(NAMESPACE)"
 
 class NodeReturn(StrEnum):
     PREFERRED = "Preferred"
+    REQUIRED = "Required"
 
 
 class ExclusiveTopologyScope(StrEnum):

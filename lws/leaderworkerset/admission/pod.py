@@ -12,7 +12,8 @@ from typing import Any
 from lws.kube.field_errors import Refused, rendered
 from lws.kube.metadata import annotations_of, controller_of, labels_of, merged, metadata_of
 from lws.kube.names import parent_and_ordinal
-from lws.kube.pods import REQUIRED, with_preferred_node
+from lws.kube.nodes import why_unfit
+from lws.kube.pods import REQUIRED, terms_of, with_preferred_node, with_required_node
 from lws.kube.quantities import INT32, whole_number
 from lws.leaderworkerset.group.gangs import Marks
 from lws.leaderworkerset.group.placement import (
@@ -40,6 +41,7 @@ from lws_api.leaderworkerset.placement import (
     GROUP_NODE_SELECTOR_ANNOTATION,
     GROUP_TOLERATIONS_ANNOTATION,
     PLACEMENT_GATE,
+    RETURNS_TO_ANNOTATION,
     SHARED_TOPOLOGY_ANNOTATION,
     SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
 )
@@ -77,6 +79,16 @@ GangMarks = Callable[[Mapping[str, str], Mapping[str, str], int], Marks]
 
 
 @dataclass(frozen=True, slots=True)
+class FormerNode:
+    """The node of the former pod of a name. required: the node as it is, if the new pod must run there; None
+    if that is a preference.
+    """
+
+    name: str
+    required: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Member:
     """The changeable fields of one pod. Each rule returns a new one; only the last is written.
 
@@ -101,13 +113,13 @@ def admit(
     namespace: str,
     gang: GangMarks | None = None,
     unique: str = "",
-    node: str = "",
+    former: FormerNode | None = None,
     has_former: bool = False,
 ) -> None:
     """Make a pod with the name label a member of its set, in place. Other pods are not changed.
 
     namespace: namespace of the request, for pods without one. gang: marks for gang scheduling. unique: 16
-    random characters, for the key of a Hash group. node: the preferred node; ignored with exclusive
+    random characters, for the key of a Hash group. former: the node to return to; ignored with exclusive
     topologies. has_former: pods of the former group of a leader with an index may be left. Admitting a pod
     again changes nothing. Raises `Refused`, with the pod unchanged, if it cannot be a member.
     """
@@ -127,9 +139,6 @@ def admit(
         member = _in_gang(member, gang(member.labels, member.annotations, int(size)))
     if has_former and leads and not is_hash_leader:
         member = _held_back(member, raw)
-    if node and not any(member.annotations.get(key) for key in _EXCLUSIVE):
-        object_in("spec.affinity.nodeAffinity", member.affinity.get("nodeAffinity"))
-        member = replace(member, affinity=with_preferred_node(member.affinity, node))
     variables = _variables(member, size, is_worker=not leads)
     added = tpu_variables(raw, member.name, member.labels, member.annotations, member.subdomain)
     if is_hash_leader:
@@ -137,6 +146,8 @@ def admit(
     else:
         fields = node_fields(raw, member.namespace) if is_first else {}
         fields |= _gated(raw, fields, member.gate) if member.gate else {}
+    if former is not None and not any(member.annotations.get(key) for key in _EXCLUSIVE):
+        member = _returning(member, {**(raw.get("spec") or {}), **fields}, former)
     _write(member, raw, fields)
     for container in containers:
         entries = [*(container.get("env") or []), *added.get(id(container), ())]
@@ -148,7 +159,7 @@ def admitted(
     namespace: str,
     gang: GangMarks | None = None,
     unique: str = "",
-    node: str = "",
+    former: FormerNode | None = None,
     has_former: bool = False,
 ) -> dict[str, Any]:
     """A copy of the pod after `admit`; the original is not changed.
@@ -167,7 +178,7 @@ def admitted(
             else value
             for name, value in spec.items()
         }
-    admit(copy, namespace, gang, unique, node, has_former)
+    admit(copy, namespace, gang, unique, former, has_former)
     return copy
 
 
@@ -312,6 +323,27 @@ def _held_back(member: _Member, raw: Mapping[str, Any]) -> _Member:
             f"{rendered(node)} allows no scheduling gate to wait at"
         )
     return replace(member, gate=GROUP_REPLACEMENT_GATE)
+
+
+def _returning(member: _Member, spec: Mapping[str, Any], former: FormerNode) -> _Member:
+    """With affinity to the node of the former pod. spec: of the pod, but for its affinity.
+
+    A required return to a node that cannot take the pod would leave it pending for ever, and so might one of
+    a pod that must be near others, which may be elsewhere: both are preferences.
+    """
+    path, affinity = "spec.affinity.nodeAffinity", member.affinity
+    required = object_in(f"{path}.{REQUIRED}", object_in(path, affinity.get("nodeAffinity")).get(REQUIRED))
+    preferred = replace(member, affinity=with_preferred_node(affinity, former.name))
+    if former.required is None or terms_of(affinity.get("podAffinity")):
+        return preferred
+    objects_in(f"{path}.{REQUIRED}.nodeSelectorTerms", required.get("nodeSelectorTerms"))
+    if why_unfit(former.name, former.required, {**spec, "affinity": affinity}):
+        return preferred
+    return replace(
+        member,
+        affinity=with_required_node(affinity, former.name),
+        annotations={**member.annotations, RETURNS_TO_ANNOTATION: former.name},
+    )
 
 
 def _ordinal(member: _Member) -> str:

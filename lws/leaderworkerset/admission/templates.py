@@ -13,14 +13,14 @@ from typing import Any
 
 from lws.kube.field_errors import FieldError, invalid, rendered, required
 from lws.kube.metadata import annotations_of, labels_of, metadata_of
-from lws.kube.names import byte_length, label_key_errors
+from lws.kube.names import byte_length, dns1123_subdomain_errors, label_key_errors
 from lws.kube.pods import has_both_terms
 from lws.kube.quantities import is_integer, whole_number
 from lws.kube.typed import types_of
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.group.placement import count_of
 from lws.leaderworkerset.group.tpu import MOST_PODS, PORT_ENV, is_configured, ports_of, tpu_containers
-from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec, has_hash_groups
+from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec, has_hash_groups, nodes_of_no_return
 from lws.leaderworkerset.templates.node_selection import nodes_of_group
 from lws_api.leaderworkerset.identity import GroupIdentity
 from lws_api.leaderworkerset.placement import (
@@ -28,6 +28,7 @@ from lws_api.leaderworkerset.placement import (
     GROUP_NODE_SELECTOR_ANNOTATION,
     GROUP_TOLERATIONS_ANNOTATION,
     NODE_RETURN_ANNOTATION,
+    NODE_RETURN_EXCEPT_ANNOTATION,
     SHARED_TOPOLOGY_ANNOTATION,
     SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
     ExclusiveTopologyScope,
@@ -376,8 +377,15 @@ def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
         errors.append(invalid(_path(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION), scope, why))
     returns = annotations.get(NODE_RETURN_ANNOTATION)
     if returns is not None and returns not in tuple(NodeReturn):
-        why = "must be Preferred: a pod that must have a node that is gone would never be scheduled"
+        why = f"must be one of {', '.join(NodeReturn)}"
         errors.append(invalid(_path(NODE_RETURN_ANNOTATION), returns, why))
+    if returns == NodeReturn.REQUIRED and fields.GROUP_IDENTITY.of(raw) == GroupIdentity.HASH:
+        why = "cannot be with groupIdentity Hash: a recreated group has other names; remove it"
+        errors.append(invalid(_path(NODE_RETURN_ANNOTATION), returns, why))
+    for name in nodes_of_no_return(raw):
+        errors += [
+            invalid(_path(NODE_RETURN_EXCEPT_ANNOTATION), name, why) for why in dns1123_subdomain_errors(name)
+        ]
     for exclusive, shared in _EITHER:
         if annotations.get(exclusive) and annotations.get(shared):
             why = f"conflicts with {exclusive}, which requires the same and more: remove one of them"
@@ -470,6 +478,22 @@ def _surge_warnings(annotations: Mapping[str, str], spec: SetSpec) -> Iterator[s
         )
 
 
+def _return_warnings(raw: Mapping[str, Any], annotations: Mapping[str, str]) -> Iterator[str]:
+    path, returns = _path(NODE_RETURN_ANNOTATION), annotations.get(NODE_RETURN_ANNOTATION)
+    if not returns:
+        if annotations.get(NODE_RETURN_EXCEPT_ANNOTATION):
+            yield f"{_path(NODE_RETURN_EXCEPT_ANNOTATION)}: has no effect without {NODE_RETURN_ANNOTATION}"
+        return
+    if fields.GROUP_IDENTITY.of(raw) == GroupIdentity.HASH:
+        yield f"{path}: has no effect with groupIdentity Hash: a recreated group has other names"
+    for annotation in _EXCLUSIVE:
+        if annotations.get(annotation):
+            yield f"{path}: has no effect with {annotation}, which decides where pods run"
+    for _, annotation in _EITHER:
+        if annotations.get(annotation) and returns == NodeReturn.REQUIRED:
+            yield f"{path}: is a preference for pods that {annotation} places near others"
+
+
 def _without_effect(raw: Mapping[str, Any]) -> Iterator[str]:
     annotations = annotations_of(raw)
     scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)
@@ -478,13 +502,7 @@ def _without_effect(raw: Mapping[str, Any]) -> Iterator[str]:
             f"{_path(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)}: {rendered(scope)} has no effect without "
             f"{EXCLUSIVE_TOPOLOGY_ANNOTATION}"
         )
-    if annotations.get(NODE_RETURN_ANNOTATION):
-        path = _path(NODE_RETURN_ANNOTATION)
-        if fields.GROUP_IDENTITY.of(raw) == GroupIdentity.HASH:
-            yield f"{path}: has no effect with groupIdentity Hash: a recreated group has other names"
-        for annotation in _EXCLUSIVE:
-            if annotations.get(annotation):
-                yield f"{path}: has no effect with {annotation}, which decides where pods run"
+    yield from _return_warnings(raw, annotations)
     try:
         nodes = nodes_of_group(annotations, "namespace", "name", 0)
     except ValueError:

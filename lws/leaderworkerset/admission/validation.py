@@ -57,7 +57,11 @@ from lws.leaderworkerset.scheduling import ASSUMED, Scheduler
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec, has_hash_groups
 from lws.leaderworkerset.status.status import UPDATE_IN_PROGRESS
 from lws.leaderworkerset.templates.claims import DELETE, RETAIN
-from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION
+from lws_api.leaderworkerset.placement import (
+    NODE_RETURN_ANNOTATION,
+    NODE_RETURN_EXCEPT_ANNOTATION,
+    SHARED_TOPOLOGY_ANNOTATION,
+)
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     RECREATE_GROUP_AFTER_START_ANNOTATION,
@@ -70,6 +74,7 @@ from lws_api.leaderworkerset.v1 import (
 _READ_ANNOTATIONS = (
     *PLACEMENT_ANNOTATIONS,
     NODE_RETURN_ANNOTATION,
+    NODE_RETURN_EXCEPT_ANNOTATION,
     RECREATE_GROUP_AFTER_START_ANNOTATION,
 )
 MOST_TOLD = 100

@@ -18,7 +18,7 @@ from lws.kube.metadata import (
     uid_of,
 )
 from lws.kube.ownership import Ownership
-from lws.kube.pods import has_gate, is_ready, wait_for_node
+from lws.kube.pods import NodeWait, has_gate, is_ready, wait_for_node
 from lws.leaderworkerset.assessment.likeness import ownership_of_service, ownership_of_workers
 from lws.leaderworkerset.children.services import build_group_service
 from lws.leaderworkerset.labels import group_key, group_name, group_number, is_of_hash_group, own_workers
@@ -37,6 +37,7 @@ from lws.leaderworkerset.tables import LEADER_WORKER_SET
 from lws.runtime.actions import Object
 from lws.runtime.client.resources import Workload
 from lws.runtime.store import Store
+from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
@@ -294,8 +295,15 @@ def _facts_of(pod: Object, workers: Object | None, pods: Sequence[Object], made:
         leader=as_made(pod, key_of_leader(pod, own, made), made),
         workers=own,
         worker_uids=tuple(worker["metadata"]["uid"] for worker in live if is_ready(worker)),
-        waits=tuple(wait for member in waiting if (wait := wait_for_node(member)) is not None),
+        waits=tuple(wait for member in waiting if (wait := _wait_of(member)) is not None),
     )
+
+
+def _wait_of(pod: Object) -> NodeWait | None:
+    wait, node = wait_for_node(pod), annotations_of(pod).get(RETURNS_TO_ANNOTATION)
+    if wait is None or not node or wait.until is not None or wait.gate:
+        return wait
+    return replace(wait, pod=name_of(pod), node=node)
 
 
 # --- Report whether the controllers of objects of other owners still exist, by the store. An owner of a kind

@@ -41,7 +41,8 @@ class GroupState:
     group; empty in a set whose groups have indices.
     kept: the group has used up its restarts. Its leader stays terminating until a user requests a new group
     or the rollout replaces it.
-    unscheduled: the scheduler has found no node for a pod of it.
+    unscheduled: the scheduler has found no node for a pod of it. barred: which pod must return to which node,
+    and cannot; empty for none.
     """
 
     index: int
@@ -55,6 +56,7 @@ class GroupState:
     kept: bool = False
     pod: str = ""
     unscheduled: bool = False
+    barred: str = ""
 
     @cached_property
     def updated(self) -> bool:
@@ -166,6 +168,7 @@ def _group_state(group: GroupFacts, desired: DesiredGroups) -> GroupState:
         kept=group.is_exhausted,
         pod=name_of(group.leader) if is_of_hash_group(group.leader) else "",
         unscheduled=any(wait.until is None and not wait.gate for wait in group.waits),
+        barred=next((wait.words for wait in group.waits if wait.node), ""),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from lws import timing
 from lws.kube.conditions import Condition, moment_of, timestamp
 from lws.kube.metadata import name_of
 from lws.kube.names import byte_length, tightest_derived_name
@@ -16,6 +17,7 @@ from lws.kube.pods import NodeWait
 from lws.leaderworkerset.rollout.state import rollout_budget
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Announce, Delete, Object, Problem, Reference
+from lws_api.leaderworkerset.placement import NODE_RETURN_EXCEPT_ANNOTATION
 
 _DROPS_START_ORDINAL = Problem(
     "StartOrdinalUnsupported",
@@ -108,6 +110,33 @@ def forced(lws: Object, stuck: StuckPod, leader_uid: str = "") -> Delete:
 def recheck_lost_nodes(snapshot: SetSnapshot) -> float | None:
     """Seconds until another pod may be stuck; None if no pod is terminating."""
     return recheck_after(snapshot.terminating, snapshot.nodes, snapshot.now, snapshot.policies.node_loss)
+
+
+def barred_pods(snapshot: SetSnapshot) -> Iterator[Problem]:
+    """One problem for all pods that have long waited for the node that they must return to."""
+    long = [wait for wait in _barred(snapshot) if snapshot.now - wait.since >= timing.NODE_WAIT_IS_LONG]
+    if not long:
+        return
+    named = ", ".join(f"{wait.pod} to node {wait.node}" for wait in long[:_MOST_NAMED])
+    more = f" and {len(long) - _MOST_NAMED} more" if len(long) > _MOST_NAMED else ""
+    yield Problem(
+        "NodeReturnBlocked",
+        f"pods must return to their nodes and cannot be scheduled there: {named}{more}; make room there, or "
+        f"name the nodes in {NODE_RETURN_EXCEPT_ANNOTATION} and delete the pods",
+    )
+
+
+def recheck_barred_pods(snapshot: SetSnapshot) -> float | None:
+    """Seconds until another pod has waited long for its node; None if none waits."""
+    ages = (snapshot.now - wait.since for wait in _barred(snapshot))
+    return min(
+        ((timing.NODE_WAIT_IS_LONG - age).total_seconds() for age in ages if age < timing.NODE_WAIT_IS_LONG),
+        default=None,
+    )
+
+
+def _barred(snapshot: SetSnapshot) -> Iterator[NodeWait]:
+    return (wait for group in snapshot.groups for wait in group.waits if wait.node)
 
 
 def _node_lost(stuck: list[StuckPod], policy: NodeLossPolicy) -> Problem:

@@ -157,6 +157,8 @@ def _standing(group: GroupState | None) -> tuple[str, str]:
 def _why_unready(group: GroupState) -> str:
     if group.gate:
         return f"waiting for scheduling gate {group.gate}"
+    if group.barred:
+        return group.barred
     if not group.leader_ready:
         return "leader pod is not ready"
     return "workers are not ready" if group.formed else "no worker StatefulSet"

@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL
+from test.harness.drains import without_node
 from test.harness.groups import Object, labels_of, name_of, settle
 from test.harness.manifests import a_set
 from test.harness.proxied import Stage
@@ -84,19 +84,6 @@ def test_webhooks_are_down_while_pods_are_created(
 def pods_refused(record: Record) -> bool:
     asked = [each for each in record.entries() if each.resource == "pods" and each.verb == "create"]
     return any(not each.is_done for each in asked)
-
-
-@contextmanager
-def without_node(world: World, name: str) -> Iterator[None]:
-    """A machine that is gone for good, and one of the same name afterwards."""
-    kept = world.api.get(f"/api/v1/nodes/{name}")
-    world.api.delete(f"/api/v1/nodes/{name}")
-    try:
-        yield
-    finally:
-        again = {"metadata": {"name": name, "labels": kept["metadata"]["labels"]}}
-        again["status"] = {each: kept["status"][each] for each in ("capacity", "allocatable")}
-        world.api.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **again})
 
 
 def lose_pods(world: World, cluster: LocalCluster, dice: random.Random) -> None:

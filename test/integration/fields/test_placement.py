@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from lws.kube.metadata import is_terminating
 from lws.kube.pods import has_gate
-from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
+from lws.leaderworkerset.status.status import REPLICA_FAILURE
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION, NodeReturn
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
@@ -17,7 +20,8 @@ from lws_api.leaderworkerset.v1 import (
     SUBGROUP_INDEX_LABEL,
     WORKER_INDEX_LABEL,
 )
-from test.harness.groups import labels_of, name_of, pod_uids, pods_of, settle
+from test.harness.drains import without_node
+from test.harness.groups import condition, labels_of, name_of, pod_uids, pods_of, settle
 from test.harness.manifests import a_set, new_image, pod_template, rolling, scaled_to
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
@@ -137,9 +141,12 @@ def nodes_of(world: World, name: str) -> dict[str, str]:
     return {name_of(pod): pod["spec"]["nodeName"] for pod in pods_of(world, name)}
 
 
-def test_recreated_pods_return_to_their_nodes_where_the_set_asks_for_that(world: World) -> None:
-    """After a lost leader, a rollout, and a scale-down that is taken back."""
-    world.create(a_set("back", 2, 3, annotations={NODE_RETURN_ANNOTATION: "Preferred"}))
+@pytest.mark.parametrize("returns", NodeReturn)
+def test_recreated_pods_return_to_their_nodes_where_the_set_asks_for_that(
+    world: World, returns: NodeReturn
+) -> None:
+    """After a lost leader, a rollout, and a scale-down that is taken back; but to no node that has died."""
+    world.create(a_set("back", 2, 3, annotations={NODE_RETURN_ANNOTATION: returns}))
     settle(world, "back")
     nodes, before = nodes_of(world, "back"), pod_uids(world, "back")
 
@@ -162,3 +169,43 @@ def test_recreated_pods_return_to_their_nodes_where_the_set_asks_for_that(world:
     world.patch(SET, "back", scaled_to(2))
     settle(world, "back")
     assert nodes_of(world, "back") == nodes
+
+    world.patch(SET, "back", scaled_to(0))
+    settle(world, "back")
+    dead = nodes["back-1"]
+    with without_node(world, dead):
+        world.patch(SET, "back", scaled_to(2))
+        settle(world, "back")
+        after = nodes_of(world, "back")
+    moved = {name for name, node in nodes.items() if node == dead}
+    assert {name for name in nodes if after[name] != nodes[name]} == moved
+
+
+def test_a_pod_waits_for_the_node_that_it_must_return_to(world: World) -> None:
+    """The set says which pod waits for which node, until there is room."""
+    workers = pod_template()
+    workers["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    world.create(a_set("must", 1, 1, workers=workers, annotations={NODE_RETURN_ANNOTATION: "Required"}))
+    settle(world, "must")
+    (node,) = nodes_of(world, "must").values()
+    cpu = world.api.get(f"/api/v1/nodes/{node}")["status"]["allocatable"]["cpu"]
+    filler = pod_template()["spec"] | {"nodeName": node}
+    filler["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    world.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "filler"}, "spec": filler})
+    world.delete("Pod", "must-0")
+    said = eventually(
+        "the set says so",
+        lambda: condition(world.get(SET, "must"), REPLICA_FAILURE) or {},
+        lambda found: found.get("reason") == "NodeReturnBlocked",
+        seconds=120.0,
+    )
+    assert f"must-0 to node {node}; make room there" in said["message"]
+    (waiting,) = world.get(SET, "must")["status"]["groups"]["unsettled"]
+    assert waiting["reason"] == f"pod must-0 must return to node {node} and cannot be scheduled there"
+    (scheduled,) = (
+        each for each in world.get("Pod", "must-0")["status"]["conditions"] if each["type"] == "PodScheduled"
+    )
+    assert "1 Insufficient cpu" in scheduled["message"]
+    world.delete("Pod", "filler")
+    settle(world, "must")
+    assert nodes_of(world, "must") == {"must-0": node}

@@ -15,7 +15,7 @@ from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.simulation import simulate
 from lws.runtime.actions import Apply
-from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION
 from test.unit.builders import NOW, make_group, make_leader_statefulset, make_set, make_worker_pod
 from test.unit.lws.cli.histories import revision_of, sets, snapshot_of, with_status
 from test.unit.set_world import actions_of
@@ -105,8 +105,10 @@ def test_nothing_new_in_the_middle_of_a_rollout() -> None:
          "  restartPolicy: RecreateGroupOnPodRestart → None (at once)"),
         ({"replicas": 4, "max_unavailable": 2},
          "  rolloutStrategy rollingUpdateConfiguration added (at once)"),
-        ({"replicas": 4, "annotations": {NODE_RETURN_ANNOTATION: "Preferred"}},
-         "  leaderworkerset.sigs.k8s.io/node-return added: Preferred (at once)"),
+        ({"replicas": 4, "annotations": {NODE_RETURN_ANNOTATION: "Required"}},
+         "  leaderworkerset.sigs.k8s.io/node-return added: Required (at once)"),
+        ({"replicas": 4, "annotations": {NODE_RETURN_EXCEPT_ANNOTATION: "node-1"}},
+         "  leaderworkerset.sigs.k8s.io/node-return-except added: node-1 (at once)"),
     ],
 )  # fmt: skip
 def test_what_takes_effect_at_once(spec: Object, line: str) -> None:

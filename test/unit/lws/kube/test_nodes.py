@@ -14,7 +14,9 @@ from lws.kube.nodes import (
     recheck_after,
     stuck_pods,
     waits_for_kubelet,
+    why_unfit,
 )
+from lws.kube.pods import REQUIRED
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 POLICY = NodeLossPolicy(after=timedelta(minutes=5))
@@ -130,3 +132,88 @@ def test_only_what_kubernetes_does_not_collect_itself_is_ours_to_delete() -> Non
 )
 def test_when_to_look_again(pods: list[Any], nodes: dict[str, Any], seconds: float | None) -> None:
     assert recheck_after(pods, nodes, NOW, POLICY) == seconds
+
+
+# --- Nodes that a pod could run on --------------------------------------------------------------------------
+
+
+def ready_node(*taints: dict[str, str], **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "n", "labels": {"pool": "a", "gpus": "8"}},
+        "spec": {**spec, "taints": list(taints)},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+GPU = {"key": "gpu", "value": "h100", "effect": "NoSchedule"}
+ELSEWHERE = "does not match the node selector or affinity of the pod"
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (None, "does not exist any more"),
+        (node("Unknown"), "has not been ready since 2026-03-01T11:53:20Z"),
+        (ready_node(unschedulable=True), "is cordoned"),
+        (ready_node({**GPU, "effect": "PreferNoSchedule"}), ""),
+        (ready_node(GPU), "has the taint gpu"),
+        (ready_node(), ""),
+    ],
+)
+def test_why_a_node_takes_no_pod(found: Any, why: str) -> None:
+    assert why_unfit("n", found, {}) == why
+
+
+@pytest.mark.parametrize(
+    ("toleration", "helps"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"key": "gpu", "operator": "Exists"}, True),
+        ({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}, False),
+        ({"key": "gpu", "value": "h100", "effect": "NoSchedule"}, True),
+        ({"key": "gpu", "operator": "Equal", "value": "b200"}, False),
+        ({"key": "tpu", "operator": "Exists"}, False),
+        ({"value": "h100"}, False),
+    ],
+)
+def test_what_tolerates_a_taint(toleration: dict[str, str], helps: bool) -> None:
+    assert (why_unfit("n", ready_node(GPU), {"tolerations": [toleration]}) == "") == helps
+
+
+def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+@pytest.mark.parametrize(
+    ("each", "matches"),
+    [
+        (expression("pool", "In", "a", "b"), True),
+        (expression("pool", "In", "b"), False),
+        (expression("pool", "NotIn", "a"), False),
+        (expression("disk", "NotIn", "a"), True),
+        (expression("pool", "Exists"), True),
+        (expression("disk", "Exists"), False),
+        (expression("disk", "DoesNotExist"), True),
+        (expression("pool", "DoesNotExist"), False),
+        (expression("gpus", "Gt", "7"), True),
+        (expression("gpus", "Gt", "8"), False),
+        (expression("gpus", "Lt", "9"), True),
+        (expression("pool", "Lt", "9"), False),
+        (expression("gpus", "Lt"), False),
+        (expression("gpus", "About", "8"), False),
+    ],
+)
+def test_what_an_affinity_matches(each: dict[str, Any], matches: bool) -> None:
+    """One alternative suffices; an empty one matches nothing."""
+    terms = [{}, {"matchExpressions": [expression("disk", "Exists"), each]}, {"matchExpressions": [each]}]
+    pod = {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
+    assert why_unfit("n", ready_node(), pod) == ("" if matches else ELSEWHERE)
+
+
+def test_a_pod_selects_nodes_by_label_and_name() -> None:
+    assert why_unfit("n", ready_node(), {"nodeSelector": {"pool": "a"}}) == ""
+    assert why_unfit("n", ready_node(), {"nodeSelector": {"pool": "b"}}) == ELSEWHERE
+    for name, why in (("n", ""), ("other", ELSEWHERE)):
+        terms = [{"matchFields": [expression("metadata.name", "In", name)]}]
+        pod = {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
+        assert why_unfit("n", ready_node(), pod) == why

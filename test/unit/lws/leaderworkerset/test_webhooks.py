@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import kopf
 import pytest
@@ -19,24 +19,26 @@ from lws.kube.field_errors import Refused
 from lws.leaderworkerset.admission import pod
 from lws.leaderworkerset.admission import validation as leaderworkerset
 from lws.leaderworkerset.group.gangs import PROVIDERS
+from lws.leaderworkerset.observe.former_node import former_node
 from lws.leaderworkerset.registration import (
     ENDPOINTS,
     MUTATE_POD,
     MUTATE_SET,
     VALIDATE_POD,
     VALIDATE_SET,
-    former_node,
     handlers,
     handlers_with,
     may_have_former_group,
 )
 from lws.leaderworkerset.scheduling import API_VERSION, NOBODY, UNAVAILABLE
 from lws.leaderworkerset.tables import TABLES
+from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS
+from lws.runtime.errors import Forbidden, NotFound
 from lws.runtime.store import Store
 from lws.runtime.webhooks.handlers import register
 from lws.runtime.webhooks.server import reviewed
-from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION
 from lws_api.leaderworkerset.v1 import GROUP_REPLACEMENT_GATE, NAME_LABEL, SIZE_ANNOTATION
 from test.unit import builders
 
@@ -325,7 +327,7 @@ async def test_a_set_with_scheduling_is_refused_while_there_is_no_api_for_it(
     settings = load(None, {}, {}, namespace_file=Path("there-is-none"))
     settings = replace(settings, gang_provider="kubernetes", workload_aware_scheduling=True)
     registry = kopf.OperatorRegistry()
-    register(registry, ENDPOINTS, handlers(settings, store))
+    register(registry, ENDPOINTS, handlers(settings, store, cast("Cluster", None)))
     review = reviewing(wire_kopf(registry)[0])
     new = make_set(scheduling={})
     store.unserved.add(API_VERSION)
@@ -454,19 +456,51 @@ async def test_the_rules_know_the_other_sets_and_the_scheduler_of_groups(
     assert made["metadata"]["annotations"]["scheduling.k8s.io/group-name"].startswith("vllm-0-")
 
 
-@pytest.mark.parametrize(("policy", "returns"), [("Preferred", True), ("Required", False), (None, False)])
+READY_NODE = {
+    "metadata": {"name": "node-1"},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+}
+CORDONED_NODE = {**READY_NODE, "spec": {"unschedulable": True}}
+PREFERS, MUST, ANYWHERE = "preferredDuring", "requiredDuring", ""
+
+
+@pytest.mark.parametrize(
+    ("policy", "excepted", "read", "expected"),
+    [
+        pytest.param("Preferred", "", None, PREFERS, id="if it can, without any request"),
+        pytest.param("Preferred", "node-1", None, ANYWHERE, id="if it can, but not there"),
+        pytest.param("Required", "", READY_NODE, MUST, id="always"),
+        pytest.param("Required", "node-2, node-1", None, ANYWHERE, id="always, but not there"),
+        pytest.param("Required", "node-2", CORDONED_NODE, PREFERS, id="cordoned"),
+        pytest.param("Required", "", NotFound(404, "NotFound", "no such node"), ANYWHERE, id="gone"),
+        pytest.param("Required", "", Forbidden(403, "Forbidden", "no"), PREFERS, id="not to be read"),
+        pytest.param("Required", "", TimeoutError(), PREFERS, id="not read in time"),
+        pytest.param("Always", "", None, ANYWHERE, id="a word of a later release"),
+        pytest.param(None, "", None, ANYWHERE, id="not asked for"),
+    ],
+)
 async def test_a_recreated_pod_returns_to_its_node_where_its_set_asks_for_that(
     wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
     policy: str | None,
-    returns: bool,
+    excepted: str,
+    read: dict[str, Any] | Exception | None,
+    expected: str,
 ) -> None:
-    """Every replica knows it from its own store: no request is sent."""
+    """Every replica knows the node from its own store, and reads it only if the pod must return to it."""
     store = Store(lambda before, after: None, TABLES)
-    lws = builders.make_set(annotations={NODE_RETURN_ANNOTATION: policy} if policy else {})
+    asked = {NODE_RETURN_ANNOTATION: policy, NODE_RETURN_EXCEPT_ANNOTATION: excepted}
+    lws = builders.make_set(annotations={name: value for name, value in asked.items() if value})
+
+    async def read_node(name: str) -> dict[str, Any]:
+        assert name == "node-1" and read is not None, "no request is sent"
+        if isinstance(read, Exception):
+            raise read
+        return read
+
     former = builders.make_leader_pod(lws)
     former["spec"] = {"nodeName": "node-1"}
     registry = kopf.OperatorRegistry()
-    node_of = partial(former_node, store)
+    node_of = partial(former_node, store, read_node)
     register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None, node_of=node_of))
     serve, _ = wire_kopf(registry)
     store.put(lws)
@@ -483,7 +517,8 @@ async def test_a_recreated_pod_returns_to_its_node_where_its_set_asks_for_that(
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     answer = json.loads((await reviewed(serve, MUTATE_POD, PODS, json.dumps(body).encode())).body)
     patch = base64.b64decode(answer["response"].get("patch", "")).decode()
-    assert ('"node-1"' in patch) == returns
+    assert [each for each in (PREFERS, MUST) if each in patch] == [each for each in (expected,) if each]
+    assert ('"node-1"' in patch) == bool(expected)
 
 
 # --- The gate of a leader whose former group is not gone ----------------------------------------------------

@@ -208,6 +208,12 @@ def test_what_a_set_asks_for_is_told() -> None:
         "recreated pods return to their nodes if they can: node-return is Preferred",
         "groups start in waves: 2 first, then 2 times those that are ready",
     ]
+    asked["metadata"]["annotations"] = {NODE_RETURN_ANNOTATION: "Required"}
+    _, shown, _ = seen(with_status(snapshot_of(asked, HISTORY, [B, B, B])))
+    assert shown[2] == (
+        "recreated pods return to their nodes unless these are gone, cordoned, lost or excepted: "
+        "node-return is Required"
+    )
 
 
 def test_a_set_without_anything() -> None:

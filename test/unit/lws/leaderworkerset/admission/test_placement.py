@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from lws.kube.names import dns1123_subdomain_errors
 from lws.leaderworkerset.admission.validation import errors_in, warnings_in
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     GROUP_NODE_SELECTOR_ANNOTATION,
     GROUP_TOLERATIONS_ANNOTATION,
     NODE_RETURN_ANNOTATION,
+    NODE_RETURN_EXCEPT_ANNOTATION,
     SHARED_TOPOLOGY_ANNOTATION,
     SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
 )
@@ -24,6 +26,7 @@ from test.unit.lws.leaderworkerset.admission.test_validation import make_set, ma
 EXCLUSIVE, SHARED = EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION
 SUB_EXCLUSIVE, SUB_SHARED = SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION
 SCOPE, RETURN = EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION, NODE_RETURN_ANNOTATION
+EXCEPT = NODE_RETURN_EXCEPT_ANNOTATION
 SELECTOR, TOLERATIONS = GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION
 IN_TWOS = make_subgroup(2)
 
@@ -50,17 +53,18 @@ def error(annotation: str, value: str, why: str) -> str:
             id="a scope that there is not",
         ),
         pytest.param({RETURN: "Preferred"}, None, [], id="back to their nodes"),
+        pytest.param({RETURN: "Required", EXCEPT: "node-1, node-2"}, None, [], id="but for two of them"),
         pytest.param(
-            {RETURN: "Required"},
+            {RETURN: "Always"},
             None,
-            [
-                error(
-                    RETURN,
-                    "Required",
-                    "must be Preferred: a pod that must have a node that is gone would never be scheduled",
-                )
-            ],
-            id="to a node that may be gone",
+            [error(RETURN, "Always", "must be one of Preferred, Required")],
+            id="back in another way",
+        ),
+        pytest.param(
+            {RETURN: "Required", EXCEPT: "node-1,Node_2"},
+            None,
+            [error(EXCEPT, "Node_2", dns1123_subdomain_errors("Node_2")[0])],
+            id="a node that cannot be",
         ),
         pytest.param({SHARED: "zone"}, None, [], id="shared"),
         pytest.param({SHARED: "zone", SUB_EXCLUSIVE: "rack"}, IN_TWOS, [], id="racks of a shared zone"),
@@ -150,6 +154,16 @@ def test_what_is_accepted_and_refused(
     assert errors_in(later, raw) == [], "what was stored before holds nobody up"
 
 
+def test_pods_of_groups_without_names_cannot_have_to_return() -> None:
+    assert [str(each) for each in errors_in(of_hash_groups({RETURN: "Required"}))] == [
+        error(
+            RETURN,
+            "Required",
+            "cannot be with groupIdentity Hash: a recreated group has other names; remove it",
+        )
+    ]
+
+
 def test_the_longest_name_of_a_group_counts() -> None:
     annotations = {SELECTOR: f"pool={'x' * 58}-$(GROUP_INDEX)"}
     assert errors_in(make_set(replicas=1000, max_unavailable=1, annotations=annotations)) == []
@@ -187,6 +201,16 @@ def own_selector(annotations: dict[str, str]) -> dict[str, Any]:
             of_hash_groups({RETURN: "Preferred"}),
             [f"{RETURN}: has no effect with groupIdentity Hash: a recreated group has other names"],
             id="back by names that change",
+        ),
+        pytest.param(
+            make_set(annotations={RETURN: "Required", SHARED: "rack"}),
+            [f"{RETURN}: is a preference for pods that {SHARED} places near others"],
+            id="back to nodes near others",
+        ),
+        pytest.param(
+            make_set(annotations={EXCEPT: "node-1"}),
+            [f"{EXCEPT}: has no effect without {RETURN}"],
+            id="but for a node to which none returns",
         ),
         pytest.param(
             make_set(annotations={SELECTOR: "pool=$(GROUP_INDEX)"}, max_surge=1),

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from lws.kube.field_errors import Refused
-from lws.leaderworkerset.admission.pod import admit
+from lws.leaderworkerset.admission.pod import FormerNode, admit
 from lws.leaderworkerset.group.gangs import Marks
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     GROUP_NODE_SELECTOR_ANNOTATION,
     GROUP_TOLERATIONS_ANNOTATION,
     PLACEMENT_GATE,
+    RETURNS_TO_ANNOTATION,
     SHARED_TOPOLOGY_ANNOTATION,
     SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
 )
@@ -349,7 +350,7 @@ def test_a_pod_returns_to_its_node_if_it_can(pod: dict[str, Any]) -> None:
     mine = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
     pod["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}, PREFERRED: [mine]}}
     for _ in range(2):
-        admit(pod, "default", node="node-1")
+        admit(pod, "default", former=FormerNode("node-1"))
         affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}, PREFERRED: [mine, THERE]}}
         assert pod["spec"]["affinity"] == affinity
 
@@ -365,7 +366,7 @@ def test_a_pod_returns_to_its_node_if_it_can(pod: dict[str, Any]) -> None:
 )
 def test_exclusive_topologies_decide_alone(annotations: dict[str, str], returns: bool) -> None:
     for pod in (make_leader(annotations=annotations), make_worker(annotations=annotations)):
-        admit(pod, "default", node="node-1")
+        admit(pod, "default", former=FormerNode("node-1"))
         assert ("nodeAffinity" in pod["spec"].get("affinity", {})) == returns
         admitted = copy.deepcopy(pod)
         admit(pod, "default")
@@ -376,4 +377,83 @@ def test_an_affinity_that_is_none_is_refused() -> None:
     pod = make_worker()
     pod["spec"]["affinity"] = {"nodeAffinity": [1]}
     with pytest.raises(Refused, match="nodeAffinity"):
-        admit(pod, "default", node="node-1")
+        admit(pod, "default", former=FormerNode("node-1"))
+
+
+def node(taint: dict[str, str] | None = None, ready: str = "True", **spec: Any) -> dict[str, Any]:
+    """node-1, in a pool."""
+    labels = {"pool": "a", "gpus": "8"}
+    return {
+        "metadata": {"name": "node-1", "labels": labels},
+        "spec": {**spec, "taints": [taint] if taint else []},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+NAMED = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
+IN_POOL = {"key": "pool", "operator": "In", "values": ["a", "b"]}
+FAST = {"key": "disk", "operator": "Exists"}
+
+
+@pytest.mark.parametrize("pod", [make_leader(), make_worker()], ids=["leader", "worker"])
+@pytest.mark.parametrize(
+    ("given", "terms"),
+    [
+        pytest.param([], [{"matchFields": [NAMED]}], id="nothing"),
+        pytest.param(
+            [{"matchExpressions": [IN_POOL]}, {"matchExpressions": [FAST]}, {}],
+            [
+                {"matchExpressions": [IN_POOL], "matchFields": [NAMED]},
+                {"matchExpressions": [FAST], "matchFields": [NAMED]},
+                {},
+            ],
+            id="alternatives",
+        ),
+    ],
+)
+def test_a_pod_must_return_to_its_node(
+    pod: dict[str, Any], given: list[dict[str, Any]], terms: list[dict[str, Any]]
+) -> None:
+    pod = copy.deepcopy(pod)
+    if given:
+        pod["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": given}}}
+    for _ in range(2):
+        admit(pod, "default", former=FormerNode("node-1", node()))
+        assert pod["spec"]["affinity"] == {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+        assert pod["metadata"]["annotations"][RETURNS_TO_ANNOTATION] == "node-1"
+
+
+@pytest.mark.parametrize(
+    ("there", "spec", "annotations"),
+    [
+        pytest.param(node(unschedulable=True), {}, {}, id="cordoned"),
+        pytest.param(node(ready="Unknown"), {}, {}, id="lost"),
+        pytest.param(node({"key": "gpu", "effect": "NoSchedule"}), {}, {}, id="tainted"),
+        pytest.param(node(), {"nodeSelector": {"pool": "b"}}, {}, id="another selector"),
+        pytest.param(
+            node(),
+            {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [FAST]}]}}}},
+            {},
+            id="another affinity",
+        ),
+        pytest.param(node(), {}, {GROUP_NODE_SELECTOR_ANNOTATION: "pool=pool-$(GROUP_INDEX)"}, id="a pool"),
+        pytest.param(node(), {}, {SHARED_TOPOLOGY_ANNOTATION: "zone"}, id="near its group"),
+    ],
+)
+def test_no_pod_must_return_to_a_node_that_does_not_take_it(
+    there: dict[str, Any], spec: dict[str, Any], annotations: dict[str, str]
+) -> None:
+    """It may still: the scheduler knows whether."""
+    pod = make_leader(annotations=annotations)
+    pod["spec"] |= copy.deepcopy(spec)
+    admit(pod, "default", former=FormerNode("node-1", there))
+    affinity = pod["spec"]["affinity"]["nodeAffinity"]
+    assert affinity[PREFERRED] == [THERE]
+    assert affinity.get(REQUIRED) == spec.get("affinity", {}).get("nodeAffinity", {}).get(REQUIRED)
+    assert RETURNS_TO_ANNOTATION not in pod["metadata"]["annotations"]
+
+
+def test_exclusive_topologies_decide_alone_where_a_pod_must_return() -> None:
+    pod = make_leader(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
+    admit(pod, "default", former=FormerNode("node-1", node()))
+    assert "nodeAffinity" not in pod["spec"]["affinity"]

@@ -10,6 +10,7 @@ from lws.kube.pods import NodeWait
 from lws.leaderworkerset.observe.membership import Membership, leader_pods_of
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.store import Store
+from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
 from test.unit.builders import (
     LONG_AGO,
     make_leader_pod,
@@ -109,3 +110,19 @@ def test_which_pods_of_a_group_had_to_wait_for_a_node() -> None:
     found = Membership(shown(LWS, LEADERS, *PODS, workers, *pods), set())
     waits = (NodeWait(SINCE), NodeWait(SINCE, SINCE + timedelta(hours=1)))
     assert [set(each.waits) for each in found.groups_of(LEADERS)] == [set(waits), set()]
+
+
+def test_which_node_a_pod_must_return_to_while_it_has_none() -> None:
+    workers = make_worker_statefulset(PODS[0])
+    pods = [
+        make_worker_pod(workers, index, status={"conditions": [{"type": "PodScheduled", **scheduled}]})
+        for index, scheduled in enumerate(
+            ({"status": "False"}, {"status": "True", "lastTransitionTime": LATER}), start=1
+        )
+    ]
+    for pod in pods:
+        pod["metadata"]["annotations"][RETURNS_TO_ANNOTATION] = "node-1"
+    group, _ = Membership(shown(LWS, LEADERS, *PODS, workers, *pods), set()).groups_of(LEADERS)
+    waiting, placed = sorted(group.waits, key=lambda wait: wait.until is not None)
+    assert (waiting.pod, waiting.node, placed.node) == ("demo-0-1", "node-1", "")
+    assert waiting.words == "pod demo-0-1 must return to node node-1 and cannot be scheduled there"

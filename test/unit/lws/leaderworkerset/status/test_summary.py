@@ -68,6 +68,7 @@ def test_a_paused_rollout_is_the_reason() -> None:
             id="gated",
         ),
         pytest.param(GroupState(0, leader_ready=True), "workers are not ready", id="workers"),
+        pytest.param(GroupState(0, barred="pod a must go"), "pod a must go", id="a worker's own node"),
     ],
 )
 def test_what_a_group_lacks(group: GroupState, reason: str) -> None:
