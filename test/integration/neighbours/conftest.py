@@ -1,39 +1,21 @@
-"""Run Kueue beside the product: its own manifests, its manager as a process of this host.
-
-The Service of its webhooks points at this host. Kueue creates its certificates itself, as everywhere; the
-Secret that Kubernetes would mount into its pod is copied.
-"""
+"""A cluster with the product and Kueue."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from test.cluster import LOCAL, chosen
-from test.harness.fixtures import product, pytest_runtest_makereport, world
+from test.harness.fixtures import audit, product, pytest_runtest_makereport, world
 from test.harness.product import Product
-from test.harness.waiting import eventually
+from test.integration.neighbours.kueue import running_kueue
 from tools.deployment import ManagerProcess
-from tools.localcluster import LocalCluster
-from tools.localcluster.build import find_module, find_programs
-from tools.localcluster.ports import LOOPBACK, pick_ports
-from tools.localcluster.progress import LinePrinter
-from tools.localcluster.recipe import KUEUE, KUEUE_MODULE
+from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
 
-__all__ = ["product", "pytest_runtest_makereport", "world"]
-
-NAMESPACE = "kueue-system"
-ACCOUNT = "kueue-controller-manager"
-WEBHOOKS, CERTIFICATE = "kueue-webhook-service", "kueue-webhook-server-cert"
-# Kueue does not run in pods here, and an APIService that does not answer would block deletions of namespaces.
-_LEFT_OUT = ("APIService", "Deployment")
-
-Object = dict[str, Any]
+__all__ = ["audit", "product", "pytest_runtest_makereport", "world"]
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +23,7 @@ def cluster() -> Iterator[LocalCluster]:
     """A control plane for these tests alone: no pod is created while Kueue is down."""
     if chosen() != LOCAL:
         pytest.skip("installs Kueue for the whole cluster")
-    with LocalCluster() as local:
+    with LocalCluster(Options(audit_policy=AUDIT_METADATA)) as local:
         yield local
 
 
@@ -49,27 +31,9 @@ def cluster() -> Iterator[LocalCluster]:
 def kueue(
     cluster: LocalCluster, product: Product, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ManagerProcess]:
-    """Kueue with its published configuration and the permissions of its ServiceAccount."""
-    workspace = tmp_path_factory.mktemp("kueue")
-    manifests = find_module(KUEUE, KUEUE_MODULE, LinePrinter()) / "config" / "default"
-    webhooks, health = pick_ports(2)
-    objects = [
-        pointed_here(manifest, webhooks)
-        for manifest in yaml.safe_load_all(cluster.kubectl("kustomize", str(manifests)))
-        if manifest["kind"] not in _LEFT_OUT
-    ]
-    # With a client-side apply these definitions would not fit into its annotation.
-    cluster.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump_all(objects))
-    manager = a_manager(cluster, workspace, published_configuration(objects), (webhooks, health))
-    manager.start()
-    try:
-        copy_certificate(cluster, workspace / "certificates")
-        yield manager.wait_ready()
-    finally:
-        manager.stop()
-        for kind in ("mutating", "validating"):
-            name = f"kueue-{kind}-webhook-configuration"
-            cluster.kubectl("delete", f"{kind}webhookconfiguration", name)
+    """Kueue beside the product."""
+    with running_kueue(cluster, tmp_path_factory.mktemp("kueue")) as manager:
+        yield manager
 
 
 @pytest.fixture
@@ -87,61 +51,3 @@ def holding_kueue(kueue: ManagerProcess) -> Iterator[None]:
     path.write_text(before)
     kueue.stop()
     kueue.start().wait_ready()
-
-
-def pointed_here(manifest: Object, port: int) -> Object:
-    """The manifest, with the Service of its webhooks at a port of this host."""
-    if (manifest["kind"], manifest["metadata"]["name"]) == ("Service", WEBHOOKS):
-        return {**manifest, "spec": {"type": "ExternalName", "externalName": LOOPBACK}}
-    if manifest["kind"].endswith("WebhookConfiguration"):
-        for webhook in manifest["webhooks"]:
-            webhook["clientConfig"]["service"]["port"] = port
-    conversion = manifest.get("spec", {}).get("conversion", {})
-    if "webhook" in conversion:
-        conversion["webhook"]["clientConfig"]["service"]["port"] = port
-    return manifest
-
-
-def published_configuration(objects: list[Object]) -> Object:
-    """The configuration file that would be mounted into its pod."""
-    (text,) = (obj["data"]["controller_manager_config.yaml"] for obj in objects if obj["kind"] == "ConfigMap")
-    return dict(yaml.safe_load(text))
-
-
-def a_manager(
-    cluster: LocalCluster, workspace: Path, configuration: Mapping[str, Any], ports: tuple[int, int]
-) -> ManagerProcess:
-    webhooks, health = ports
-    overrides = {
-        "health": {"healthProbeBindAddress": f"{LOOPBACK}:{health}"},
-        "metrics": {"bindAddress": "0"},
-        "webhook": {"host": LOOPBACK, "port": webhooks, "certDir": str(workspace / "certificates")},
-        "leaderElection": {"leaderElect": False},
-        # This is an API server, which no test uses.
-        "featureGates": {"VisibilityOnDemand": False},
-    }
-    path = workspace / "kueue.yaml"
-    path.write_text(yaml.safe_dump({**configuration, **overrides}))
-    program = find_programs(["kueue"], LinePrinter())["kueue"]
-    kubeconfig = cluster.kubeconfig_for_service_account(NAMESPACE, ACCOUNT)
-    return ManagerProcess(
-        command=[str(program), f"--config={path}", "--zap-log-level=2"],
-        log_path=workspace / "kueue.log",
-        health_port=health,
-        webhook_port=webhooks,
-        environment={"KUBECONFIG": str(kubeconfig)},
-    )
-
-
-def copy_certificate(cluster: LocalCluster, directory: Path) -> None:
-    """Copy the Secret of the certificate as a kubelet would mount it."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{CERTIFICATE}"
-    data = eventually(
-        "Kueue has created a certificate",
-        lambda: cluster.api.get(path).get("data") or {},
-        lambda data: "tls.crt" in data,
-    )
-    directory.mkdir()
-    # Kueue waits for tls.crt, so it comes last.
-    for name in ("ca.crt", "tls.key", "tls.crt"):
-        (directory / name).write_bytes(base64.b64decode(data[name]))

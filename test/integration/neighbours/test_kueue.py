@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,18 +21,15 @@ from test.harness.groups import (
     settle,
     uids_of_group,
 )
-from test.harness.manifests import a_set, new_image, pod_template, rolling, scaled_to
+from test.harness.manifests import new_image, rolling, scaled_to
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
+from test.integration.neighbours.queues import API, asking, holds, index_of, make_queue, queued, workloads
 from tools.localcluster.nodes import POOL_LABEL, SIMULATED_LABEL
 
-API = "kueue.x-k8s.io/v1beta2"
-QUEUE = {"kueue.x-k8s.io/queue-name": "queue"}
 PRIORITY = "kueue.x-k8s.io/priority-class"
 GROUP_OF_PODS = "kueue.x-k8s.io/pod-group-name"
 SUSPENDED_BY = "kueue.x-k8s.io/pod-suspending-parent"
-INDEX_OF_WORKLOAD = "kueue.x-k8s.io/component-workload-index"
-OWNER_OF_WORKLOAD = "kueue.x-k8s.io/job-owner-name"
 REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 HOLDS = "kueue.x-k8s.io/managed"
 ADMISSION = "kueue.x-k8s.io/admission"
@@ -40,36 +37,6 @@ ADMISSION = "kueue.x-k8s.io/admission"
 CPUS_IN_ALL = "5"
 
 Object = dict[str, Any]
-
-
-def a_flavor(name: str, **spec: Any) -> Object:
-    return {"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": spec}
-
-
-def make_queue(world: World, resource: str, quota: str, **flavor: Any) -> None:
-    """A LocalQueue for the namespace, with a ClusterQueue of its own that preempts by priority."""
-    name, root = world.namespace, f"/apis/{API}"
-    world.api.create(f"{root}/resourceflavors", a_flavor(name, **flavor))
-    granted = {"name": name, "resources": [{"name": resource, "nominalQuota": quota}]}
-    queue = {
-        "apiVersion": API,
-        "kind": "ClusterQueue",
-        "metadata": {"name": name},
-        "spec": {
-            "namespaceSelector": {},
-            "preemption": {"withinClusterQueue": "LowerPriority"},
-            "resourceGroups": [{"coveredResources": [resource], "flavors": [granted]}],
-        },
-    }
-    world.api.create(f"{root}/clusterqueues", queue)
-    local = {
-        "apiVersion": API,
-        "kind": "LocalQueue",
-        "metadata": {"name": "queue"},
-        "spec": {"clusterQueue": name},
-    }
-    world.create(local)
-    eventually("the queue admits", lambda: world.get("LocalQueue", "queue"), lambda now: holds(now, "Active"))
 
 
 @pytest.fixture
@@ -95,42 +62,6 @@ def priorities(world: World) -> Iterator[tuple[str, str]]:
     yield names
     for name in names:
         world.api.delete(f"{path}/{name}")
-
-
-def holds(obj: Object, kind: str) -> bool:
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    return any((each["type"], each["status"]) == (kind, "True") for each in conditions)
-
-
-def asking(amount: str, resource: str = "cpu", **template: Any) -> Object:
-    """A pod that asks for so much."""
-    pod = pod_template(**template)
-    pod["spec"]["containers"][0]["resources"] = {"limits": {resource: amount}, "requests": {resource: amount}}
-    return pod
-
-
-def queued(
-    name: str,
-    replicas: int = 1,
-    size: int = 3,
-    cpu: str = "200m",
-    labels: Mapping[str, str] | None = None,
-    **more: Any,
-) -> Object:
-    manifest = a_set(name, replicas, size, **{"workers": asking(cpu), **more})
-    manifest["metadata"]["labels"] = {**QUEUE, **(labels or {})}
-    return manifest
-
-
-def workloads(world: World, name: str) -> dict[str, Object]:
-    """Group → its Workload."""
-    found = (each for each in world.list("Workload") if annotations_of(each)[OWNER_OF_WORKLOAD] == name)
-    return {index_of(each): each for each in found}
-
-
-def index_of(workload: Object) -> str:
-    """Which group it is of."""
-    return annotations_of(workload)[INDEX_OF_WORKLOAD]
 
 
 def gates(world: World, name: str) -> dict[str, list[str]]:
@@ -172,7 +103,10 @@ def come_up(world: World, name: str) -> None:
         ),
     )
     assert not any(gates(world, name).values())
-    assert standing(world, name)["Available"] == IS_AVAILABLE
+    # Just after a loss, the status that `settle` saw may be older than the pods.
+    eventually(
+        f"{name} is available", lambda: standing(world, name)["Available"], lambda now: now == IS_AVAILABLE
+    )
     for pod in pods_of(world, name):
         index = labels_of(pod)["leaderworkerset.sigs.k8s.io/group-index"]
         assert labels_of(pod)[GROUP_OF_PODS] == name_of(made[index])
