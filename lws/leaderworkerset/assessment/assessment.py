@@ -76,7 +76,6 @@ def assess(snapshot: SetSnapshot) -> Assessment:
             groups=groups,
             deployment=leader_deployment(leaders, groups) if leaders is not None else LeaderDeployment(),
             paused=spec.paused,
-            is_refused=snapshot.leaders_refused,
             start_strategy=spec.start_strategy,
         )
         return Assessment(ownership, target, rollout)
@@ -90,7 +89,6 @@ def assess(snapshot: SetSnapshot) -> Assessment:
         statefulset=stored,
         paused=spec.paused,
         reached=position.partition if position is not None and position.revision == target.name else None,
-        is_refused=snapshot.leaders_refused,
         start_strategy=spec.start_strategy,
         occupied=snapshot.occupied,
         prewarming=prewarming.waiting_for if prewarming is not None else "",

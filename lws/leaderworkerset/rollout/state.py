@@ -26,11 +26,10 @@ class RolloutState:
     replicas: desired groups. floor: groups below this index keep their revision. groups: all that have a
     leader pod, in any order. statefulset: None if it does not exist yet. paused: no group may change its
     revision. reached: the recorded partition of the rollout to the target revision, in case the StatefulSet
-    was lost; None if it had not begun. is_refused: the API server has recently rejected an update of the
-    StatefulSet. stays: take no further step and remove no surge now. deployment: of Hash groups, whose
-    rollouts it paces; None for Ordinal groups. start_strategy: None if groups may start all at once.
-    occupied: indices that leaders of a lost StatefulSet occupy, whatever the start strategy. prewarming: what
-    the first step waits for on nodes; empty for nothing.
+    was lost; None if it had not begun. stays: take no further step and remove no surge now. deployment: of
+    Hash groups, whose rollouts it paces; None for Ordinal groups. start_strategy: None if groups may start
+    all at once. occupied: indices that leaders of a lost StatefulSet occupy, whatever the start strategy.
+    prewarming: what the first step waits for on nodes; empty for nothing.
     """
 
     replicas: int
@@ -40,7 +39,6 @@ class RolloutState:
     statefulset: LeaderStatefulSet | None = None
     paused: bool = False
     reached: int | None = None
-    is_refused: bool = False
     stays: bool = False
     deployment: LeaderDeployment | None = None
     start_strategy: StartWaves | None = None
@@ -146,8 +144,7 @@ class RolloutFacts:
         state, stored = self.state, self.stored
         if (state.replicas, stored.replicas, state.budget.surge) != (1, 1, 0) or 0 not in self.groups:
             return False
-        is_replaceable = stored.observed and not state.is_refused and not self.groups[0].terminating
-        return is_replaceable and self.is_outdated(0)
+        return stored.observed and self.is_outdated(0) and not self.groups[0].terminating
 
     @cached_property
     def is_plain_scale_down(self) -> bool:

@@ -139,7 +139,7 @@ def test_a_rollout_waits_for_the_images_and_then_begins() -> None:
     assert partition_of(snapshot) == 2
     assert progress(snapshot) == {**record, "nodes": 6, "ended": 6, "completionTime": timestamp(NOW)}
     assert len([name for name in going(plan(snapshot)) if "prewarm" in name]) == 6
-    snapshot = passed(snapshot)
+    snapshot = passed(passed(snapshot))
     assert progress(snapshot)["completionTime"]
     assert plan(snapshot).is_empty
     assert assess(snapshot).prewarming is None

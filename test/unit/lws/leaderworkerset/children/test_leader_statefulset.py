@@ -169,9 +169,8 @@ def test_nothing_is_left_to_tell_once_the_only_group_is_on_its_way() -> None:
 
 
 def test_a_template_that_is_refused_costs_the_only_group_nothing() -> None:
-    """From then on the template comes first, on its own."""
     refused = plan(replace(a_set_of_one_to_roll(), leaders_refused=True))
-    assert (told(refused), deletions(refused)) == ((1, 1), [])
+    assert (told(refused), deletions(refused)) == ((0, 1), [])
 
 
 def test_a_controller_that_is_behind_is_not_told_two_things_at_once() -> None:
