@@ -1,13 +1,13 @@
 """Check that a value has the shape of a type (`lws.kube.typed`) and can be sent as JSON; the first fault is
 reported with its path.
 
-Fields outside the table of types may have any shape; null counts as absent.
+Fields outside the table of types may have any shape, except in closed types; null counts as absent.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from lws.kube.metadata import is_mapping
@@ -26,11 +26,16 @@ class _Fault(Exception):
 
 
 class Shapes:
-    """The shapes of the types of `table`. required: by type, the fields that must be set."""
+    """The shapes of the types of `table`. required: by type, the fields that must be set. closed: types in
+    which a field outside the table is a fault.
+    """
 
-    def __init__(self, table: Table, required: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self, table: Table, required: Mapping[str, tuple[str, ...]], closed: Collection[str] = ()
+    ) -> None:
         self._table = table
         self._required = required
+        self._closed = frozenset(closed)
 
     def fault(self, code: str, value: Any, path: str) -> str:
         """The error of a value of this type; empty if there is none. code: from the table. path: of the
@@ -75,6 +80,8 @@ class Shapes:
         for key, item in value.items():
             if key in fields:
                 self._check(fields[key], item, f"{path}.{key}")
+            elif name in self._closed and item is not None:
+                raise _Fault(f"{path}.{key} is unknown to this release")
 
 
 class Numbers:

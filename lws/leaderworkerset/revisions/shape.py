@@ -17,7 +17,8 @@ from lws.leaderworkerset import fields
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import LeaderWorkerSetSpec, LeaderWorkerSetStatus
 
-TYPES: Table = {**POD_TYPES, **types_of(LeaderWorkerSetSpec)}
+_OWN_TYPES = types_of(LeaderWorkerSetSpec)
+TYPES: Table = {**POD_TYPES, **_OWN_TYPES}
 """The types of a spec."""
 _REQUIRED = {
     "LeaderServicePort": ("port",),
@@ -25,6 +26,8 @@ _REQUIRED = {
     "LeaderWorkerSetSpec": ("leaderWorkerTemplate",),
 }
 _SHAPES = Shapes(TYPES, _REQUIRED)
+# A later release may have stored a field that the set relies on. Pod templates go through untouched.
+_SPEC_SHAPES = Shapes(TYPES, _REQUIRED, closed=_OWN_TYPES)
 _NUMBERS = Numbers(TYPES)
 
 _STATUS_TYPES = types_of(LeaderWorkerSetStatus)
@@ -43,7 +46,15 @@ _RANGES: Mapping[fields.Field, tuple[int, int]] = {
     fields.REPLICAS: (0, fields.MOST_REPLICAS),
 }
 # Fields whose default, in `fields`, is a member of their enum.
-_CHOICES = (fields.RESTART_POLICY, fields.SUBDOMAIN_POLICY, fields.STARTUP_POLICY)
+_CHOICES = (
+    fields.GROUP_IDENTITY,
+    fields.GROUP_REPLACEMENT,
+    fields.RESTART_POLICY,
+    fields.STARTUP_POLICY,
+    fields.STRATEGY_TYPE,
+    fields.SUBDOMAIN_POLICY,
+    fields.SUBGROUP_TYPE,
+)
 
 
 def spec_fault(lws: Object, prefix: str = "") -> str:
@@ -57,7 +68,7 @@ def spec_fault(lws: Object, prefix: str = "") -> str:
 def shape_fault(lws: Object, prefix: str = "") -> str:
     """The same for a spec that is known to be valid JSON."""
     spec, path = lws.get("spec") or {}, f"{prefix}spec"
-    return _SHAPES.fault("LeaderWorkerSetSpec", spec, path) or _value_fault(lws, prefix)
+    return _SPEC_SHAPES.fault("LeaderWorkerSetSpec", spec, path) or _value_fault(lws, prefix)
 
 
 def number_faults(spec: Any, path: str = "spec") -> Iterator[tuple[str, Any, str]]:

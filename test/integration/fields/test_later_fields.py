@@ -10,9 +10,10 @@ import pytest
 from test.harness.events import wait_for_events
 from test.harness.groups import condition, revisions_of, settle
 from test.harness.manifests import a_set
+from test.harness.product import Product
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
-from tools.localcluster import ApiError
+from tools.localcluster import ApiError, CommandError
 
 VALIDATION = ("validatingwebhookconfiguration", "lws-validating-webhook-configuration")
 
@@ -63,6 +64,44 @@ def test_a_set_that_was_stored_with_a_later_field_is_left_alone_and_says_so(worl
     assert world.get(SET, "scheduled")["spec"]["scheduling"] == {"replica": {}}
     for kind in ("StatefulSet", "Service", "ControllerRevision", "Pod"):
         assert world.list(kind) == [], kind
+
+
+def test_a_set_with_a_field_that_only_a_later_definition_has_is_left_alone(
+    world: World, product: Product
+) -> None:
+    crd, place = "leaderworkersets.leaderworkerset.x-k8s.io", "/properties/spec/properties/spread"
+    path = f"/spec/versions/0/schema/openAPIV3Schema{place}"
+
+    def patch_definition(*operations: dict[str, Any]) -> None:
+        world.kubectl("patch", "crd", crd, "--type=json", "-p", json.dumps(operations))
+
+    later = a_set("later", 1, 2, spread="zones")
+
+    def is_stored() -> bool:
+        """Not before the API server has read the definition."""
+        try:
+            world.kubectl("create", "--validate=strict", "-f", "-", input=later)
+        except CommandError:
+            return False
+        return True
+
+    patch_definition({"op": "add", "path": path, "value": {"type": "string"}})
+    try:
+        # Streams that have begun show objects by the definition of then.
+        product.restart()
+        eventually("stored as it is written", is_stored, bool)
+        eventually(
+            "it says why nothing happens",
+            lambda: condition(world.get(SET, "later"), "ReplicaFailure").get("message", ""),
+            lambda message: message.startswith("spec.spread is unknown to this release: "),
+        )
+        assert condition(world.get(SET, "later"), "ReplicaFailure")["reason"] == "UnreadableSpec"
+        wait_for_events(world, "later", "UnreadableSpec")
+        for kind in ("StatefulSet", "Service", "ControllerRevision", "Pod"):
+            assert world.list(kind) == [], kind
+    finally:
+        world.delete(SET, "later")
+        patch_definition({"op": "remove", "path": path})
 
 
 def test_what_is_done_anyway_is_run_and_not_recorded(world: World) -> None:

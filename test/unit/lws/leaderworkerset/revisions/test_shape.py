@@ -47,6 +47,74 @@ def test_a_spec_that_another_definition_let_through(spec: dict[str, Any], fault:
     assert fault in spec_fault(make_set(**spec))
 
 
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        pytest.param({"spread": {"zones": 2}}, "spec.spread", id="of the set"),
+        pytest.param(
+            {"rolloutStrategy": {"updateOrder": "ScaleFirst"}},
+            "spec.rolloutStrategy.updateOrder",
+            id="rollout",
+        ),
+        pytest.param(
+            {"template": {"placementPolicy": {"type": "None"}}},
+            "spec.leaderWorkerTemplate.placementPolicy",
+            id="placement",
+        ),
+        pytest.param(
+            {"template": {"subGroupPolicy": {"subGroupSize": 2, "placementPolicy": {}}}},
+            "spec.leaderWorkerTemplate.subGroupPolicy.placementPolicy",
+            id="subgroups",
+        ),
+        pytest.param(
+            {"scheduling": {"replica": {"leader": {"priority": 1}}}},
+            "spec.scheduling.replica.leader.priority",
+            id="scheduling",
+        ),
+    ],
+)
+def test_a_field_of_a_later_release_is_not_run_without_it(spec: dict[str, Any], field: str) -> None:
+    """The definition of that release lets it through."""
+    assert spec_fault(make_set(**spec)) == f"{field} is unknown to this release"
+    in_revision = make_set(**spec)["spec"]["leaderWorkerTemplate"]
+    assert recorded_fault({"spec": {"leaderWorkerTemplate": in_revision}}) == "", "groups can be made from it"
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        pytest.param(
+            {"groupIdentity": "Name"}, "spec.groupIdentity is 'Name', not one of Ordinal, Hash", id="identity"
+        ),
+        pytest.param(
+            {"groupReplacementPolicy": "Never"},
+            "spec.groupReplacementPolicy is 'Never', not one of Immediate, PostTermination",
+            id="replacement",
+        ),
+        pytest.param(
+            {"rolloutStrategy": {"type": "OnDelete"}},
+            "spec.rolloutStrategy.type is 'OnDelete', not one of RollingUpdate",
+            id="rollout",
+        ),
+        pytest.param(
+            {"template": {"subGroupPolicy": {"subGroupSize": 2, "subGroupPolicyType": "Each"}}},
+            "spec.leaderWorkerTemplate.subGroupPolicy.subGroupPolicyType is 'Each', not one of LeaderWorker, "
+            "LeaderExcluded",
+            id="subgroups",
+        ),
+    ],
+)
+def test_a_choice_of_a_later_release_is_not_run_as_another(spec: dict[str, Any], says: str) -> None:
+    assert spec_fault(make_set(**spec)) == says
+
+
+def test_pod_templates_may_have_fields_of_a_later_kubernetes() -> None:
+    template = make_pod_template()
+    template["spec"]["later"] = {"a": 1}
+    template["spec"]["containers"][0]["later"] = True
+    assert spec_fault(make_set(template={"workerTemplate": template}, later=None)) == ""
+
+
 def test_what_could_not_be_recorded_cannot_be_read() -> None:
     """Else it would be recorded again and again."""
     deep: Any = {}
