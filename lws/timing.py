@@ -239,6 +239,9 @@ KOPF_BACKOFF_SECONDS = (0.5, 1.0, 2.0, 5.0)
 KOPF_IDLE_SECONDS = 0.5
 """kopf has a task for each set that changed recently, which keeps a copy of the whole set."""
 
+NAMESPACE_SECONDS = 10.0
+"""How long a namespace of pods that a finalizer keeps is not read again."""
+
 COVERAGE_SECONDS, COVERAGE_RETRY_SECONDS = 60.0, 2.0
 """Interval between checks which namespaces the pod webhook covers; the second until the first success."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from lws import timing
 from lws.kube.metadata import is_terminating, labels_of
 from lws.kube.statefulsets import desired_replicas, partition_of
 from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
@@ -89,6 +90,8 @@ def plan_kept(group: GroupSnapshot) -> Plan | None:
         return _released(kept, "their leader has no annotation that the group has used up its restarts")
     if is_terminating(group.lws):
         return _released(kept, "the set is being deleted")
+    if group.is_namespace_ending:
+        return _released(kept, "the namespace is being deleted, its pods before their set")
     if not is_terminating(leader):
         return None
     if why := _why_unwanted(group):
@@ -96,7 +99,11 @@ def plan_kept(group: GroupSnapshot) -> Plan | None:
     if is_to_recover(leader):
         return _recovered(group, kept)
     pod = f"pod {leader['metadata']['name']}"
-    return Plan(waiting_for=f'the annotation {RECOVER_ANNOTATION}: "true" on {pod}, or a new template')
+    return Plan(
+        # Nothing tells that the namespace is being deleted.
+        again_after=timing.RECHECK_SECONDS,
+        waiting_for=f'the annotation {RECOVER_ANNOTATION}: "true" on {pod}, or a new template',
+    )
 
 
 def plan_abandoned(abandoned: Abandoned) -> Plan:

@@ -49,7 +49,8 @@ class GroupSnapshot:
     gang: the gang scheduler of the group, None without one. pod_group: the PodGroup with the name that the
     group needs, regardless of owner.
     kept: workers that the finalizer of a group with used-up restarts keeps. leaders: the leader StatefulSet,
-    if it is needed to decide about them.
+    if it is needed to decide about them. is_namespace_ending: the namespace is being deleted; only known if
+    pods are kept.
     drops_start_ordinal: the API server has recently dropped `spec.ordinals.start`.
     terminating: pods with names of the group that are being deleted and wait for their kubelet.
     nodes: nodes of overdue `terminating` pods, read live; None for one that does not exist.
@@ -80,6 +81,7 @@ class GroupSnapshot:
     gang: GangProvider | None = None
     pod_group: Object | None = None
     kept: tuple[Object, ...] = ()
+    is_namespace_ending: bool = False
     leaders: Object | None = None
     drops_start_ordinal: bool = False
     terminating: tuple[Object, ...] = ()

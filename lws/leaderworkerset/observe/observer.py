@@ -35,6 +35,7 @@ from lws.leaderworkerset.group.placement import is_placed
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.labels import group_name, is_leader, is_of_hash_group, own_workers
 from lws.leaderworkerset.left_alone import why_left_alone
+from lws.leaderworkerset.observe.ending_namespaces import EndingNamespaces
 from lws.leaderworkerset.observe.failed_creates import (
     NO_TASKS,
     BackgroundTasks,
@@ -143,6 +144,7 @@ class Observer:
         self._terminating = TerminatingPods(cluster, store)
         self._owners = Owners(store, LEADER_WORKER_SET)
         self._lookup = Lookup(cluster, store, LEADER_WORKER_SET.label)
+        self._ending_namespaces = EndingNamespaces(cluster)
         self.members = Membership(store, writes.deleting)
         self._history = RevisionReader(cluster, store, writes, self.members)
         self._identities = Identities(store, self.members, self._history, self._lookup)
@@ -412,6 +414,9 @@ class Observer:
             kept=kept,
             scheduler=scheduler,
         )
+        if kept or is_kept(leader):
+            is_ending = await self._ending_namespaces.is_ending(namespace, now)
+            base = replace(base, is_namespace_ending=is_ending)
         base = replace(base, leaders=leaders) if is_kept(leader) else base
         if is_terminating(leader):
             return replace(base, worker_statefulset=workers_of(self._store, leader))

@@ -214,6 +214,10 @@ def kept_by(world: World) -> set[str]:
     return {each["name"] for each in found if RESTART_BUDGET_FINALIZER in each.get("finalizers", ())}
 
 
+def names_of_pods(world: World) -> set[str]:
+    return {name_of(pod) for pod in world.list("Pod")}
+
+
 def waiting_leaders(world: World) -> int:
     gate = {"name": GROUP_REPLACEMENT_GATE}
     return sum(gate in (pod["spec"].get("schedulingGates") or ()) for pod in leaders_of(world, "demo"))
@@ -227,6 +231,8 @@ def waiting_leaders(world: World) -> int:
         ("scaling", "PostTermination"),
         ("deletion", "PostTermination"),
         ("deletion unattended", "PostTermination"),
+        ("deletion of the namespace", "Immediate"),
+        ("deletion of the namespace unattended", "PostTermination"),
     ],
 )
 def test_a_lineage_that_has_used_up_upstreams_limit_ends(
@@ -260,13 +266,22 @@ def test_a_lineage_that_has_used_up_upstreams_limit_ends(
     eventually("the next one waits for it", lambda: waiting_leaders(world), lambda now: now == 1)
     stays("it waits", lambda: (kept_by(world), waiting_leaders(world)), 2)
     if way_out.startswith("deletion"):
-        if way_out == "deletion unattended":
+        if way_out.endswith("unattended"):
             product.kill()
-        world.delete(SET, "demo")
+        if "namespace" in way_out:
+            world.cluster.kubectl("delete", "namespace", world.namespace, "--wait=false")
+        else:
+            world.delete(SET, "demo")
         if way_out == "deletion unattended":
             eventually("the set is gone", lambda: world.find(SET, "demo"), lambda found: found is None)
-            product.ensure_running()
+        elif way_out.endswith("unattended"):
+            # The set is deleted after them.
+            eventually("kept pods are left", lambda: names_of_pods(world), lambda now: now == of_group)
+        product.ensure_running()
         eventually("nothing is left", lambda: world.list("Pod"), lambda found: not found)
+        if "namespace" in way_out:
+            name = ("get", "namespace", world.namespace, "--ignore-not-found", "-o", "name")
+            eventually("the namespace is gone", lambda: world.cluster.kubectl(*name), lambda found: not found)
         return
     if way_out == "scaling":
         world.patch(SET, "demo", scaled_to(1))

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from lws.kube.metadata import controller_of, is_controlled_by, labels_of, name_of, owner_reference, uid_of
+from lws.kube.ownership import owners_without
 from lws.kube.patches import is_owned, with_merged
 from lws.kube.quantities import scaled
 from lws.leaderworkerset.admission.pod import admitted
@@ -48,6 +49,7 @@ class HashCluster:
     """One set and everything that belongs to it. failing: images whose pods never get ready. crashing: images
     whose workers restart. is_lost: whether the manager is gone before it has done this.
 
+    is_namespace_ending: the namespace is being deleted, its pods before everything else.
     uniques: what the keys of the next groups are made from; any text by default.
     most_groups: groups that had a node at a time, terminating ones included, at most since it was last reset.
     """
@@ -58,6 +60,7 @@ class HashCluster:
         self.crashing: set[str] = set()
         self.is_lost: Callable[[Action], bool] = lambda action: False
         self.now = NOW
+        self.is_namespace_ending = False
         self.events: list[str] = []
         self.writes = 0
         self.most_groups = 0
@@ -77,7 +80,10 @@ class HashCluster:
             raise NotFound(404, "NotFound", f"{kind} {name}")
         return self.objects[kind, name]
 
-    async def list_page(self, *_: Any, **__: Any) -> Object:
+    async def list_page(self, resource: Any, *_: Any, **__: Any) -> Object:
+        if resource.kind == "Namespace":
+            going = {"deletionTimestamp": "2026-03-01T12:00:00Z"} if self.is_namespace_ending else {}
+            return {"items": [{"metadata": {"name": "default", **going}}]}
         return {"items": [obj for (kind, _), obj in self.objects.items() if kind == "ControllerRevision"]}
 
     def put(self, obj: Object) -> Object:
@@ -212,8 +218,11 @@ class HashCluster:
             case SetFinalizer(target=target, finalizer=finalizer, is_there=is_there, patch=patch):
                 stored = with_merged(self.objects[target.kind, target.name], patch)
                 self._set_finalizer(stored, finalizer, is_there)
-            case SetOwner():
-                raise AssertionError("nothing here is an orphan")
+            case SetOwner(target=target, owner=owner, is_owner=is_owner, patch=patch):
+                stored = with_merged(self.objects[target.kind, target.name], patch)
+                others = owners_without(stored, owner)
+                owners = [*others, dict(owner)] if is_owner else [*others]
+                self.put(with_merged(stored, {"metadata": {"ownerReferences": owners}}))
 
     def _set_finalizer(self, obj: Object, finalizer: str, is_there: bool) -> None:
         others = [each for each in obj["metadata"].get("finalizers", ()) if each != finalizer]

@@ -401,6 +401,18 @@ async def test_nothing_that_goes_is_kept_by_pods_of_hash_groups(
         assert list(world.counts.values()) == [1], "its lineage goes on"
 
 
+@POLICIES
+async def test_pods_of_hash_groups_do_not_keep_their_namespace(policy: str) -> None:
+    """Its pods are deleted first, and the set when none is left: so the set is there all the time."""
+    world = await hash_groups(groupReplacementPolicy=policy)
+    (leader,) = world.exhausted
+    world.is_namespace_ending = True
+    await world.turn(30.0)
+    assert world.kept == [] and ("LeaderWorkerSet", "demo") in world.objects
+    await world.turn()
+    assert ("Pod", name_of(leader)) not in world.objects
+
+
 async def test_with_an_orphaned_deployment_its_ended_groups_stay_ended() -> None:
     world = await hash_groups()
     (leader,) = world.exhausted

@@ -140,7 +140,7 @@ def test_the_pods_stay_until_somebody_asks() -> None:
     for asked in (None, "True", "yes", ""):
         more = {RECOVER_ANNOTATION: asked} if asked is not None else {}
         planned = plan(held(annotations=more))
-        assert planned.is_empty and planned.again_after is None
+        assert planned.is_empty and planned.again_after == 30.0
         says = f'the annotation {RECOVER_ANNOTATION}: "true" on pod demo-1, or a new template'
         assert planned.waiting_for == says
 
@@ -173,6 +173,11 @@ def test_counts_that_cannot_be_read_stop_a_recovery() -> None:
 
 
 RELEASED = ["release demo-1-1", "release demo-1-2", "release demo-1"]
+
+
+def test_the_pods_do_not_keep_their_namespace() -> None:
+    """Kubernetes deletes the set when no pod is left."""
+    assert [told(each) for each in actions(plan(replace(held(), is_namespace_ending=True)))] == RELEASED
 
 
 @pytest.mark.parametrize(

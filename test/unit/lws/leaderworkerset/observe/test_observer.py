@@ -69,10 +69,11 @@ Change = Callable[[dict[str, Any]], Any]
 
 @dataclass
 class FakeCluster:
-    """An API server that is only read. asked: what was, in order."""
+    """An API server that is only read. asked: what was, in order. forbidden: lists that it refuses."""
 
     objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    forbidden: set[str] = field(default_factory=set)
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
         self.asked.append(f"{kind} {namespace}/{name}")
@@ -82,6 +83,8 @@ class FakeCluster:
 
     async def list_page(self, resource: Any, query: Mapping[str, str], **_: Any) -> dict[str, Any]:
         self.asked.append(f"list {resource.plural}")
+        if resource.plural in self.forbidden:
+            raise Forbidden(403, "Forbidden", "no")
         items = [copy.deepcopy(obj) for (kind, _name), obj in self.objects.items() if kind == resource.kind]
         return {"metadata": {"resourceVersion": "1"}, "items": items}
 
@@ -1026,8 +1029,27 @@ async def test_kept_pods_and_what_decides_about_them_are_seen() -> None:
     snapshot = await World(LWS, LEADERS, *KEPT, WORKERS[1]).of_group()
     assert names(snapshot.kept) == ["demo-0-1", "demo-0-2"]
     assert snapshot.leaders == trim(LEADERS) and snapshot.leader == trim(KEPT[0])
-    at_rest = await World(*EVERYTHING).of_group()
+    world = World(*EVERYTHING)
+    at_rest = await world.of_group()
     assert (at_rest.kept, at_rest.leaders) == ((), None)
+    assert "list namespaces" not in world.cluster.asked
+
+
+async def test_of_a_namespace_it_is_known_whether_it_keeps_kept_pods() -> None:
+    world = World(LWS, LEADERS, *KEPT, WORKERS[1])
+    namespace: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    world.cluster.objects["Namespace", "default"] = namespace
+    assert [(await world.of_group()).is_namespace_ending for _ in range(2)] == [False, False]
+    assert world.cluster.asked.count("list namespaces") == 1
+    namespace["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+    later = NOW + timedelta(seconds=11)
+    assert (await world.observer.observe_group("default", "demo-0", later)).is_namespace_ending
+
+
+async def test_where_namespaces_may_not_be_read_none_is_ending() -> None:
+    world = World(LWS, LEADERS, *KEPT, WORKERS[1])
+    world.cluster.forbidden.add("namespaces")
+    assert not (await world.of_group()).is_namespace_ending
 
 
 @pytest.mark.parametrize(
