@@ -1,0 +1,171 @@
+"""What users do to a set with Hash groups and to its objects at bad moments: it comes to rest again."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from lws.kube.metadata import name_of
+from lws_api.leaderworkerset.v1 import GROUP_RESTART_COUNTS_ANNOTATION
+from test.unit.stories.hash_cluster import HashCluster
+from test.unit.stories.test_hash_sets import keys_of, new_image, revisions_of, settled
+
+Object = dict[str, Any]
+
+
+def template_of(world: HashCluster) -> Object:
+    """A copy of the Deployment's."""
+    return copy.deepcopy(world.objects["Deployment", "demo"]["spec"]["template"])
+
+
+def images_of(world: HashCluster) -> set[str]:
+    return {leader["spec"]["containers"][0]["image"] for leader in world.leaders()}
+
+
+def assert_rests(world: HashCluster, replicas: int, image: str = "app:1", size: int = 3) -> None:
+    leaders = world.leaders()
+    assert len(leaders) == replicas and not world.gated()
+    assert images_of(world) == {image}
+    assert [len(world.pods_of(leader)) for leader in leaders] == [size] * replicas
+    assert world.lws["status"].get("readyReplicas") == replicas
+
+
+async def test_a_deployment_that_is_scaled_by_hand_is_put_back() -> None:
+    world = await settled()
+    world.change("Deployment", "demo", {"spec": {"replicas": 5}})
+    await world.settle()
+    assert world.objects["Deployment", "demo"]["spec"]["replicas"] == 2
+    assert_rests(world, 2)
+
+
+async def test_a_deployment_that_is_undone_by_hand_is_put_back() -> None:
+    """The ReplicaSet of its former template is there."""
+    world = await settled()
+    former = template_of(world)
+    new_image(world)
+    await world.settle()
+    world.change("Deployment", "demo", {"spec": {"template": former}})
+    await world.settle()
+    assert_rests(world, 2, "app:2")
+
+
+async def test_a_gate_that_is_removed_by_hand_lets_its_group_start() -> None:
+    world = await settled(replicas=3)
+    leader = world.leaders()[0]
+    world.stay(leader, turns=20)
+    world.delete(leader)
+    await world.turn()
+    await world.turn()
+    (gated,) = world.gated()
+    world.change("Pod", name_of(gated), {"spec": {"schedulingGates": []}})
+    await world.settle()
+    assert_rests(world, 3)
+
+
+@pytest.mark.parametrize("policy", ["Immediate", "PostTermination"])
+async def test_all_leaders_are_deleted_at_once(policy: str) -> None:
+    world = await settled(replicas=3, groupReplacementPolicy=policy)
+    before = keys_of(world)
+    for leader in world.leaders():
+        world.stay(leader, turns=3)
+        world.delete(leader)
+    await world.settle()
+    assert_rests(world, 3)
+    assert not keys_of(world) & before
+
+
+async def test_templates_that_change_before_they_have_arrived() -> None:
+    world = await settled(replicas=3, max_surge=1)
+    first = revisions_of(world)
+    for image in ("app:2", "app:1", "app:3", "app:2", "app:1"):
+        new_image(world, image)
+        for _ in range(3):
+            await world.turn()
+    await world.settle()
+    assert_rests(world, 3)
+    assert revisions_of(world) == first
+
+
+async def test_a_rollout_in_which_all_groups_are_scaled_away_and_more_come_back() -> None:
+    world = await settled(replicas=3, max_surge=1)
+    new_image(world)
+    for replicas in (3, 0, 4):
+        world.edit(replicas=replicas)
+        await world.turn()
+        await world.turn()
+    await world.settle()
+    assert_rests(world, 4, "app:2")
+
+
+async def test_a_policy_of_replacement_that_changes_with_every_turn_of_a_rollout() -> None:
+    world = await settled(replicas=3)
+    new_image(world)
+    for turn in range(10):
+        world.edit(groupReplacementPolicy=("Immediate", "PostTermination")[turn % 2])
+        await world.turn()
+    await world.settle()
+    assert_rests(world, 3, "app:2")
+
+
+@pytest.mark.parametrize("is_rolling", [False, True], ids=["at rest", "in a rollout"])
+async def test_a_set_that_is_deleted_alone_and_made_again_finds_its_groups(is_rolling: bool) -> None:
+    """`kubectl delete --cascade=orphan`."""
+    world = await settled(replicas=3)
+    if is_rolling:
+        new_image(world)
+        await world.turn()
+        await world.turn()
+    before, lws = keys_of(world), copy.deepcopy(world.lws)
+    world.orphan(world.lws)
+    again = {"name": "demo", "namespace": "default", "uid": "another", "generation": 1}
+    world.put({**lws, "metadata": again, "status": {}})
+    await world.passes()
+    assert keys_of(world) == before
+    await world.settle()
+    assert_rests(world, 3, "app:2" if is_rolling else "app:1")
+    assert is_rolling or keys_of(world) == before
+
+
+async def test_groups_lose_their_workers_and_get_them_back() -> None:
+    world = await settled()
+    for size in (1, 3):
+        world.edit(leaderWorkerTemplate={"size": size})
+        await world.settle()
+        assert_rests(world, 2, size=size)
+        assert len([kind for kind, _ in world.objects if kind == "StatefulSet"]) == (2 if size > 1 else 0)
+
+
+async def test_the_policy_of_subdomains_changes_both_ways() -> None:
+    world = await settled()
+    world.edit(networkConfig={"subdomainPolicy": "UniquePerReplica"})
+    await world.settle()
+    assert_rests(world, 2)
+    for leader in world.leaders():
+        assert leader["spec"]["subdomain"] == leader["spec"]["hostname"]
+        assert ("Service", leader["spec"]["hostname"]) in world.objects
+    world.edit(networkConfig={"subdomainPolicy": "Shared"})
+    await world.settle()
+    assert_rests(world, 2)
+    assert {leader["spec"]["subdomain"] for leader in world.leaders()} == {"demo"}
+
+
+async def test_counts_of_restarts_that_nobody_can_read_until_they_are_removed() -> None:
+    """The failed group is left until then."""
+    world = await settled(template={"maxGroupRestarts": 1})
+
+    def note(text: str | None) -> None:
+        world.change(
+            "LeaderWorkerSet", "demo", {"metadata": {"annotations": {GROUP_RESTART_COUNTS_ANNOTATION: text}}}
+        )
+
+    note('{"a":')
+    before, leader = keys_of(world), world.leaders()[0]
+    world.delete(world.objects["Pod", f"{leader['spec']['hostname']}-1"])
+    for _ in range(5):
+        await world.turn()
+    assert keys_of(world) == before
+    note(None)
+    await world.settle()
+    assert_rests(world, 2)
