@@ -11,10 +11,11 @@ from typing import Any
 
 from lws_api.disaggregatedset.v1 import KIND as DISAGGREGATED_SET
 from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
+from lws_api.leaderworkerset.v1 import NAME_LABEL, SIZE_ANNOTATION, WORKER_INDEX_LABEL
 from test.harness.disaggregated import standing
 from test.harness.disaggregated.manifests import a_disaggregated_set, new_roles, roles
 from test.harness.groups import pods_of, settle, unsettled
-from test.harness.manifests import a_set, new_image, rolling
+from test.harness.manifests import a_set, new_image, pod_template, rolling
 from test.harness.repeating import repeated
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
@@ -57,6 +58,7 @@ a Deployment paces.
 """
 MOST_HASH_GROUPS = {"hashed": 4}
 """How many groups may have nodes at a time, those that terminate included."""
+OF_ANOTHER = "elsewhere"
 PAIR = "pair"
 """A DisaggregatedSet of two roles, one group on top at a time."""
 
@@ -75,6 +77,35 @@ def create_pair(world: World) -> str:
     world.create(a_disaggregated_set(PAIR, roles(3, 2)))
     standing.settle(world, PAIR)
     return PAIR
+
+
+def create_of_another(world: World) -> str:
+    """A set of another controller, which has made its leaders: they are labelled as those of any set."""
+    lws = world.create(a_set(OF_ANOTHER, replicas=3, size=1, managedBy="example.com/another"))
+    labels = {NAME_LABEL: OF_ANOTHER, WORKER_INDEX_LABEL: "0"}
+    template = pod_template(annotations={SIZE_ANNOTATION: "1"})
+    template["metadata"]["labels"] = labels
+    owner = {"apiVersion": lws["apiVersion"], "kind": SET, "name": OF_ANOTHER, "uid": lws["metadata"]["uid"]}
+    world.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {
+                "name": OF_ANOTHER,
+                "labels": {NAME_LABEL: OF_ANOTHER},
+                "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+            },
+            "spec": {
+                "replicas": 3,
+                "serviceName": OF_ANOTHER,
+                "podManagementPolicy": "Parallel",
+                "selector": {"matchLabels": labels},
+                "template": template,
+            },
+        }
+    )
+    eventually("its leaders run", lambda: len(pods_of(world, OF_ANOTHER)), lambda count: count == 3)
+    return OF_ANOTHER
 
 
 @contextmanager

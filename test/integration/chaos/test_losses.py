@@ -20,8 +20,10 @@ from test.harness.waiting import eventually
 from test.harness.world import World
 from test.integration.chaos.load import (
     FAILURES,
+    OF_ANOTHER,
     changing_its_mind,
     create_fleet,
+    create_of_another,
     create_pair,
     floors_of,
     roll_to_the_end,
@@ -29,7 +31,7 @@ from test.integration.chaos.load import (
 )
 from test.integration.chaos.record import Record
 from test.integration.chaos.replay import groups_of
-from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
+from test.integration.chaos.verdict import assert_left_alone, assert_never_below_the_budget, judge, now
 from tools.localcluster import LocalCluster
 from tools.localcluster.ports import pick_ports
 
@@ -49,6 +51,7 @@ def test_pods_are_lost_at_random_and_a_node_with_all_that_ran_on_it(
     names, pair = create_fleet(world), create_pair(world)
     world.create(a_set(STRANDED, replicas=2, size=2))
     settle(world, STRANDED)
+    create_of_another(world)
     worker = world.get("Pod", f"{STRANDED}-1-1")
     every = [*names, pair]
     with without_node(world, worker["spec"]["nodeName"]), changing_its_mind(world, every, dice, seconds=4.0):
@@ -58,6 +61,7 @@ def test_pods_are_lost_at_random_and_a_node_with_all_that_ran_on_it(
         roll_to_the_end(world, [STRANDED], "server:1")
     roll_to_the_end(world, every, "server:last", seconds=300)
     assert manager.is_running
+    assert_left_alone(record, OF_ANOTHER)
     played = judge(record, world.namespace, [*names, STRANDED], pair)
     leaders = dict(groups_of(played[STRANDED]))
     assert len(leaders[1]) == 2, "the group of the worker was recreated, once"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from test.harness.audit import MANAGER
 from test.harness.disaggregated import promises, scenes
 from test.harness.proxied import credential_of
 from test.integration.chaos.invariants import (
@@ -95,6 +96,15 @@ def _shown(name: str, frame: Frame) -> str:
         state = "going" if leader.is_terminating else "up" if group in frame.ready else "down"
         found.append(f"{group}={leader.key[:4]} {state}{'' if group in frame.reported else ' (unreported)'}")
     return " ".join(found)
+
+
+def assert_left_alone(record: Record, name: str) -> None:
+    """No manager has written to a set of another controller, or to what is named after it."""
+    entries = [each for each in record.entries() if each.name.startswith(name)]
+    assert entries, f"nothing has happened to {name}"
+    written = [f"{each.verb} {each.resource} {each.name}" for each in entries if each.user == MANAGER]
+    if written:
+        pytest.fail("\n".join([f"a manager has written to {name}, which is not its own:", *written]))
 
 
 def assert_never_below_the_budget(
