@@ -126,10 +126,10 @@ test-night: on-linux $(READY) ## What takes too long for every change: longer ch
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest $(STORIES) $(PYTEST_ARGS) || failed="$$failed stories"; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
-bench: on-linux $(READY) ## Measure against the floor (SHAPES="1x400x4 ds100x2x2x2 …", AGAINST=<command>, RESUME=1, PROFILE=1, FOREIGN=5000); writes test/bench/results and the figures of docs/operations/performance.md.
+bench: known-node on-linux $(READY) ## Measure against the floor (SHAPES="1x400x4 ds100x2x2x2 …", AGAINST=<command>, RESUME=1, PROFILE=1, FOREIGN=5000; SHAPES=serving NODE=real, as root); writes test/bench/results and the figures of docs/operations/performance.md.
 	@$(BUILD)
 	@$(BIN)/python -m test.bench $(SHAPES) $(if $(AGAINST),--against="$(AGAINST)") $(if $(RESUME),--resume) \
-		$(if $(PROFILE),--profile) $(if $(FOREIGN),--foreign=$(FOREIGN))
+		$(if $(PROFILE),--profile) $(if $(FOREIGN),--foreign=$(FOREIGN)) $(if $(filter real,$(NODE)),--real-node)
 
 bench-guard: on-linux $(READY) ## Check that the product stays within its budget of writes, passes and lists.
 	@$(BUILD)

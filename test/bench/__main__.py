@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -102,8 +103,15 @@ def _measure_paced(given: argparse.Namespace, text: str, say: Callable[[str], No
 
 
 def _measure_serving(given: argparse.Namespace, say: Callable[[str], None]) -> None:
-    result = measure_serving(say)
-    (given.results / RESULT_OF_SERVING).write_text(json.dumps(result, indent=1) + "\n")
+    path = given.results / RESULT_OF_SERVING
+    result = json.loads(path.read_text()) if path.exists() else {}
+    if given.real_node:
+        inside = [sys.executable, "-m", "test.bench.serving_node", str(path)]
+        subprocess.run([sys.executable, "-m", "tools.realnode", *inside], check=True)
+        result = json.loads(path.read_text())
+    else:
+        result |= measure_serving(say)
+        path.write_text(json.dumps(result, indent=1) + "\n")
     print(columns([HEAD_OF_SERVING, *serving_rows(result)]), flush=True)
     if given.results == RESULTS:
         write_pages()
@@ -141,6 +149,7 @@ def _arguments() -> argparse.Namespace:
         help="sets x groups x pods, such as 1x400x4 or 400x4; ds100x2x2x2 for DisaggregatedSets; "
         "1x40x4-uniform or paced for rollouts of slow pods; serving for how long groups do not serve",
     )
+    parser.add_argument("--real-node", action="store_true", help="serving: on a real node, as root")
     parser.add_argument("--against", help="another controller; {config} and {kubeconfig} are paths")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON goes")
     parser.add_argument("--phases", help="only these after `create`, separated by commas")

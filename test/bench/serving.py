@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import mean
@@ -34,20 +34,21 @@ _TICK = 0.25
 _PATIENCE = 600.0
 _IMAGE = "server:{}-pulls-10s"
 
+NODE = "node"
+"""The part of the result that was measured on a real node."""
+
 Object = dict[str, Any]
 
 
-class _Kubelets(threading.Thread):
-    """Start the pods of a set on nodes that keep images, and note which groups serve.
+class Watch(threading.Thread):
+    """Note which groups of a set serve.
 
     down: by group, seconds in which it did not after it had. served: when it did first.
     """
 
     def __init__(self, cluster: LocalCluster, size: int) -> None:
         super().__init__(daemon=True)
-        self._api, self._pods, self._size = cluster.api, Pods(cluster.api), size
-        self._pulls: dict[tuple[str, str], float] = {}
-        self._loaded: defaultdict[str, float] = defaultdict(float)
+        self.api, self._size = cluster.api, size
         self._ended = threading.Event()
         self.serving: set[str] = set()
         self.down: defaultdict[str, float] = defaultdict(float)
@@ -58,7 +59,7 @@ class _Kubelets(threading.Thread):
         while not self._ended.wait(_TICK):
             now = time.monotonic()
             try:
-                self._step(now, now - last)
+                self.step(now, now - last)
             except ApiError:
                 # The pod is another one by now.
                 continue
@@ -69,10 +70,39 @@ class _Kubelets(threading.Thread):
         self._ended.set()
         self.join()
 
-    def _step(self, now: float, passed: float) -> None:
-        pods = self._api.get(f"/api/v1/namespaces/{_NAMESPACE}/pods")["items"]
+    def step(self, now: float, passed: float) -> list[Object]:
+        """Look once, and return all pods."""
+        pods: list[Object] = self.api.get(f"/api/v1/namespaces/{_NAMESPACE}/pods")["items"]
         self._note(pods, now, passed)
-        loading = []
+        return pods
+
+    def forget(self) -> None:
+        """What was noted before the set was at rest does not count."""
+        self.down.clear()
+
+    def _note(self, pods: list[Object], now: float, passed: float) -> None:
+        ready: defaultdict[str, int] = defaultdict(int)
+        for pod in pods:
+            if is_ready(pod):
+                ready[(pod["metadata"].get("labels") or {}).get(GROUP_INDEX_LABEL, "")] += 1
+        self.serving = {group for group, count in ready.items() if group and count == self._size}
+        for group in self.served.keys() - self.serving:
+            self.down[group] += passed
+        for group in self.serving:
+            self.served.setdefault(group, now)
+
+
+class _Kubelets(Watch):
+    """Start the pods of a set on nodes that keep images, too."""
+
+    def __init__(self, cluster: LocalCluster, size: int) -> None:
+        super().__init__(cluster, size)
+        self._pods = Pods(cluster.api)
+        self._pulls: dict[tuple[str, str], float] = {}
+        self._loaded: defaultdict[str, float] = defaultdict(float)
+
+    def step(self, now: float, passed: float) -> list[Object]:
+        pods, loading = super().step(now, passed), []
         for pod in pods:
             node, image = pod["spec"].get("nodeName"), pod["spec"]["containers"][0]["image"]
             phase, labels = pod["status"]["phase"], pod["metadata"].get("labels") or {}
@@ -87,17 +117,11 @@ class _Kubelets(threading.Thread):
             self._loaded[uid] += passed / len(loading)
             if self._loaded[uid] >= LOAD:
                 self._pods.set_ready(_NAMESPACE, pod["metadata"]["name"], True)
+        return pods
 
-    def _note(self, pods: list[Object], now: float, passed: float) -> None:
-        ready: defaultdict[str, int] = defaultdict(int)
-        for pod in pods:
-            if is_ready(pod):
-                ready[(pod["metadata"].get("labels") or {}).get(GROUP_INDEX_LABEL, "")] += 1
-        self.serving = {group for group, count in ready.items() if group and count == self._size}
-        for group in self.served.keys() - self.serving:
-            self.down[group] += passed
-        for group in self.serving:
-            self.served.setdefault(group, now)
+
+Watching = Callable[[LocalCluster, int], Watch]
+"""From a cluster and the size of groups."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +129,15 @@ class Case:
     """One measurement.
 
     spec, annotations: of the set. changed: what is off and on, in `spec`, or an annotation if its name has a
-    slash. act: what happens to the set at rest; None for its creation. figure: of what was noted.
+    slash. act: what happens to the set at rest; None for its creation. figure: of the watch and the moment at
+    which it happened.
     """
 
     what: str
     spec: Object
     changed: tuple[str, Any]
     act: Callable[[Any], None] | None
-    figure: Callable[[_Kubelets, float], float]
+    figure: Callable[[Any, float], float]
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     def manifest(self, is_on: bool) -> Object:
@@ -136,7 +161,7 @@ def _spec(replicas: int, size: int, **pod: str) -> Object:
     return {"replicas": replicas, "leaderWorkerTemplate": {"size": size, "workerTemplate": template}}
 
 
-def _leader_deleted(api: Any) -> None:
+def leader_deleted(api: Any) -> None:
     api.delete(f"/api/v1/namespaces/{_NAMESPACE}/pods/{_SET}-0")
 
 
@@ -153,21 +178,25 @@ def _leader_deleted_on_busy_nodes(api: Any) -> None:
         spec = {"nodeName": node, "containers": [container]}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         api.create("/api/v1/namespaces/default/pods", pod)
-    _leader_deleted(api)
+    leader_deleted(api)
 
 
 def _new_image(api: Any) -> None:
-    containers = [{"name": "server", "image": _IMAGE.format(2)}]
+    with_containers(api, [{"name": "server", "image": _IMAGE.format(2)}])
+
+
+def with_containers(api: Any, containers: list[Object]) -> None:
+    """Start a rollout of the set to these containers."""
     template = {"workerTemplate": {"spec": {"containers": containers}}}
     api.merge(_path(_SET), {"spec": {"leaderWorkerTemplate": template}})
 
 
-def _mean_down(kubelets: _Kubelets, began: float) -> float:
-    return mean(kubelets.down.values())
+def mean_down(watch: Watch, began: float) -> float:
+    return mean(watch.down.values())
 
 
-def _first_served(kubelets: _Kubelets, began: float) -> float:
-    return min(kubelets.served.values()) - began
+def _first_served(watch: Watch, began: float) -> float:
+    return min(watch.served.values()) - began
 
 
 CASES = (
@@ -176,21 +205,21 @@ CASES = (
         _spec(2, 2),
         (NODE_RETURN_ANNOTATION, "Preferred"),
         _leader_deleted_on_busy_nodes,
-        _mean_down,
+        mean_down,
     ),
     Case(
         f"`podTerminationPolicy: Parallel`: the same, with pods that end after {GRACE} s",
         _spec(2, 2, **{"localcluster/stops-after": str(GRACE)}),
         ("podTerminationPolicy", "Parallel"),
-        _leader_deleted,
-        _mean_down,
+        leader_deleted,
+        mean_down,
     ),
     Case(
         "`prewarm`, with `node-return`: each group of a rollout to a new image",
         _spec(3, 1),
         ("rolloutStrategy", {"prewarm": {}}),
         _new_image,
-        _mean_down,
+        mean_down,
         {NODE_RETURN_ANNOTATION: "Preferred"},
     ),
     Case(
@@ -205,49 +234,58 @@ CASES = (
 
 def measure_serving(say: Callable[[str], None]) -> Mapping[str, Any]:
     """Start a cluster, measure each case without and with its field, and take it down."""
-    others, found = Others(), {}
     with LocalCluster(Options(nodes=NODES)) as cluster:
-        cluster.kubectl("create", "namespace", _NAMESPACE)
-        with running(cluster, None) as subject:
-            for case in CASES:
-                seconds = [_measured(cluster, subject, case, is_on) for is_on in (False, True)]
-                say(f"{case.what}: {seconds[0]:.1f} s without, {seconds[1]:.1f} s with")
-                found[case.what] = seconds
+        return measured(cluster, CASES, _Kubelets, say)
+
+
+def measured(
+    cluster: LocalCluster, cases: Sequence[Case], watch: Watching, say: Callable[[str], None]
+) -> Mapping[str, Any]:
+    """Run the controller in a cluster, and measure each case without and with its field."""
+    others, found = Others(), {}
+    cluster.kubectl("create", "namespace", _NAMESPACE)
+    with running(cluster, None) as subject:
+        for case in cases:
+            seconds = [_measured(cluster, subject, case, watch, is_on) for is_on in (False, True)]
+            say(f"{case.what}: {seconds[0]:.1f} s without, {seconds[1]:.1f} s with")
+            found[case.what] = seconds
     return {"commit": commit(), "machine": machine(others), "cases": found}
 
 
 def serving_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """One row of cells for each case."""
-    for what, seconds in (result.get("cases") or {}).items():
+    """One row of cells for each case, those of the real node last."""
+    cases = {**(result.get("cases") or {}), **((result.get(NODE) or {}).get("cases") or {})}
+    for what, seconds in cases.items():
         yield (what, *(f"{each:.0f}" for each in seconds))
 
 
-def _measured(cluster: LocalCluster, subject: Subject, case: Case, is_on: bool) -> float:
+def _measured(cluster: LocalCluster, subject: Subject, case: Case, watching: Watching, is_on: bool) -> float:
     spec = case.spec
-    with _started(cluster, spec["leaderWorkerTemplate"]["size"]) as kubelets:
+    with _started(watching(cluster, spec["leaderWorkerTemplate"]["size"])) as watch:
         began = time.monotonic()
         cluster.api.create(_path(), case.manifest(is_on))
-        _until_all_serve(kubelets, subject, spec["replicas"])
+        _until_all_serve(watch, subject, spec["replicas"])
         if case.act is not None:
-            kubelets.down.clear()
+            watch.forget()
+            began = time.monotonic()
             case.act(cluster.api)
-            _until(lambda: bool(kubelets.down), subject)
-            _until(lambda: _is_done(cluster.api, kubelets, spec["replicas"]), subject)
-        figure = case.figure(kubelets, began)
+            _until(lambda: bool(watch.down), subject)
+            _until(lambda: _is_done(cluster.api, watch, spec["replicas"]), subject)
+        figure = case.figure(watch, began)
         cluster.api.delete(_path(_SET))
         cluster.kubectl("delete", "pods", "--namespace=default", "--selector=busy", "--wait=false")
         until_pods(cluster.api, f"/api/v1/namespaces/{_NAMESPACE}/pods")
     return figure
 
 
-def _is_done(api: Any, kubelets: _Kubelets, replicas: int) -> bool:
+def _is_done(api: Any, watch: Watch, replicas: int) -> bool:
     status = api.get(_path(_SET)).get("status") or {}
     is_current = status.get("updateRevision") == status.get("currentRevision")
-    return is_current and len(kubelets.serving) == replicas == status.get("readyReplicas")
+    return is_current and len(watch.serving) == replicas == status.get("readyReplicas")
 
 
-def _until_all_serve(kubelets: _Kubelets, subject: Subject, replicas: int) -> None:
-    _until(lambda: len(kubelets.serving) == replicas, subject)
+def _until_all_serve(watch: Watch, subject: Subject, replicas: int) -> None:
+    _until(lambda: len(watch.serving) == replicas, subject)
 
 
 def _until(holds: Callable[[], bool], subject: Subject) -> None:
@@ -260,13 +298,12 @@ def _until(holds: Callable[[], bool], subject: Subject) -> None:
 
 
 @contextmanager
-def _started(cluster: LocalCluster, size: int) -> Iterator[_Kubelets]:
-    kubelets = _Kubelets(cluster, size)
-    kubelets.start()
+def _started(watch: Watch) -> Iterator[Watch]:
+    watch.start()
     try:
-        yield kubelets
+        yield watch
     finally:
-        kubelets.end()
+        watch.end()
 
 
 def _path(name: str = "") -> str:

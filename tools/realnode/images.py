@@ -78,12 +78,16 @@ class SmallImage:
     command: tuple[str, ...] = ()
     """Arguments that come before those of a container; without them it is started by its own name."""
     labels: dict[str, str] = field(default_factory=dict)
+    ballast: bytes = b""
+    """A file beside the program, for images that take time to pull."""
 
 
 def write_archive(image: SmallImage, path: Path) -> None:
     """Write it as `write_layout` does."""
     place = f"/{image.program.name}"
-    layer = _tar([(place[1:], image.program.read_bytes(), 0o755)])
+    files = [(place[1:], image.program.read_bytes(), 0o755)]
+    files += [("ballast", image.ballast, 0o644)] if image.ballast else []
+    layer = _tar(files)
     config = {
         "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",

@@ -6,10 +6,11 @@ import pytest
 
 from lws.leaderworkerset.admission.validation import errors_in
 from lws_api.crds import defaulted
-from test.bench.serving import CASES, Case, serving_rows
+from test.bench.serving import CASES, NODE, Case, serving_rows
+from test.bench.serving_node import CASES as CASES_OF_NODE
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.what.split("`")[1])
+@pytest.mark.parametrize("case", [*CASES, *CASES_OF_NODE], ids=lambda case: case.what)
 def test_a_set_differs_by_one_field(case: Case) -> None:
     without, with_it = case.manifest(is_on=False), case.manifest(is_on=True)
     for manifest in (without, with_it):
@@ -22,4 +23,5 @@ def test_a_set_differs_by_one_field(case: Case) -> None:
 
 def test_rows() -> None:
     assert list(serving_rows({})) == []
-    assert list(serving_rows({"cases": {"a": [30.4, 5.1]}})) == [("a", "30", "5")]
+    found = {"cases": {"a": [30.4, 5.1]}, NODE: {"cases": {"b": [20.0, 9.9]}}}
+    assert list(serving_rows(found)) == [("a", "30", "5"), ("b", "20", "10")]
