@@ -1,0 +1,33 @@
+"""What the chaos suite says of writes to a set of another controller."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from test.harness.audit import MANAGER
+from test.integration.chaos.record import PODS, Entry, Record
+from test.integration.chaos.verdict import assert_left_alone
+
+
+def record(*written: tuple[str, str]) -> Record:
+    """(user, name) of each write."""
+    entries = [Entry(datetime.now(UTC), "delete", PODS, "default", name, 200, user) for user, name in written]
+    return cast("Record", SimpleNamespace(entries=lambda: entries))
+
+
+def test_others_may_write_to_it_and_a_manager_to_others() -> None:
+    assert_left_alone(record(("somebody", "elsewhere-0"), (MANAGER, "one-0")), "elsewhere")
+
+
+def test_a_write_of_a_manager_is_named() -> None:
+    with pytest.raises(pytest.fail.Exception, match="delete pods elsewhere-0"):
+        assert_left_alone(record((MANAGER, "elsewhere-0")), "elsewhere")
+
+
+def test_a_record_without_the_set_proves_nothing() -> None:
+    with pytest.raises(AssertionError, match="nothing has happened to elsewhere"):
+        assert_left_alone(record((MANAGER, "one-0")), "elsewhere")
