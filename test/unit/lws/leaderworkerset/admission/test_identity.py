@@ -8,6 +8,7 @@ import pytest
 
 from lws.leaderworkerset.admission.identity import identity_errors, restart_errors
 from lws.leaderworkerset.admission.validation import errors_in, warnings_in
+from lws.leaderworkerset.scheduling import NOBODY
 from lws.leaderworkerset.spec import SetSpec
 from test.unit.builders import make_set
 from test.unit.lws.leaderworkerset.admission.test_later_fields import with_fields
@@ -146,6 +147,31 @@ def test_what_groups_with_keys_cannot_have() -> None:
     for policy in ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"):
         more = {"restartPolicy": policy, "subGroupPolicy": {"subGroupSize": 2}, "maxGroupRestarts": 1}
         assert identity_of(groupIdentity="Hash", template=more, startupPolicy="LeaderReady") == []
+
+
+def test_all_errors_are_told_in_the_order_of_upstream() -> None:
+    template = {
+        "subGroupPolicy": {"subGroupSize": 0},
+        "restartPolicy": "None",
+        "maxGroupRestarts": 1,
+        "restartBackoff": {"baseSeconds": 0},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}],
+    }
+    lws = make_set(name="a" * 44, size=2, partition=1, template=template, groupIdentity="Hash", scheduling={})
+    found = [f"{error.path}: {error.detail}" for error in errors_in(lws, scheduler=NOBODY)]
+    claims = "volumeClaimTemplates are not supported with groupIdentity Hash"
+    partition = "rollingUpdateConfiguration.partition is not supported with groupIdentity Hash"
+    expected = [
+        "spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize: subGroupSize must be equal or greater than 1",
+        f"{LIMIT}: maxGroupRestarts is only supported when restartPolicy recreates the group",
+        f"{BACKOFF}: restartBackoff is only supported when restartPolicy recreates the group",
+        f"{BACKOFF}.baseSeconds: must be greater than 0",
+        f"spec.groupIdentity: {claims}",
+        f"spec.groupIdentity: {partition}",
+        "metadata.name: must be no more than 43 characters with groupIdentity Hash",
+        "spec.scheduling: requires the WorkloadAwareScheduling feature gate",
+    ]
+    assert [each for each in found if each in expected] == expected, found
 
 
 @pytest.mark.parametrize(("size", "room"), [(1, 54), (2, 43), (8, 43)])
