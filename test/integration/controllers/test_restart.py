@@ -400,6 +400,17 @@ def test_a_group_that_has_used_up_upstreams_limit_ends(world: World, pods: Pods,
     assert (uids_of_group(world, "ended", 0) == other) is (way_out != "revision")
 
 
+def test_a_group_that_has_ended_does_not_keep_its_namespace(world: World, pods: Pods) -> None:
+    """The only one of its set: no other pod is deleted, which would wake us."""
+    world.create(a_set("lone", replicas=1, size=2, group={"maxGroupRestarts": 0}))
+    settle(world, "lone")
+    container_restart(world, pods, "lone-0-1")
+    eventually("its pods are kept", lambda: kept(world), lambda now: now == {"lone-0", "lone-0-1"})
+    world.cluster.kubectl("delete", "namespace", world.namespace, "--wait=false")
+    name = ("get", "namespace", world.namespace, "--ignore-not-found", "-o", "name")
+    eventually("the namespace is gone", lambda: world.cluster.kubectl(*name), lambda found: not found)
+
+
 # --- What does not count ------------------------------------------------------------------------------------
 
 
