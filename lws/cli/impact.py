@@ -11,7 +11,7 @@ from lws.kube.comparison import explain
 from lws.kube.metadata import annotations_of
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment.assessment import Assessment, assess
-from lws.leaderworkerset.assessment.prewarm import announced
+from lws.leaderworkerset.assessment.prewarm import describe_prewarming
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import describe, record
@@ -87,7 +87,7 @@ def impact(
         restart_anyway=tuple(index for index in restart_anyway if index in outdated),
         recreated=recreated,
         unknown=unknown,
-        prewarm=announced(snapshot.lws, after),
+        prewarm=describe_prewarming(snapshot.lws, after),
     )
 
 

@@ -1,8 +1,8 @@
-"""Decide whether a rollout waits for new images on the nodes of the groups that it replaces, and plan the
-Jobs that pull them.
+"""Plan Jobs that pull the images of a new revision to the nodes of the groups that its rollout replaces, and
+decide whether the rollout still waits for these Jobs.
 
-Kubernetes ends the Jobs at the deadline and removes them, with or without this controller. What came of them
-is no reason to stop: the rollout goes on when all have ended. Their pods are no pods of the set.
+Kubernetes ends the Jobs at the deadline and deletes them, also while this controller is down. The rollout
+begins when all Jobs have ended, even if some have failed. The pods of the Jobs do not belong to the set.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL, PREWARM_LABEL, PREWARM_NODE_A
 _LONGEST_PREFIX = 40
 _COMMAND_RETRIES = 3
 _MOST_NAMED = 5
-# What an image may have or not: that it cannot be started shows that it is there.
+# The image need not contain this command: a container that fails to start shows that its image was pulled.
 _NOTHING = ("true",)
-# As for the pods of a DaemonSet: an image does no harm on a node that takes no other pods for now.
+# As for pods of a DaemonSet: pulling an image does no harm on a cordoned node.
 _CORDONED = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a node lacks. leads, works: a leader, or workers, of groups that are replaced run there. group:
-    index of one of these groups. images: new ones, in the order of the templates.
+    """What to pull to one node. leads, works: whether a leader, or workers, of groups to be replaced run on
+    it. group: index of one of these groups. images: those that the groups do not use yet, in the order of
+    the templates.
     """
 
     leads: bool = False
@@ -49,15 +50,15 @@ class Need:
     images: tuple[str, ...] = ()
 
 
-# No slots: what is counted is cached.
+# No slots, because `counts` is cached.
 @dataclass(frozen=True)
 class Prewarming:
-    """The state of the nodes for one rollout.
+    """How far the nodes of one rollout are prewarmed.
 
-    revision: name of the target revision. floor: groups below this index are left out. since: when it began.
-    deadline: when it ends in any case. is_over: the rollout goes on. needs: by node. ended: nodes whose Job
-    has. failed: those of them where it failed, and nodes for which the API server refuses pods or Jobs, each
-    with the reason. stored: counts from the status, where the Jobs are not known.
+    revision: name of the target revision. floor: the partition; nodes of groups below this index are left
+    out. since, deadline: when prewarming began, and when it ends at the latest. is_over: the rollout may
+    begin. needs: by node. ended: nodes whose Job has ended. failed: node → reason, if its Job failed, or if
+    the API server rejects the Job or its pods. stored: counts from the status, if Jobs are not read.
     """
 
     revision: str
@@ -72,14 +73,14 @@ class Prewarming:
 
     @cached_property
     def counts(self) -> tuple[int, int]:
-        """Nodes whose Job has ended, and all."""
+        """Number of nodes whose Job has ended, and of all nodes to prewarm."""
         if self.stored is not None:
             return int(self.stored.get("ended") or 0), int(self.stored.get("nodes") or 0)
         return len(self.ended), len(self.needs)
 
     @property
     def waiting_for(self) -> str:
-        """What the rollout waits for; empty if it goes on."""
+        """What the rollout waits for; empty once it may begin."""
         if self.is_over:
             return ""
         ended, nodes = self.counts
@@ -89,7 +90,7 @@ class Prewarming:
         )
 
     def record(self, now: datetime) -> dict[str, Any]:
-        """As `status.prewarm` has it."""
+        """The value of `status.prewarm`."""
         ended, nodes = self.counts
         record = {
             "revision": self.revision,
@@ -108,111 +109,113 @@ def judge_prewarming(
     groups: Iterable[GroupState],
     stored: LeaderStatefulSet | None,
 ) -> Prewarming | None:
-    """The state of the nodes, None if no rollout has to wait for them.
+    """The state of prewarming; None if no rollout waits for it.
 
-    It begins before the first group has moved, or when a lower partition lets more groups move; it is over
-    once and for all.
+    stored: the leader StatefulSet. Prewarming begins before the first group is updated, or when the partition
+    is lowered and more groups may be updated. It does not begin again for the same revision and partition.
     """
     spec, now = snapshot.spec, snapshot.now
-    asked, record = spec.prewarm, recorded_prewarming(snapshot.lws, target.name)
-    if asked is None or spec.paused or stored is None:
+    settings, record = spec.prewarm, recorded_prewarming(snapshot.lws, target.name)
+    if settings is None or spec.paused or stored is None:
         return None
     is_lowered = int(record.get("partition") or 0) > spec.floor
     if record and not is_lowered and record.get("completionTime"):
         return None
-    has_moved = stored.is_current and stored.partition < stored.replicas
-    if has_moved and (not record or (record.get("completionTime") and not is_lowered)):
+    has_updated = stored.is_current and stored.partition < stored.replicas
+    if has_updated and (not record or (record.get("completionTime") and not is_lowered)):
         return None
     since = moment_of(record.get("startTime")) if record and not is_lowered else None
     since = now if since is None else min(since, now)
-    deadline = since + timedelta(seconds=asked.deadline)
+    deadline = since + timedelta(seconds=settings.deadline)
     if snapshot.prewarm is None:
-        # Commands do not know the Jobs.
-        is_over = not record or now >= deadline
-        return (
-            None
-            if not record
-            else Prewarming(target.name, spec.floor, since, deadline, is_over, {}, stored=record)
-        )
-    needs = _needs(snapshot, groups, asked)
+        # Commands do not read Jobs.
+        if not record:
+            return None
+        return Prewarming(target.name, spec.floor, since, deadline, now >= deadline, {}, stored=record)
+    needs = _needs(snapshot, groups, settings)
     names = _names(snapshot, target, needs)
     jobs = {names[name_of(job)]: job for job in snapshot.prewarm.jobs if name_of(job) in names}
     failed = dict(_failures(snapshot, names, jobs, needs))
     ended = frozenset(node for node, job in jobs.items() if has_ended(job))
     is_over = now >= deadline or all(node in ended or node in failed for node in needs)
     if is_over and not record and not 0 < spec.floor < spec.replicas:
-        # There was nothing to wait for, and no groups that a lower partition lets move.
+        # Nothing had to be pulled, and no lower partition can add groups to this rollout.
         return None
     return Prewarming(target.name, spec.floor, since, deadline, is_over, needs, ended, failed)
 
 
 def recorded_prewarming(lws: Object, revision: str) -> Mapping[str, Any]:
-    """`status.prewarm` if it is about this revision; else empty."""
+    """`status.prewarm` if it is about this target revision; else empty."""
     record = (lws.get("status") or {}).get("prewarm")
     return record if is_mapping(record) and record.get("revision") == revision else {}
 
 
-def announced(before: Object, after: Object) -> str:
-    """What a change of a set has done on nodes before its rollout, for people; empty for nothing."""
-    then, now = SetSpec.of(after), SetSpec.of(before)
-    if then.prewarm is None or has_hash_groups(after):
+def describe_prewarming(before: Object, after: Object) -> str:
+    """What nodes pull or run before the rollout of a changed set, for users; empty if nothing."""
+    current, desired = SetSpec.of(before), SetSpec.of(after)
+    if desired.prewarm is None or has_hash_groups(after):
         return ""
-    known = {*_images(now.leader_template), *_images(now.worker_template)}
-    images = (*_images(then.leader_template), *_images(then.worker_template))
-    new = [f"pull {image}" for image in dict.fromkeys(images) if image not in known]
-    what = [*new, *(["run the command"] if then.prewarm.command else [])]
-    return f"their nodes {' and '.join(what)} before, for at most {then.prewarm.deadline} s" if what else ""
+    pulled = {*_images(current.leader_template), *_images(current.worker_template)}
+    images = dict.fromkeys((*_images(desired.leader_template), *_images(desired.worker_template)))
+    steps = [f"pull {image}" for image in images if image not in pulled]
+    steps += ["run the command"] if desired.prewarm.command else []
+    text = " and ".join(steps)
+    return f"their nodes first {text}, for at most {desired.prewarm.deadline} s" if steps else ""
 
 
 def has_ended(job: Object) -> bool:
-    """The Job is Complete or Failed."""
+    """Report whether the Job is Complete or Failed."""
     conditions = (job.get("status") or {}).get("conditions")
     return is_true(conditions, "Complete") or is_true(conditions, "Failed")
 
 
-def _needs(snapshot: SetSnapshot, groups: Iterable[GroupState], asked: Prewarm) -> dict[str, Need]:
-    """By node, those of higher groups first, as the rollout comes to them. Of a group that is not ready
-    nothing is lost by replacing it cold.
+def _needs(snapshot: SetSnapshot, groups: Iterable[GroupState], settings: Prewarm) -> dict[str, Need]:
+    """What to pull, by node: nodes of higher groups first, in the order of the rollout. Groups that are not
+    ready are left out: they serve nothing while their new pods pull images.
     """
     spec, facts = snapshot.spec, {group.index: group for group in snapshot.groups}
     nodes: Mapping[int, NodesOfGroup] = snapshot.prewarm.nodes if snapshot.prewarm is not None else {}
     new = (_images(spec.leader_template), _images(spec.worker_template))
 
     @cache
-    def former(key: str) -> tuple[frozenset[str], frozenset[str]]:
-        recorded = next((each for each in snapshot.revisions if each.key == key and not each.broken), None)
-        if recorded is None:
+    def images_at(key: str) -> tuple[frozenset[str], frozenset[str]]:
+        """Images of leaders and of workers at the revision with this key."""
+        usable = (revision for revision in snapshot.revisions if not revision.broken)
+        revision = next((revision for revision in usable if revision.key == key), None)
+        if revision is None:
             return frozenset(), frozenset()
-        then = SetSpec.of(restore(snapshot.lws, recorded))
-        return frozenset(_images(then.leader_template)), frozenset(_images(then.worker_template))
+        recorded = SetSpec.of(restore(snapshot.lws, revision))
+        return frozenset(_images(recorded.leader_template)), frozenset(_images(recorded.worker_template))
 
     needs: dict[str, Need] = {}
-    scope = [group for group in groups if group.serves_outdated and spec.floor <= group.index < spec.replicas]
-    for group in sorted(scope, key=lambda group: -group.index):
-        place, before = nodes.get(group.index), former(facts[group.index].leader_key or "")
-        if place is None:
+    outdated = [
+        group for group in groups if group.serves_outdated and spec.floor <= group.index < spec.replicas
+    ]
+    for group in sorted(outdated, key=lambda group: -group.index):
+        group_nodes, before = nodes.get(group.index), images_at(facts[group.index].leader_key or "")
+        if group_nodes is None:
             continue
-        for node in sorted({place.leader, *place.workers} - {""}):
-            leads, works = node == place.leader, node in place.workers
+        for node in sorted({group_nodes.leader, *group_nodes.workers} - {""}):
+            leads, works = node == group_nodes.leader, node in group_nodes.workers
             images = [
                 image
                 for role, runs in enumerate((leads, works))
                 for image in new[role]
                 if runs and image not in before[role]
             ]
-            if images or asked.command:
-                known = needs.get(node, Need(group=group.index))
+            if images or settings.command:
+                need = needs.get(node, Need(group=group.index))
                 needs[node] = Need(
-                    known.leads or leads,
-                    known.works or works,
-                    known.group,
-                    tuple(dict.fromkeys((*known.images, *images))),
+                    need.leads or leads,
+                    need.works or works,
+                    need.group,
+                    tuple(dict.fromkeys((*need.images, *images))),
                 )
     return needs
 
 
 def _images(template: Mapping[str, Any]) -> tuple[str, ...]:
-    """Of containers and image volumes."""
+    """Images of the containers and of the image volumes of a pod template."""
     spec = template.get("spec") or {}
     images = [container.get("image") for container in _containers(spec)]
     images += [(volume.get("image") or {}).get("reference") for volume in spec.get("volumes") or ()]
@@ -226,20 +229,24 @@ def _containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _failures(
     snapshot: SetSnapshot, names: Mapping[str, str], jobs: Mapping[str, Object], needs: Mapping[str, Need]
 ) -> Iterator[tuple[str, str]]:
-    """Rejected Jobs of a former revision and rejected deletions say nothing about these."""
+    """Node and reason of each failure. Of the rejected writes only creates of these Jobs count, not those of
+    Jobs for a former revision.
+    """
     creates = {f"cannot create Job {name}" for name in names}
-    refused = next((each.words for each in snapshot.rejections if each.subject in creates), "")
-    words = snapshot.prewarm.refused if snapshot.prewarm is not None else {}
+    rejected = next(
+        (rejection.words for rejection in snapshot.rejections if rejection.subject in creates), ""
+    )
+    rejected_pods = snapshot.prewarm.refused if snapshot.prewarm is not None else {}
     for node in needs:
         job = jobs.get(node)
         if job is None:
-            if refused:
-                yield node, refused
+            if rejected:
+                yield node, rejected
             continue
         for condition in (job.get("status") or {}).get("conditions") or ():
             if condition["type"] == "Failed" and condition["status"] == "True":
                 yield node, str(condition.get("reason") or "Failed")
-        if not has_ended(job) and (why := words.get(job["metadata"]["uid"])):
+        if not has_ended(job) and (why := rejected_pods.get(job["metadata"]["uid"])):
             yield node, why
 
 
@@ -247,13 +254,13 @@ def _failures(
 
 
 def plan_prewarm(snapshot: SetSnapshot, state: Prewarming | None, target: TargetRevision) -> Plan:
-    """Create the Jobs that are missing, as many as may run at a time, and delete those nobody waits for."""
-    facts, asked = snapshot.prewarm, snapshot.spec.prewarm
+    """Create missing Jobs, at most `parallelism` running at a time, and delete Jobs that no rollout needs."""
+    facts, settings = snapshot.prewarm, snapshot.spec.prewarm
     if facts is None or (state is not None and state.is_over):
-        # Until the status says that it is over, ended Jobs are all that shows it.
+        # Until the status records the end of prewarming, only the ended Jobs show it: keep them.
         return Plan()
     names = _names(snapshot, target, state.needs) if state is not None else {}
-    # What a node pulls is not interrupted because its group is not ready for a moment.
+    # A pull is not interrupted because the group of the node is unready for a moment.
     nodes = [str(annotations_of(job).get(PREWARM_NODE_ANNOTATION)) for job in facts.jobs]
     kept = {**names, **(_names(snapshot, target, nodes) if state is not None else {})}
     sequences: list[tuple[Create | Delete, ...]] = [
@@ -261,41 +268,43 @@ def plan_prewarm(snapshot: SetSnapshot, state: Prewarming | None, target: Target
         for job in facts.jobs
         if name_of(job) not in kept and not is_terminating(job)
     ]
-    if state is None or asked is None:
+    if state is None or settings is None:
         return Plan(tuple(sequences))
     left = state.deadline - snapshot.now
     running = [job for job in facts.jobs if name_of(job) in names and not has_ended(job)]
-    # One whose pods are rejected pulls nothing: it must not keep those of other nodes from their turn.
+    # A Job whose pods are rejected pulls nothing, so it does not count towards `parallelism`.
     pulling = [job for job in running if names[name_of(job)] not in (state.failed or {})]
     existing = {name_of(job) for job in facts.jobs}
     missing = [(name, node) for name, node in names.items() if name not in existing]
-    for name, node in missing[: max(0, asked.parallelism - len(pulling))]:
+    for name, node in missing[: max(0, settings.parallelism - len(pulling))]:
         intent = build_job(snapshot, target, name, node, state.needs[node], left)
         sequences.append(
-            (Create(intent, why=f"node {node} gets the new images before its group is replaced"),)
+            (Create(intent, why=f"node {node} pulls the new images before its group is replaced"),)
         )
     idle = timing.SHORT_OF_PODS_FOR.total_seconds() if any(map(is_idle, running)) else None
     return Plan(tuple(sequences), again_after=soonest((max(1.0, left.total_seconds()), idle)))
 
 
 def is_idle(job: Object) -> bool:
-    """The Job has neither ended nor a pod."""
+    """Report whether the Job has not ended but has no running pod."""
     return not has_ended(job) and not (job.get("status") or {}).get("active")
 
 
 def prewarmed(snapshot: SetSnapshot, state: Prewarming | None) -> tuple[Announce, ...]:
-    """Said once, with the status that says that it is over."""
+    """The Event about the end of prewarming, written once, with the status that records it."""
     if state is None or not state.is_over or not state.needs or snapshot.prewarm is None:
         return ()
     failed = dict(state.failed or {})
     failed |= {
         node: "DeadlineExceeded" for node in state.needs if node not in state.ended and node not in failed
     }
-    # A container that does not exist in an image ends so: the image is there.
+    # Without a command of the user, this only says that the image lacks `true`: it was pulled.
     if not (snapshot.spec.prewarm and snapshot.spec.prewarm.command):
         failed = {node: why for node, why in failed.items() if why != "BackoffLimitExceeded"}
     done, about = len(state.needs) - len(failed), Reference.to(snapshot.lws)
-    note = f"{done} of {len(state.needs)} nodes have what revision {state.revision} needs: its rollout begins"
+    note = (
+        f"{done} of {len(state.needs)} nodes are prewarmed for revision {state.revision}: its rollout begins"
+    )
     if not failed:
         return (Announce(about, "Prewarmed", "Update", note),)
     shown = "; ".join(f"{node}: {why}" for node, why in list(failed.items())[:_MOST_NAMED])
@@ -304,15 +313,15 @@ def prewarmed(snapshot: SetSnapshot, state: Prewarming | None) -> tuple[Announce
 
 
 def job_prefix(lws: Object) -> str:
-    """What the names of its Jobs begin with."""
+    """The prefix of the names of the Jobs of a set."""
     return f"{name_of(lws)[:_LONGEST_PREFIX]}-prewarm-"
 
 
 def _names(snapshot: SetSnapshot, target: TargetRevision, needs: Iterable[str]) -> dict[str, str]:
-    """The name of the Job of each node → the node."""
-    prefix, asked = job_prefix(snapshot.lws), snapshot.spec.prewarm
-    # Another command is another Job: it is no part of the revision.
-    command = json.dumps(asked.command) if asked is not None else ""
+    """Name of the Job → its node."""
+    prefix, settings = job_prefix(snapshot.lws), snapshot.spec.prewarm
+    # The command is not part of the revision, so a changed command needs another name.
+    command = json.dumps(settings.command) if settings is not None else ""
 
     def name(node: str) -> str:
         content = f"{name_of(snapshot.lws)}/{target.name}/{node}/{command}"
@@ -325,10 +334,10 @@ def _names(snapshot: SetSnapshot, target: TargetRevision, needs: Iterable[str]) 
 def build_job(
     snapshot: SetSnapshot, target: TargetRevision, name: str, node: str, need: Need, left: timedelta
 ) -> Object:
-    """left: time until the deadline."""
-    lws, asked = snapshot.lws, snapshot.spec.prewarm
+    """The Job for one node. left: time until the deadline."""
+    lws, settings = snapshot.lws, snapshot.spec.prewarm
     seconds = max(1, math.ceil(left.total_seconds()))
-    has_command = asked is not None and bool(asked.command)
+    command = settings.command if settings is not None else ()
     labels = {NAME_LABEL: name_of(lws), REVISION_LABEL: target.key}
     return {
         "apiVersion": "batch/v1",
@@ -341,54 +350,63 @@ def build_job(
             "ownerReferences": [snapshot.owner.reference],
         },
         "spec": {
-            "backoffLimit": _COMMAND_RETRIES if has_command else 0,
-            # An evicted or preempted pod shows nothing about its image: the next one pulls it.
+            "backoffLimit": _COMMAND_RETRIES if command else 0,
+            # An evicted or preempted pod has not failed: the next pod pulls the image.
             "podFailurePolicy": {
                 "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]
             },
             "activeDeadlineSeconds": seconds,
-            # Without this controller nobody else would remove it. Until the deadline it is what shows that
-            # the node is done.
+            # Kubernetes deletes the Job if this controller is gone. Until the deadline the Job must exist,
+            # because it shows that the node is done.
             "ttlSecondsAfterFinished": seconds,
             "template": {
                 "metadata": {
-                    # A sidecar would keep its pod from ending.
+                    # An injected sidecar would keep the pod running.
                     "labels": {PREWARM_LABEL: name_of(lws), "sidecar.istio.io/inject": "false"},
                 },
-                "spec": _pod(snapshot.spec, node, need, asked.command if asked is not None else ()),
+                "spec": _pod(snapshot.spec, node, need, command),
             },
         },
     }
 
 
 def _pod(spec: SetSpec, node: str, need: Need, command: tuple[str, ...]) -> dict[str, Any]:
-    used = [
+    """The pod spec of the Job of one node, from the pod specs of the set that run on the node."""
+    sources = [
         template.get("spec") or {}
         for template, runs in ((spec.worker_template, need.works), (spec.leader_template, need.leads))
         if runs
     ]
-    main = used[0]
-    wanted = [each for pod in used for each in (*(pod.get("tolerations") or ()), *_of_devices(pod))]
-    wanted += [dict(each) for each in (*_of_group(spec, need.group), _CORDONED)]
-    # They may have any shape.
-    tolerations = [each for number, each in enumerate(wanted) if each not in wanted[:number]]
+    main = sources[0]
+    listed = [
+        toleration
+        for source in sources
+        for toleration in (*(source.get("tolerations") or ()), *_device_tolerations(source))
+    ]
+    listed += [dict(toleration) for toleration in (*_group_tolerations(spec, need.group), _CORDONED)]
+    # Compared by ==, because stored tolerations may have values of any type.
+    tolerations = [each for number, each in enumerate(listed) if each not in listed[:number]]
     secrets = {
-        str(secret.get("name")): secret for pod in used for secret in pod.get("imagePullSecrets") or ()
+        str(secret.get("name")): secret
+        for source in sources
+        for secret in source.get("imagePullSecrets") or ()
     }
     kept = ("serviceAccountName", "securityContext", "runtimeClassName", "os")
-    of_command = ("volumes", "hostNetwork", "dnsPolicy", "dnsConfig", "hostAliases", "hostUsers")
-    pod = {field: main[field] for field in (*kept, *(of_command if command else ())) if field in main}
-    containers = [
-        _puller(used, number, image) for number, image in enumerate(_in_containers(used, need.images))
+    for_command = ("volumes", "hostNetwork", "dnsPolicy", "dnsConfig", "hostAliases", "hostUsers")
+    pod = {field: main[field] for field in (*kept, *(for_command if command else ())) if field in main}
+    container_images = {container.get("image") for source in sources for container in _containers(source)}
+    pulled = [image for image in need.images if image in container_images]
+    containers = [_pull_container(sources, number, image) for number, image in enumerate(pulled)]
+    volumes = [
+        volume for source in sources for volume in source.get("volumes") or () if _is_new(volume, need.images)
     ]
-    volumes = [volume for pod in used for volume in pod.get("volumes") or () if _is_new(volume, need.images)]
     if command:
-        containers.append(_runner(main, command))
+        containers.append(_command_container(main, command))
         volumes += main.get("volumes") or ()
     elif not containers:
-        # Only image volumes are new: something has to mount them.
+        # Only image volumes are new: a container has to mount them.
         images = [container.get("image") for container in _containers(main)]
-        containers.append(_puller(used, 0, str(next(reversed(images), ""))))
+        containers.append(_pull_container(sources, 0, str(next(reversed(images), ""))))
     volumes = list({str(volume.get("name")): volume for volume in volumes}.values())
     for number, volume in enumerate(volume for volume in volumes if _is_new(volume, need.images)):
         mounts = containers[0].setdefault("volumeMounts", [])
@@ -414,32 +432,29 @@ def _pod(spec: SetSpec, node: str, need: Need, command: tuple[str, ...]) -> dict
 
 
 def _only(node: str) -> dict[str, Any]:
-    """As the DaemonSet controller has it: a label may be missing or be on two nodes, a name cannot."""
+    """Select one node by its name, as the DaemonSet controller does: the host name label may be missing, or
+    be on two nodes.
+    """
     fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
     return {"nodeSelectorTerms": [{"matchFields": fields}]}
 
 
-def _of_group(spec: SetSpec, index: int) -> tuple[Mapping[str, str], ...]:
-    """Tolerations that groups get by an annotation of the set."""
+def _group_tolerations(spec: SetSpec, index: int) -> tuple[Mapping[str, str], ...]:
+    """Tolerations that an annotation of the set gives to the group with this index."""
     try:
         return nodes_of_group(spec.placement, namespace_of(spec.lws), name_of(spec.lws), index).tolerations
     except ValueError:
         return ()
 
 
-def _of_devices(pod: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What the admission plugin ExtendedResourceToleration gives to pods that request devices."""
+def _device_tolerations(pod: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Tolerations that the admission plugin ExtendedResourceToleration adds to pods that request devices."""
     resources = [container.get("resources") or {} for container in _containers(pod)]
-    amounts = [each.get(kind) or {} for each in resources for kind in ("requests", "limits")]
-    names = dict.fromkeys(name for each in amounts for name in each)
+    amounts = [entry.get(kind) or {} for entry in resources for kind in ("requests", "limits")]
+    names = dict.fromkeys(name for amount in amounts for name in amount)
     return [
         {"key": name, "operator": "Exists"} for name in names if "/" in name and "kubernetes.io/" not in name
     ]
-
-
-def _in_containers(pods: Iterable[Mapping[str, Any]], images: Iterable[str]) -> list[str]:
-    used = {container.get("image") for pod in pods for container in _containers(pod)}
-    return [image for image in images if image in used]
 
 
 def _is_new(volume: Mapping[str, Any], images: Collection[str]) -> bool:
@@ -447,11 +462,13 @@ def _is_new(volume: Mapping[str, Any], images: Collection[str]) -> bool:
     return reference is not None and reference in images
 
 
-def _puller(pods: Iterable[Mapping[str, Any]], number: int, image: str) -> dict[str, Any]:
-    """A container that ends at once. It has the rights that the image has in the set, which the namespace
-    admits; by its requests it fits on a full node, and quotas that demand requests and limits find them.
+def _pull_container(pods: Iterable[Mapping[str, Any]], number: int, image: str) -> dict[str, Any]:
+    """A container that only pulls an image. Its security context is that of the container of the set with
+    this image, which the namespace admits. Its requests are 0, so that it fits on a full node; requests and
+    limits are set because a quota may require them.
     """
-    like = next((each for pod in pods for each in _containers(pod) if each.get("image") == image), {})
+    containers = (container for pod in pods for container in _containers(pod))
+    like = next((container for container in containers if container.get("image") == image), {})
     container = {
         "name": f"image-{number}",
         "image": image,
@@ -460,21 +477,23 @@ def _puller(pods: Iterable[Mapping[str, Any]], number: int, image: str) -> dict[
             "requests": {"cpu": "0", "memory": "0"},
             "limits": {"cpu": "100m", "memory": "64Mi"},
         },
-        # CUDA images ask the NVIDIA container runtime for all GPUs of the node.
+        # CUDA images request all GPUs of the node from the NVIDIA container runtime.
         "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}],
     }
     kept = ("imagePullPolicy", "securityContext")
     return {**container, **{field: like[field] for field in kept if field in like}}
 
 
-def _runner(pod: Mapping[str, Any], command: tuple[str, ...]) -> dict[str, Any]:
-    """The user's command, without claims on devices, ports and probes."""
+def _command_container(pod: Mapping[str, Any], command: tuple[str, ...]) -> dict[str, Any]:
+    """A container that runs the user's command, like the first container of the set but without devices,
+    ports and probes.
+    """
     like: Mapping[str, Any] = next(iter(pod.get("containers") or ()), {})
     kept = ("image", "imagePullPolicy", "workingDir", "envFrom", "env", "securityContext")
     volumes = {volume.get("name") for volume in pod.get("volumes") or ()}
     mounts = [mount for mount in like.get("volumeMounts") or () if mount.get("name") in volumes]
     env = list(like.get("env") or ())
-    if all(each.get("name") != "NVIDIA_VISIBLE_DEVICES" for each in env):
+    if all(entry.get("name") != "NVIDIA_VISIBLE_DEVICES" for entry in env):
         env.append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"})
     return {
         **{field: like[field] for field in kept if field in like},

@@ -73,7 +73,7 @@ def test_nodes_get_the_images_and_then_the_rollout_begins(world: World) -> None:
     settle(world, "warm")
     assert images_of(world, "warm") == {0: {"server:2-pulls-3s"}, 1: {"server:2-pulls-3s"}}
     (told,) = wait_for_events(world, "warm", "Prewarmed")
-    assert told.note.startswith(f"{len(homes)} of {len(homes)} nodes have what revision warm-")
+    assert told.note.startswith(f"{len(homes)} of {len(homes)} nodes are prewarmed for revision warm-")
     nothing_is_left(world, "warm")
     assert "prewarm" not in world.get(SET, "warm")["status"]
     # The next one has no new image.

@@ -146,7 +146,7 @@ def test_nodes_get_images_first() -> None:
     after["spec"]["rolloutStrategy"]["prewarm"] = {"deadlineSeconds": 60, "command": ["load"]}
     assert lines(change(after, before))[:2] == [
         "groups 0 to 3 restart, by a rollout, one at a time",
-        "  their nodes pull app:2 and run the command before, for at most 60 s",
+        "  their nodes first pull app:2 and run the command, for at most 60 s",
     ]
     before["spec"]["rolloutStrategy"]["prewarm"] = {}
     restarted = copy.deepcopy(before)

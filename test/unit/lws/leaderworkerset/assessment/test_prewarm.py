@@ -133,7 +133,7 @@ def test_a_rollout_waits_for_the_images_and_then_begins() -> None:
     (announce,) = [each for status in planned.statuses for each in status.announce if "warm" in each.reason]
     assert (announce.reason, announce.note) == (
         "Prewarmed",
-        f"6 of 6 nodes have what revision {record['revision']} needs: its rollout begins",
+        f"6 of 6 nodes are prewarmed for revision {record['revision']}: its rollout begins",
     )
     snapshot = passed(snapshot)
     assert partition_of(snapshot) == 2
