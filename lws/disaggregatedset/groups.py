@@ -17,7 +17,7 @@ from lws.kube.conditions import find, is_true, moment_of
 from lws.kube.metadata import is_terminating
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.memory import GOING, KEPT, key_of, mark_on, restarts_of
+from lws.leaderworkerset.group_records import DELETING, KEPT, mark_of, restarts_of, revision_key_of
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
 from lws.runtime.actions import Object
@@ -103,14 +103,14 @@ def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:
     healthy group instead.
     """
     leader = group.leader
-    mark = mark_on(child, group.index, leader)
+    mark = mark_of(child, group.index, leader)
     if mark == KEPT:
         return True
     restarted, ended = pods.restarted_containers(leader), pods.ended_containers(leader)
     # If its restart has been recorded, this failure is counted already.
-    shown = mark != GOING and bool(restarted or ended or pods.is_failed(leader))
+    shown = mark != DELETING and bool(restarted or ended or pods.is_failed(leader))
     again = bool(restarted) and (bool(ended) or not all(each.is_first for each in restarted))
-    return restarts_of(child, group.index, key_of(leader), now).consecutive + shown + again > 1
+    return restarts_of(child, group.index, revision_key_of(leader), now).consecutive + shown + again > 1
 
 
 def _serves(group: GroupFacts, size: int) -> bool:

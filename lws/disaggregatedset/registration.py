@@ -19,7 +19,7 @@ from lws.disaggregatedset.tables import DISAGGREGATED_SET, TABLES
 from lws.kube.field_errors import FieldError
 from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider
 from lws.leaderworkerset.observe.gangs import scheduler_of
-from lws.leaderworkerset.scheduling import NOBODY, Scheduler
+from lws.leaderworkerset.scheduling import NO_SCHEDULER, Scheduler
 from lws.leaderworkerset.status.problems import STALLED
 from lws.runtime.actions import Action, Key, Object, Reference
 from lws.runtime.apply import Applier, WriteHooks
@@ -49,7 +49,7 @@ def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str,
 
 
 def handlers_with(
-    siblings: Siblings, gang: GangProvider | None, scheduler: Callable[[], Scheduler] = lambda: NOBODY
+    siblings: Siblings, gang: GangProvider | None, scheduler: Callable[[], Scheduler] = lambda: NO_SCHEDULER
 ) -> Mapping[str, Handler]:
     """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured. scheduler: who serves
     `scheduling` of roles.

@@ -18,7 +18,7 @@ from lws.runtime.client.resources import (
     SERVICES,
     Workload,
 )
-from lws.runtime.fields import NOBODY, StoredField, StoredFields
+from lws.runtime.fields import NONE, StoredField, StoredFields
 from lws_api.disaggregatedset.v1 import (
     GROUP,
     KIND,
@@ -66,7 +66,7 @@ def _own_labels(labels: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, 
 # routes decide that.
 _METADATA = ("uid", "generation", "labels", "annotations", "deletionTimestamp", "ownerReferences")
 _WHOLE = (
-    StoredField("metadata.managedFields", NOBODY, _nothing),
+    StoredField("metadata.managedFields", NONE, _nothing),
     *(StoredField(f"metadata.{name}") for name in _METADATA),
     StoredField("status", excerpt=readable_status),
 )
@@ -75,7 +75,7 @@ _COUNTS = ("observedGeneration", "replicas", "readyReplicas", "updatedReplicas",
 CHILDREN = StoredFields(
     CHILD_KIND,
     (StoredField("metadata.ownerReferences"), *(StoredField(f"status.{name}") for name in _COUNTS)),
-    others=NOBODY,
+    others=NONE,
 )
 """Fields of LeaderWorkerSets, in addition to those that passes over them read."""
 
@@ -88,8 +88,8 @@ DISAGGREGATED_SET = Workload(
 """Kinds that are watched for DisaggregatedSets."""
 
 TABLES = (
-    StoredFields(KIND, _WHOLE, others=NOBODY),
-    StoredFields(SCALER_KIND, _WHOLE, others=NOBODY),
+    StoredFields(KIND, _WHOLE, others=NONE),
+    StoredFields(SCALER_KIND, _WHOLE, others=NONE),
     CHILDREN,
     StoredFields("Service", (StoredField("metadata.labels", excerpt=_own_labels),)),
     StoredFields("ControllerRevision", (StoredField("data", excerpt=_own_data),)),

@@ -14,7 +14,7 @@ from lws.leaderworkerset import events, fields
 from lws.leaderworkerset.scheduling import (
     ASSUMED,
     GROUP_TEMPLATE_ANNOTATION,
-    NOBODY,
+    NO_SCHEDULER,
     PARENT_GROUP_ANNOTATION,
     PROVIDERS,
     Scheduler,
@@ -30,13 +30,13 @@ UNSUPPORTED_FIELD = "UnsupportedField"
 
 
 def why_left_alone(lws: Object, is_covered: bool, scheduler: Scheduler, fault: str = "") -> Problem | None:
-    """The reason not to touch anything of this set; None for a set to be run.
+    """The reason not to act on this set; None if the controller reconciles it.
 
-    is_covered: the pod webhook sees pods of its namespace. scheduler: who serves `spec.scheduling`. fault:
-    why its spec cannot be read.
+    is_covered: the pod webhook is called for pods of its namespace. scheduler: the scheduler for
+    `spec.scheduling`. fault: why its spec cannot be read; empty if it can.
     """
     if name := other_manager(lws):
-        # Without a reason to report: the status is that controller's.
+        # An empty reason: the other controller writes the status, so nothing is reported.
         return Problem("", f"{name} runs this set ({fields.MANAGED_BY})")
     if fault:
         return unreadable(fault)
@@ -48,27 +48,27 @@ def why_left_alone(lws: Object, is_covered: bool, scheduler: Scheduler, fault: s
             f"lack the labels and variables of their group: nothing of this set is created, changed or "
             f"deleted; label the namespace, or change webhooks.namespaceSelector of the chart",
         )
-    if found := unsupported_in(lws, scheduler):
-        said = "; ".join(f"{each.path}: {each.why}" for each in found)
+    if unsupported := unsupported_in(lws, scheduler):
+        fields_and_reasons = "; ".join(f"{entry.path}: {entry.why}" for entry in unsupported)
         return Problem(
             UNSUPPORTED_FIELD,
-            f"{said}; nothing of this set is created, changed or deleted: run it with the release of the "
-            f"original that stored it, or create a set of another name without the field",
+            f"{fields_and_reasons}; nothing of this set is created, changed or deleted: run it with the "
+            f"upstream release that stored it, or create a set of another name without the field",
         )
     return None
 
 
 def unreadable(fault: str) -> Problem:
-    """A spec that cannot be read; fault: why not. Of sets of all kinds."""
+    """The problem of a set of any kind whose spec cannot be read. fault: the reason."""
     return Problem(
         "UnreadableSpec",
-        f"{fault}: another definition has let this through; nothing of the set is created, changed or "
+        f"{fault}: a CRD of another version admitted this; nothing of the set is created, changed or "
         f"deleted until its spec is corrected",
     )
 
 
 def plan_left_alone(snapshot: SetSnapshot, problem: Problem) -> Plan:
-    """Only a condition, and an Event when it is new; nothing where another controller writes the status."""
+    """Plan only a condition, and an Event if it is new; nothing if another controller writes the status."""
     if not problem.reason:
         return Plan()
     plan = reported(snapshot.lws, problem, snapshot.now)
@@ -76,7 +76,7 @@ def plan_left_alone(snapshot: SetSnapshot, problem: Problem) -> Plan:
 
 
 def reported(obj: Object, problem: Problem, now: datetime) -> Plan:
-    """The condition that reports a problem in the status of a set of any kind."""
+    """Plan the condition that reports a problem in the status of a set of any kind."""
     stored = obj.get("status") or {}
     condition = Condition(REPLICA_FAILURE, True, problem.reason, problem.message)
     generation = obj["metadata"].get("generation", 0)
@@ -90,7 +90,7 @@ def reported(obj: Object, problem: Problem, now: datetime) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """An unsupported field. why: what happens instead. remedy: what to write."""
+    """A field that has no effect here. why: the reason. remedy: what the user can do."""
 
     field: str
     value: Any
@@ -104,7 +104,7 @@ class Unsupported:
 
 
 def unsupported_in(lws: Object, scheduler: Scheduler) -> tuple[Unsupported, ...]:
-    """The fields that would have no effect, where the set relies on them."""
+    """Fields of the set that would have no effect although the set relies on them."""
     spec = lws.get("spec")
     if not isinstance(spec, Mapping) or spec.get("scheduling") is None:
         return ()
@@ -114,25 +114,27 @@ def unsupported_in(lws: Object, scheduler: Scheduler) -> tuple[Unsupported, ...]
 
 
 def _why_unscheduled(lws: Object, scheduler: Scheduler) -> tuple[str, str] | None:
-    """Why nobody serves its `spec.scheduling`, and what to do; None if somebody does."""
+    """Why no scheduler serves its `spec.scheduling`, and the remedy; None if one does."""
     if not scheduler.is_enabled:
         remedy = (
-            "switch it on, or leave the field out: gangSchedulingManagement in the manager's configuration "
-            "alone has groups placed as a whole"
+            "enable it, or remove the field: gangSchedulingManagement in the manager's configuration is "
+            "enough to schedule whole groups"
         )
         return f"the feature gate {WORKLOAD_AWARE_SCHEDULING} is off", remedy
     if scheduler.provider not in PROVIDERS:
-        return "no gang scheduler here serves it", f"configure one of {', '.join(PROVIDERS)}"
+        return "no configured gang scheduler serves it", f"configure one of {', '.join(PROVIDERS)}"
     if not annotations_of(lws).keys().isdisjoint((GROUP_TEMPLATE_ANNOTATION, PARENT_GROUP_ANNOTATION)):
         return (
-            "no set joins the Workload of its parent here",
+            "joining the Workload of a parent is not supported",
             f"remove the annotations {GROUP_TEMPLATE_ANNOTATION} and {PARENT_GROUP_ANNOTATION}",
         )
     return None
 
 
 def scheduler_seen(lws: Object) -> Scheduler:
-    """For who does not know how the manager is configured: by what it has said about the set."""
+    """The scheduler, for callers that do not know the configuration of the manager: derived from the
+    condition that the manager has written to the set.
+    """
     conditions = (lws.get("status") or {}).get("conditions")
-    told = find(conditions, REPLICA_FAILURE) if is_true(conditions, REPLICA_FAILURE) else None
-    return NOBODY if told is not None and told.get("reason") == UNSUPPORTED_FIELD else ASSUMED
+    failure = find(conditions, REPLICA_FAILURE) if is_true(conditions, REPLICA_FAILURE) else None
+    return NO_SCHEDULER if failure is not None and failure.get("reason") == UNSUPPORTED_FIELD else ASSUMED

@@ -1,8 +1,7 @@
-"""What must be done for one set: record its revision, move its leaders one step, give it a Service, say how
-it is.
+"""Plan one pass over a set: revisions, leaders, Services and other children, and the status.
 
-In: a SetSnapshot. Out: a Plan. This file is the table of contents; each question is answered in a file of
-its own.
+In: a SetSnapshot. Out: a Plan. This file is the table of contents; each child and each part of the status is
+planned in a file of its own.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from lws.leaderworkerset.children.leader_deployment import (
 from lws.leaderworkerset.children.leader_statefulset import LeaderStep, plan_leaders, plan_retries
 from lws.leaderworkerset.children.services import plan_leader_service, plan_service
 from lws.leaderworkerset.children.workload import plan_scheduling
+from lws.leaderworkerset.group_records import current_members, out_of_restarts
 from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
-from lws.leaderworkerset.memory import current_members, given_up
 from lws.leaderworkerset.restart_counts import InvalidCounts, counts_in, pruned
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -79,56 +78,53 @@ from lws_api.leaderworkerset.v1 import GROUP_RESTART_COUNTS_ANNOTATION
 
 
 def plan(snapshot: SetSnapshot) -> Plan:
-    """One step towards what the set asks for, and its status."""
+    """Plan one step towards the desired state of the set, and its status."""
     if is_terminating(snapshot.lws):
-        # Everything hangs from the set by owner references: the garbage collector takes it down.
+        # The set owns all of its children, so the garbage collector deletes them.
         return Plan(waiting_for="the set to be gone")
     problem = why_left_alone(snapshot.lws, snapshot.is_covered, snapshot.scheduler, snapshot.fault)
     if problem is not None:
         return plan_left_alone(snapshot, problem)
-    found = assess(snapshot)
-    ownership, choice, groups, rollout = found.ownership, found.target, found.groups, found.rollout
+    assessment = assess(snapshot)
+    ownership, target, rollout = assessment.ownership, assessment.target, assessment.rollout
     scheduling = plan_scheduling(snapshot)
     if scheduling.is_first:
         step = LeaderStep(Plan(waiting_for=scheduling.plan.waiting_for or "the Workload to be created"))
     else:
         plan_step = plan_leaders if rollout.deployment is None else plan_deployment
-        step = plan_step(snapshot, found)
+        step = plan_step(snapshot, assessment)
     is_done = ownership == Ownership.OURS and rollout.is_done
     services = (plan_service(snapshot, is_done), plan_leader_service(snapshot))
-    children = (
+    children: tuple[Plan, ...] = (
         scheduling.plan,
         step.plan,
         *services,
-        plan_disruption_budget(snapshot, groups),
+        plan_disruption_budget(snapshot, assessment.groups),
         plan_retries(snapshot),
-        plan_prewarm(snapshot, found.prewarming, choice),
-        *(
-            (
-                plan_ended(snapshot, found),
-                plan_node_loss(snapshot),
-                plan_succession(snapshot, found),
-            )
-            if rollout.deployment is not None
-            else ()
-        ),
+        plan_prewarm(snapshot, assessment.prewarming, target),
     )
+    if rollout.deployment is not None:
+        children += (
+            plan_ended(snapshot, assessment),
+            plan_node_loss(snapshot),
+            plan_succession(snapshot, assessment),
+        )
     blocking = (problem for child in children for problem in child.problems)
-    pruning, unreadable = _restart_counts(snapshot, rollout, choice.key if is_done else "")
+    pruning, unreadable = _restart_counts(snapshot, rollout, target.key if is_done else "")
     of_nodes = (*lost_nodes(snapshot), *barred_pods(snapshot))
     problems = problems_of(snapshot, [*blocking, *of_nodes, *unreadable])
-    upkeep = [plan_upkeep(snapshot, choice), pruning]
+    upkeep = [plan_upkeep(snapshot, target), pruning]
     upkeep.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
     if ownership in (Ownership.OURS, Ownership.ABSENT):
-        upkeep.append(plan_pruning(snapshot, choice, () if is_done else _remembered_names(snapshot.lws)))
-    revisions = _revisions_to_tell(snapshot, choice, step, is_done)
-    prewarm = {} if is_done else _prewarm_to_tell(snapshot, found)
+        upkeep.append(plan_pruning(snapshot, target, () if is_done else _recorded_names(snapshot.lws)))
+    revisions = _revisions_to_report(snapshot, target, step, is_done)
+    prewarm = {} if is_done else _prewarm_record(snapshot, assessment)
     status = _status(snapshot, rollout, problems, revisions, step, scheduling.condition, prewarm)
-    status = replace(status, announce=(*status.announce, *prewarmed(snapshot, found.prewarming)))
+    status = replace(status, announce=(*status.announce, *prewarmed(snapshot, assessment.prewarming)))
     waits = (status.due_in, recheck_lost_nodes(snapshot), recheck_barred_pods(snapshot))
     own = Plan(
         sequences=tuple(upkeep),
-        statuses=_written(snapshot, status, rollout),
+        statuses=_status_writes(snapshot, status, rollout),
         announce=(
             *events.problems(snapshot.lws, problems),
             *events.broken_revisions(snapshot.lws, snapshot.revisions),
@@ -144,17 +140,18 @@ def plan(snapshot: SetSnapshot) -> Plan:
 def _restart_counts(
     snapshot: SetSnapshot, rollout: RolloutState, only_key: str
 ) -> tuple[tuple[Merge, ...], tuple[Problem, ...]]:
-    """Take out the counts of groups that are gone, and of all revisions but the only one, if there is one. Or
-    why they cannot be read. Those of Hash groups are handed on: see `plan_succession`.
+    """Remove restart counts of deleted groups and, unless `only_key` is empty, of revisions with other keys;
+    or report that the counts are unreadable. Counts of Hash groups are handed on: see `plan_succession`.
     """
     try:
         is_hash, counts = rollout.deployment is not None, counts_in(snapshot.lws)
-        merge = pruned(snapshot.lws, _wanted_groups(rollout), only_key) if counts and not is_hash else None
+        merge = pruned(snapshot.lws, _desired_groups(rollout), only_key) if counts and not is_hash else None
     except InvalidCounts as error:
-        said = f"{error}: mend or remove the annotation {GROUP_RESTART_COUNTS_ANNOTATION} of the set"
-        problem = Problem(
-            "InvalidRestartCounts", f"{said}: no failed group is recreated before", action="Read"
+        message = (
+            f"{error}: fix or remove the annotation {GROUP_RESTART_COUNTS_ANNOTATION} of the set; until "
+            "then, failed groups are not recreated"
         )
+        problem = Problem("InvalidRestartCounts", message, action="Read")
         return (), (problem,) if snapshot.spec.counts_restarts else ()
     return (merge,) if merge is not None else (), ()
 
@@ -165,51 +162,52 @@ def _exhausted(snapshot: SetSnapshot) -> tuple[int, ...]:
 
 def _standing(status: SetStatus) -> frozenset[str]:
     conditions = status.intended.get("conditions")
-    held = {UPDATE_IN_PROGRESS: is_true(conditions, UPDATE_IN_PROGRESS), STALLED: lacks_progress(conditions)}
-    return frozenset(each for each, holds in held.items() if holds)
+    states = {
+        UPDATE_IN_PROGRESS: is_true(conditions, UPDATE_IN_PROGRESS),
+        STALLED: lacks_progress(conditions),
+    }
+    return frozenset(state for state, holds in states.items() if holds)
 
 
 def _figures(snapshot: SetSnapshot, ready: Collection[int], status: SetStatus) -> Figures:
-    failed = len(given_up(snapshot)) + len(_exhausted(snapshot))
-    made = figures_of(snapshot.lws, status.intended, snapshot.spec.replicas, failed)
-    return replace(made, groups=starts_of(snapshot.groups, ready))
+    failed = len(out_of_restarts(snapshot)) + len(_exhausted(snapshot))
+    figures = figures_of(snapshot.lws, status.intended, snapshot.spec.replicas, failed)
+    return replace(figures, groups=starts_of(snapshot.groups, ready))
 
 
-def _wanted_groups(rollout: RolloutState) -> int:
-    """Groups that are to be there: beside a surge, groups that are being replaced are not too many."""
+def _desired_groups(rollout: RolloutState) -> int:
+    """Number of groups that should exist, surge groups included."""
     return max(rollout.replicas, rollout.statefulset.replicas if rollout.statefulset is not None else 0)
 
 
-def _written(snapshot: SetSnapshot, status: SetStatus, rollout: RolloutState) -> tuple[Status, ...]:
+def _status_writes(snapshot: SetSnapshot, status: SetStatus, rollout: RolloutState) -> tuple[Status, ...]:
+    """The write of the status, and whether it can be delayed; none if nothing changes."""
     if (patch := status.patch) is None:
         return ()
     lws = snapshot.lws
     stored = lws.get("status") or {}
     created = moment_of(lws["metadata"].get("creationTimestamp")) or snapshot.now
-    # That of an older set was emptied.
+    # An older set without a status had one, which another client removed.
     is_new = snapshot.now - created <= timedelta(seconds=timing.LONGEST_STATUS_SECONDS)
-    is_counted = has_shrunk(stored, patch, _wanted_groups(rollout)) or has_surged(
-        stored, patch, rollout.replicas
-    )
-    if is_counted:
-        return (Status(Reference.to(lws), patch, status.announce, before=stored),)
-    urgency = can_wait(stored, patch), is_new and is_first(stored, patch)
-    return (Status(Reference.to(lws), patch, status.announce, *urgency, before=stored),)
+    has_lost_groups = has_shrunk(stored, patch, _desired_groups(rollout))
+    can_delay = not (has_lost_groups or has_surged(stored, patch, rollout.replicas))
+    delays = can_delay and can_wait(stored, patch), can_delay and is_new and is_first(stored, patch)
+    return (Status(Reference.to(lws), patch, status.announce, *delays, before=stored),)
 
 
-def _revisions_to_tell(
-    snapshot: SetSnapshot, choice: TargetRevision, step: LeaderStep, is_done: bool
+def _revisions_to_report(
+    snapshot: SetSnapshot, target: TargetRevision, step: LeaderStep, is_done: bool
 ) -> Revisions:
-    # Otherwise nothing of that name exists.
-    (written, *_) = step.plan.sequences or ((),)
-    if written[: len(choice.actions)] != choice.actions:
+    """The revisions of the status; none if this pass does not record the target revision first."""
+    (first, *_) = step.plan.sequences or ((),)
+    if first[: len(target.actions)] != target.actions:
         return Revisions()
-    current = choice.name if is_done else former_revision(snapshot, choice)
-    return Revisions(current, choice.name, choice.collisions)
+    current = target.name if is_done else former_revision(snapshot, target)
+    return Revisions(current, target.name, target.collisions)
 
 
-def _remembered_names(lws: Object) -> tuple[str, ...]:
-    """Revisions that a leader StatefulSet which is lost in this rollout would be made anew with."""
+def _recorded_names(lws: Object) -> tuple[str, ...]:
+    """Revisions from which a leader StatefulSet that is lost in this rollout would be recreated."""
     position, current = recorded_position(lws), (lws.get("status") or {}).get("currentRevision")
     return (*((position.revision,) if position is not None else ()), str(current or ""))
 
@@ -239,9 +237,9 @@ def _status(
             revisions=revisions,
             problems=tuple(problems),
             members=current_members(snapshot, ready),
-            rollout=_position_to_tell(lws, revisions, step),
+            rollout=_position_to_record(lws, revisions, step),
             has_moved=step.has_moved,
-            given_up=given_up(snapshot),
+            out_of_restarts=out_of_restarts(snapshot),
             exhausted=_exhausted(snapshot),
             scheduling=scheduling,
             prewarm=prewarm,
@@ -257,28 +255,31 @@ def _status(
     return replace(status, announce=(*status.announce, *_taken_over(snapshot, revisions)))
 
 
-def _prewarm_to_tell(snapshot: SetSnapshot, found: Assessment) -> Mapping[str, Any]:
-    if found.prewarming is not None:
-        return found.prewarming.record(snapshot.now)
+def _prewarm_record(snapshot: SetSnapshot, assessment: Assessment) -> Mapping[str, Any]:
+    """The value of `status.prewarm`."""
+    if assessment.prewarming is not None:
+        return assessment.prewarming.record(snapshot.now)
     if snapshot.spec.prewarm is None:
         return {}
-    record, stored = recorded_prewarming(snapshot.lws, found.target.name), found.rollout.statefulset
+    target, stored = assessment.target.name, assessment.rollout.statefulset
+    record = recorded_prewarming(snapshot.lws, target)
     if not snapshot.spec.paused:
         return record if record.get("completionTime") else {}
-    # Groups that are added during a pause are on the new revision, as if the rollout had moved them.
+    # Groups that are added during a pause have the new revision, as if the rollout had updated them.
     is_ahead = stored is not None and (not stored.is_current or bool(record))
-    return {"revision": found.target.name} if is_ahead and not record.get("completionTime") else {}
+    return {"revision": target} if is_ahead and not record.get("completionTime") else {}
 
 
 def _taken_over(snapshot: SetSnapshot, revisions: Revisions) -> tuple[Announce, ...]:
-    """Said once, with the status that is the first of ours."""
-    is_first = not (snapshot.lws.get("status") or {}).get("currentRevision") and revisions.current
-    found = claims_at_risk(snapshot.lws, (group.workers for group in snapshot.groups)) if is_first else ()
-    return (events.claims_at_risk(snapshot.lws, found),) if found else ()
+    """The Event about PVCs that upstream's StatefulSets would delete, written once, with our first status."""
+    if (snapshot.lws.get("status") or {}).get("currentRevision") or not revisions.current:
+        return ()
+    at_risk = claims_at_risk(snapshot.lws, (group.workers for group in snapshot.groups))
+    return (events.claims_at_risk(snapshot.lws, at_risk),) if at_risk else ()
 
 
-def _position_to_tell(lws: Object, revisions: Revisions, step: LeaderStep) -> Mapping[str, Any] | None:
-    """The position of a rollout under way that nothing remembers: another controller began it."""
+def _position_to_record(lws: Object, revisions: Revisions, step: LeaderStep) -> Mapping[str, Any] | None:
+    """The position of a rollout in progress that is not recorded because another controller began it."""
     position = step.position
     if position is None or step.has_moved or position == recorded_position(lws):
         return None
@@ -287,8 +288,8 @@ def _position_to_tell(lws: Object, revisions: Revisions, step: LeaderStep) -> Ma
 
 
 def _unseen_pods(snapshot: SetSnapshot, ready: Collection[int]) -> float | None:
-    """Pods of workers do not wake the pass over the set, and their stream may be behind that of
-    StatefulSets.
+    """Seconds until a recheck if a ready group lacks pods: the stream of pods is behind that of StatefulSets,
+    and worker pods do not enqueue the set.
     """
     is_behind = any([group.index in ready and not group.is_complete for group in snapshot.groups])
     return timing.RECHECK_SECONDS if is_behind else None

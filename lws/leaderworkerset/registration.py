@@ -35,7 +35,7 @@ from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.observe.webhook_coverage import WebhookCoverage
 from lws.leaderworkerset.plan import plan as plan_set
 from lws.leaderworkerset.routing import Routing
-from lws.leaderworkerset.scheduling import KUBERNETES, NOBODY, Scheduler
+from lws.leaderworkerset.scheduling import KUBERNETES, NO_SCHEDULER, Scheduler
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status import status
 from lws.leaderworkerset.status.problems import STALLED
@@ -96,13 +96,13 @@ async def _anywhere(pod: Object, namespace: str) -> None:
 def handlers_with(
     siblings: Siblings,
     gang: GangProvider | None,
-    scheduler: Callable[[], Scheduler] = lambda: NOBODY,
+    scheduler: Callable[[], Scheduler] = lambda: NO_SCHEDULER,
     node_of: Callable[[Object, str], Awaitable[FormerNode | None]] = _anywhere,
     has_former: Callable[[Object, str], bool] = lambda pod, namespace: False,
 ) -> Mapping[str, Handler]:
-    """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured. scheduler: who serves
-    `spec.scheduling`. node_of: the node that a pod of a namespace returns to, by its metadata; None for
-    none. has_former: whether pods of its former group may be left.
+    """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured. scheduler: the scheduler for
+    `spec.scheduling`. node_of: (metadata of a pod, namespace) → the node that the pod returns to; None for
+    none. has_former: (pod, namespace) → whether pods of the former group of the same leader name may exist.
     """
 
     def errors(new: Object, old: Object | None, others: Iterable[Object]) -> list[FieldError]:
@@ -110,11 +110,7 @@ def handlers_with(
 
     return {
         MUTATE_SET: _default_set,
-        VALIDATE_SET: validator(
-            partial(leaderworkerset.warnings_in, gang=gang),
-            errors,
-            siblings,
-        ),
+        VALIDATE_SET: validator(partial(leaderworkerset.warnings_in, gang=gang), errors, siblings),
         MUTATE_POD: _pod_admitter(gang, scheduler(), node_of, has_former),
         VALIDATE_POD: _allow_pod,
     }
@@ -133,10 +129,10 @@ def _defaulted(raw: Object) -> Object:
 def may_have_former_group(
     store: Store, scheduler: Callable[[], Scheduler], raw: Object, namespace: str
 ) -> bool:
-    """Whether workers of a former leader of this name may still run: it must not meet them.
+    """Whether workers of a former leader of this name may still run. The new leader must not join them.
 
-    A pod stream that has shown the end of the former leader has shown before it which workers there were. One
-    that has not, or is not heard any more, cannot tell.
+    True if the store is not current: only a stream that has shown the deletion of the former leader has shown
+    all of its workers.
     """
     name, set_name = str(metadata_of(raw).get("name") or ""), labels_of(raw).get(NAME_LABEL, "")
     owner = controller_of(raw) or {}
@@ -145,7 +141,7 @@ def may_have_former_group(
     lws, is_current = store.get(KIND, namespace, set_name), store.is_current()
     is_left_alone = lws is not None and why_left_alone(lws, True, scheduler()) is not None
     if is_left_alone or (lws is None and is_current):
-        # No pass would lift the gate.
+        # No pass would remove the gate.
         return False
     if not is_current:
         return True
@@ -286,14 +282,14 @@ def _build(parts: Parts) -> Controller:
     )
     coverage = WebhookCoverage(parts.source.cluster, parts.resync)
 
-    def wake(namespace: str, name: str) -> None:
+    def enqueue_set(namespace: str, name: str) -> None:
         parts.add(Key("set", namespace, name))
 
     environment = Environment(
         policies=settings.policies,
         covers=coverage.covers,
         gang=gangs.served if gangs is not None else lambda: None,
-        background=BackgroundTasks(parts.start, wake),
+        background=BackgroundTasks(parts.start, enqueue_set),
         scheduler=scheduler,
         workloads=gangs.workloads if gangs is not None and has_workloads else None,
     )
@@ -307,9 +303,9 @@ def _build(parts: Parts) -> Controller:
 
 
 def _begin(parts: Parts, environment: Environment, active: ActiveSets, cluster: Cluster) -> Term:
-    memory = SetWrites(parts.store, parts.source.clock, active)
-    observer = Observer(cluster, parts.store, memory, environment)
-    applier = _applier(parts, memory, cluster)
+    writes = SetWrites(parts.store, parts.source.clock, active)
+    observer = Observer(cluster, parts.store, writes, environment)
+    applier = _applier(parts, writes, cluster)
     return Term(
         {
             "set": Kind(
@@ -317,7 +313,7 @@ def _begin(parts: Parts, environment: Environment, active: ActiveSets, cluster: 
                 plan_set,
                 applier.apply,
                 "leaderworkerset",
-                memory.due,
+                writes.due,
                 of_set,
                 is_linear=True,
                 owner=_set_of,
@@ -326,8 +322,8 @@ def _begin(parts: Parts, environment: Environment, active: ActiveSets, cluster: 
                 observer.observe_group, plan_group, applier.apply, "pod", fields=of_group, owner=_set_of
             ),
         },
-        Routing(parts.store, partial(leader_pods_of, parts.store), memory.statuses.is_as_written).routes,
-        (memory.forget, observer.forget, applier.forget),
+        Routing(parts.store, partial(leader_pods_of, parts.store), writes.statuses.is_as_written).routes,
+        (writes.forget, observer.forget, applier.forget),
     )
 
 
@@ -344,26 +340,26 @@ def _set_of(snapshot: SetSnapshot | GroupSnapshot | Abandoned) -> Object | None:
     return snapshot.lws
 
 
-def _applier(parts: Parts, memory: SetWrites, cluster: Cluster) -> Applier:
-    """Rejected writes of any pass, and the end of rejections, trigger a pass that updates the status of the
-    set.
+def _applier(parts: Parts, writes: SetWrites, cluster: Cluster) -> Applier:
+    """The executor of plans. When a write is rejected, or succeeds again, the set is enqueued, so that its
+    status reports it.
     """
 
     def rejected(action: Action, error: ApiError, owner: Reference) -> None:
-        memory.refusals.record(action, error, owner)
+        writes.refusals.record(action, error, owner)
         parts.add(Key("set", owner.namespace, owner.name))
 
     def succeeded(action: Action, owner: Reference) -> None:
-        if memory.refusals.forget(action, owner):
+        if writes.refusals.forget(action, owner):
             parts.add(Key("set", owner.namespace, owner.name))
 
     hooks = WriteHooks(
-        memory.put,
-        memory.record_apply,
+        writes.put,
+        writes.record_apply,
         rejected,
-        memory.taken.record,
-        memory.deleting,
-        statuses=memory.statuses,
+        writes.taken.record,
+        writes.deleting,
+        statuses=writes.statuses,
         succeeded=succeeded,
     )
     return Applier(cluster, parts.recorder, hooks, parts.locks)
@@ -382,7 +378,9 @@ REGISTRATION = Registration(
 
 
 def of_set(snapshot: SetSnapshot) -> Fields:
-    """revision: the target revision key; empty if no plan is made for the set."""
+    """Fields of log lines about a set. revision: the target revision key; empty if the set is left alone or
+    is being deleted.
+    """
     lws = snapshot.lws
     is_left_alone = why_left_alone(lws, snapshot.is_covered, snapshot.scheduler, snapshot.fault) is not None
     key = "" if is_left_alone or is_terminating(lws) else assess(snapshot).target.key
@@ -390,7 +388,9 @@ def of_set(snapshot: SetSnapshot) -> Fields:
 
 
 def of_group(snapshot: GroupSnapshot | Abandoned) -> Fields:
-    """revision: the revision key of the leader; empty if it has no such label."""
+    """Fields of log lines about a group. revision: the revision key of the leader; empty if the label is
+    missing.
+    """
     if isinstance(snapshot, Abandoned):
         return {}
     leader = snapshot.leader

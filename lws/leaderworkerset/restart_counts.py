@@ -1,7 +1,7 @@
-"""Upstream's restart budget (KEP-820): how often each group was recreated on its revision, in an annotation
-of the set, and the marks of groups that may not be recreated any more.
+"""Upstream's restart budget (KEP-820): the restarts of each group on its revision, counted in an annotation
+of the set, and the mark and finalizer of groups that have exhausted it.
 
-In: the set and pods as stored. Out: the counts, the patches that change them, and what the marks say.
+In: the set and pods as stored. Out: the counts, and the writes that change them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _NO_OBJECT = "invalid group restart counts: expected a JSON object"
 
 
 class InvalidCounts(Exception):
-    """The counts of a set cannot be read: nothing is recreated or recovered until somebody mends them."""
+    """The counts of a set cannot be read: no group is recreated or recovered until a user fixes them."""
 
     @property
     def wait(self) -> Plan:
-        """For a group that would be."""
-        return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=f"the annotation to be mended: {self}")
+        """The plan of a group that waits for the fix."""
+        return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=f"a fix of the annotation: {self}")
 
 
 def counts_in(lws: Object) -> dict[str, int]:
@@ -58,47 +58,47 @@ def counts_in(lws: Object) -> dict[str, int]:
 
 
 def count_key(leader: Object) -> str:
-    """Under which key the restarts of this leader's group are counted."""
+    """The key under which the restarts of this leader's group are counted."""
     labels = labels_of(leader)
     return f"{labels.get(REVISION_LABEL, '')}/{labels.get(GROUP_INDEX_LABEL, '')}"
 
 
-def with_one_more(lws: Object, leader: Object) -> Merge:
-    """One restart more of this leader's group. Raises InvalidCounts."""
+def increment(lws: Object, leader: Object) -> Merge:
+    """Count one more restart of this leader's group. Raises InvalidCounts."""
     counts, key = counts_in(lws), count_key(leader)
     counts[key] = counts.get(key, 0) + 1
     return _merge(lws, counts, f"restart {counts[key]} of group {key}")
 
 
-def without(lws: Object, leader: Object) -> Merge | None:
-    """No restarts of this leader's group; None if none are counted. Raises InvalidCounts."""
+def reset(lws: Object, leader: Object) -> Merge | None:
+    """Remove the count of this leader's group; None if there is none. Raises InvalidCounts."""
     counts, key = counts_in(lws), count_key(leader)
     if counts.pop(key, None) is None:
         return None
-    return _merge(lws, counts, f"group {key} is recovered: it may be recreated as often as a new one")
+    return _merge(lws, counts, f"group {key} is recovered: its restarts count from 0 again")
 
 
 def pruned(lws: Object, replicas: int, key: str) -> Merge | None:
-    """The counts of groups below `replicas`, on the revision with this key alone unless that is empty; None
-    if there are no others. Raises InvalidCounts.
+    """Remove the counts of groups from `replicas` on, and those of revisions other than `key` unless it is
+    empty; None if there are none. Raises InvalidCounts.
     """
     counts = counts_in(lws)
     kept = {}
-    for each, count in counts.items():
-        revision, _, index = each.rpartition("/")
+    for count_key, count in counts.items():
+        revision, _, index = count_key.rpartition("/")
         number = whole_number(index)
         if number is None or not revision:
-            raise InvalidCounts(f'invalid group restart count key "{each}"')
+            raise InvalidCounts(f'invalid group restart count key "{count_key}"')
         if number < replicas and key in ("", revision):
-            kept[each] = count
-    return _merge(lws, kept, "counts of groups or revisions that are gone") if kept != counts else None
+            kept[count_key] = count
+    return _merge(lws, kept, "counts of deleted groups or revisions") if kept != counts else None
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts of Hash groups, which have other keys than the groups that they replace.
+    """The counts of Hash groups: a group has another key than the group that it replaces.
 
-    stored: all of them. free: keys of those that no group has, the highest count first.
+    stored: count by key. free: keys whose group does not exist any more, the highest count first.
     """
 
     stored: Mapping[str, int]
@@ -106,8 +106,8 @@ class Counts:
 
     @classmethod
     def of(cls, lws: Object, owners: Collection[tuple[str, int]]) -> Counts:
-        """owners: revision key and number of the groups that live or are kept. Where nothing can be read,
-        nothing is counted: that is reported, and no leader waits for it to be mended.
+        """owners: revision key and number of the groups that exist or are kept. Unreadable counts are treated
+        as empty: a condition reports them, and no leader waits for the fix.
         """
         try:
             counts = counts_in(lws)
@@ -116,33 +116,34 @@ class Counts:
         free = (key for key in counts if _owner(key) not in owners)
         return cls(counts, tuple(sorted(free, key=lambda key: (-counts[key], key))))
 
-    def claims(self, keys: Iterable[str]) -> dict[str, str]:
-        """Which count each of these new groups takes over, if there is one of its revision."""
-        free, claims = list(self.free), {}
+    def inherited(self, keys: Iterable[str]) -> dict[str, str]:
+        """Key of a new group → key of the free count of its revision that it inherits."""
+        free, inherited = list(self.free), {}
         for key in keys:
-            former = next((each for each in free if _revision(each) == _revision(key)), None)
+            former = next((candidate for candidate in free if _revision(candidate) == _revision(key)), None)
             if former is not None and key not in self.stored:
                 free.remove(former)
-                claims[key] = former
-        return claims
+                inherited[key] = former
+        return inherited
 
-    def handed_on(
-        self, lws: Object, claims: Mapping[str, str], released: Collection[str], spare: int, only: str
+    def hand_on(
+        self, lws: Object, inherited: Mapping[str, str], released: Collection[str], spare: int, only: str
     ) -> Merge | None:
-        """Have new groups take over counts, and remove those that nobody will claim; None if nothing changes.
+        """Move counts to the groups that inherit them, and remove counts that no group will inherit; None if
+        nothing changes.
 
-        claims: as from `claims`, of the groups that start now. released: keys of kept groups that are let go.
-        spare: how many more groups of a revision may come. only: the one revision that is left, empty if
-        there may be others.
+        inherited: as from `inherited`, for groups that start now. released: keys of kept groups that will be
+        deleted. spare: number of groups of each revision that may still be created. only: the only revision
+        that is left; empty if there may be others.
         """
         counts = dict(self.stored)
-        counts |= {key: counts.pop(former) for key, former in claims.items()}
-        left = [key for key in self.free if key in counts]
-        gone = {*released, *(key for key in counts if only not in ("", _revision(key)))}
-        for revision in {_revision(key) for key in left}:
-            gone.update([key for key in left if _revision(key) == revision][spare:])
-        counts = {key: count for key, count in counts.items() if key not in gone}
-        why = "groups take over what was counted for those that they replace; nobody has the rest"
+        counts |= {key: counts.pop(former) for key, former in inherited.items()}
+        free = [key for key in self.free if key in counts]
+        dropped = {*released, *(key for key in counts if only not in ("", _revision(key)))}
+        for revision in {_revision(key) for key in free}:
+            dropped.update([key for key in free if _revision(key) == revision][spare:])
+        counts = {key: count for key, count in counts.items() if key not in dropped}
+        why = "new groups inherit the counts of the groups that they replace; unused counts are removed"
         return _merge(lws, counts, why) if counts != self.stored else None
 
 
@@ -151,13 +152,17 @@ def _revision(key: str) -> str:
 
 
 def _owner(key: str) -> tuple[str, int | None]:
-    """Revision and number of the Hash group that has this count, however its labels are edited."""
+    """Revision key and number of the Hash group that a count belongs to; both are part of the count's key, so
+    edited labels do not matter.
+    """
     revision, _, digits = key.rpartition("/")
     return revision, int(digits[:8], 16) if _HASH_KEY.fullmatch(digits) else None
 
 
 def _merge(lws: Object, counts: Mapping[str, int], why: str) -> Merge:
-    """To this version of the set: groups fail at the same time, and no count gets lost."""
+    """Replace all counts. The write names the resourceVersion of the set, because groups may fail at the same
+    time and no count may be lost.
+    """
     text = json.dumps(counts, sort_keys=True, separators=(",", ":")) if counts else None
     metadata: dict[str, Any] = {"annotations": {GROUP_RESTART_COUNTS_ANNOTATION: text}}
     metadata |= {"resourceVersion": metadata_of(lws).get("resourceVersion", "")}
@@ -165,19 +170,19 @@ def _merge(lws: Object, counts: Mapping[str, int], why: str) -> Merge:
 
 
 def is_exhausted(leader: Object) -> bool:
-    """The group has used up its restarts, and is not recreated before somebody asks for it.
+    """Report whether the group has exhausted its restart budget: it is recreated only on request of a user.
 
-    Mark and finalizer are written at once: the mark alone was edited, and ends no group.
+    Mark and finalizer are written together, so a mark without the finalizer was edited and is ignored.
     """
     is_marked = annotations_of(leader).get(RESTART_BUDGET_EXHAUSTED_ANNOTATION) == "true"
     return is_marked and is_kept(leader)
 
 
 def is_kept(pod: Object) -> bool:
-    """The pod stays until its finalizer is removed."""
+    """Report whether the finalizer of the restart budget keeps the pod."""
     return RESTART_BUDGET_FINALIZER in (metadata_of(pod).get("finalizers") or ())
 
 
-def is_to_recover(leader: Object) -> bool:
-    """Somebody asks for a new group. Nothing but `true` counts."""
+def should_recover(leader: Object) -> bool:
+    """Report whether a user requests that the exhausted group is recreated; only the value `true` counts."""
     return annotations_of(leader).get(RECOVER_ANNOTATION) == "true"

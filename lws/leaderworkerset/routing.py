@@ -1,4 +1,6 @@
-"""Route changes to passes over sets and groups, and decide how long each pass may be delayed."""
+"""Map changes of objects to the passes over sets and groups that they trigger, and decide how long each pass
+may be delayed.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ from lws_api.leaderworkerset.v1 import (
 
 
 class Routing:
-    """leader_pods_of: the leader pods of a set. is_as_written: whether our last write left this status."""
+    """leader_pods_of: the leader pods of a set. is_as_written: whether the status of a set is as our last
+    write left it.
+    """
 
     def __init__(
         self,
@@ -49,12 +53,12 @@ class Routing:
         is_as_written: Callable[[Object], bool] = lambda lws: False,
     ) -> None:
         self._store = store
-        self._is_as_left = is_as_written
+        self._is_as_written = is_as_written
         self._leader_pods_of = leader_pods_of
 
     @property
     def routes(self) -> dict[str, Route]:
-        """Routes by kind of the changed object."""
+        """The route of each kind of object."""
         return {
             **dict.fromkeys(ROUTED, self._woken_by_child),
             "Pod": self._woken_by_pod,
@@ -67,27 +71,29 @@ class Routing:
 
     def _woken_by_child(self, before: Object | None, after: Object | None) -> list[Wake]:
         keys: Iterable[Key] = keys_of(before, after)
-        if all(_is_strangers(obj) for obj in (before, after) if obj is not None):
-            # Such an object can only take a name that an existing set or group needs; most do not: Services
-            # and revisions of DisaggregatedSets caused 10 passes in a rollout of two roles.
-            keys = filter(self._is_there, keys)
+        if all(_is_of_other_owner(obj) for obj in (before, after) if obj is not None):
+            # An object of another owner matters only if an existing set or group needs its name. Most do not:
+            # Services and revisions of DisaggregatedSets caused 10 passes in a rollout of two roles.
+            keys = filter(self._exists, keys)
         return [(key, self._delay(key, before, after)) for key in keys]
 
     def _woken_by_pod(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """Leaders of Hash groups wait for the last pod of a former group."""
-        woken = self._without_gone(before, after)
+        """Also enqueue the set when a pod of a Hash group is deleted: new leaders wait for the last pod of a
+        former group.
+        """
+        woken = self._without_deleted_leaders(before, after)
         if before is None or after is not None or not is_marked_hash(before):
             return woken
         namespace, set_name = before["metadata"]["namespace"], labels_of(before).get(NAME_LABEL, "")
         siblings = self._store.owned_by((controller_of(before) or {}).get("uid", ""), "Pod")
         keys = [] if siblings and not is_leader(before) else [Key("set", namespace, set_name)]
         if self._store.kept(namespace, group_name(before)):
-            # Workers of a leader that is gone have nobody else.
+            # Kept workers of a deleted leader are only found by the name of their group.
             keys.append(Key("group", namespace, group_name(before)))
         return [*woken, *((key, 0.0) for key in keys if all(key != other for other, _ in woken))]
 
     def _woken_by_pod_group(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """A group whose PodGroup the set owns creates it again."""
+        """Also enqueue the group of a deleted PodGroup that the set owned, because the group recreates it."""
         woken = self._woken_by_child(before, after)
         owner = controller_of(before) if before is not None and after is None else None
         if before is None or owner is None or owner["kind"] != KIND:
@@ -95,63 +101,66 @@ class Routing:
         namespace, labels = before["metadata"]["namespace"], labels_of(before)
         pods = self._store.labelled_pods(NAME_LABEL, namespace, labels.get(NAME_LABEL, ""))
         index = labels.get(GROUP_INDEX_LABEL)
-        led = [pod for pod in pods if is_leader(pod) and labels_of(pod).get(GROUP_INDEX_LABEL) == index]
-        return [*woken, *((Key("group", namespace, pod["metadata"]["name"]), 0.0) for pod in led)]
+        leaders = [pod for pod in pods if is_leader(pod) and labels_of(pod).get(GROUP_INDEX_LABEL) == index]
+        return [*woken, *((Key("group", namespace, pod["metadata"]["name"]), 0.0) for pod in leaders)]
 
-    def _without_gone(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """A leader of a Hash group that is gone never comes back, and nothing is decided about its workers
-        unless a finalizer keeps them: their end was 4 of 12 passes over each group that a rollout replaced.
+    def _without_deleted_leaders(self, before: Object | None, after: Object | None) -> list[Wake]:
+        """Do not enqueue a Hash group whose leader is deleted: it is never recreated, and there is nothing to
+        decide about its workers unless a finalizer keeps them. The deletion of workers caused 4 of 12 passes
+        over each group that a rollout replaced.
         """
         woken = self._woken_by_child(before, after)
         if not all(_is_hash_worker(obj) for obj in (before, after) if obj is not None):
             return woken
-        return [wake for wake in woken if wake[0].kind != "group" or self._is_there(wake[0])]
+        return [wake for wake in woken if wake[0].kind != "group" or self._exists(wake[0])]
 
-    def _is_there(self, key: Key) -> bool:
+    def _exists(self, key: Key) -> bool:
         kind = KIND if key.kind == "set" else "Pod"
         return self._store.get(kind, key.namespace, key.name) is not None
 
     def _woken_by_set(self, before: Object | None, after: Object | None) -> list[Wake]:
-        if before is not None and after is not None and self._is_own_report(before, after):
+        if before is not None and after is not None and self._is_own_write(before, after):
             return []
         woken = [*self._woken_by_child(before, after), *self._kept_groups(after or before or {})]
         if before is None or after is None:
             return [*woken, *self._groups_of_set(before or after or {})]
         return [*woken, *self._groups_of_set(after)] if wakes(before, after) is Wakes.ALL else woken
 
-    def _is_own_report(self, before: Object, after: Object) -> bool:
-        """A set's pass learns nothing from its own status write. Passes over groups write `restarts`."""
-        if wakes(before, after) is not Wakes.SET or not self._is_as_left(after):
+    def _is_own_write(self, before: Object, after: Object) -> bool:
+        """Whether the change is the set's own status write, which needs no pass. `restarts` is written by
+        passes over groups and needs one.
+        """
+        if wakes(before, after) is not Wakes.SET or not self._is_as_written(after):
             return False
         if annotations_of(before) != annotations_of(after):
             return False
-        one, two = (obj.get("status") or {} for obj in (before, after))
-        return bool(one.get("restarts") == two.get("restarts"))
+        old, new = (obj.get("status") or {} for obj in (before, after))
+        return bool(old.get("restarts") == new.get("restarts"))
 
     def _woken_by_leaders(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """No pass has observed the groups of a StatefulSet or Deployment that was unknown or an orphan:
-        enqueue all of them.
+        """Also enqueue all groups of a StatefulSet or Deployment that was unknown or an orphan, because no
+        pass has observed them.
         """
         obj = after or before or {}
-        woken = [*self._without_gone(before, after), *self._kept_groups(obj)]
-        owner = controller_of(after) if after is not None and _was_nobodys(before) else None
+        woken = [*self._without_deleted_leaders(before, after), *self._kept_groups(obj)]
+        owner = controller_of(after) if after is not None and _was_unowned(before) else None
         if after is None or owner is None or owner["kind"] != KIND:
             return woken
-        # The set itself may not be known yet.
+        # The store may not have the set yet, so its metadata comes from the owner reference.
         metadata = {**after["metadata"], "name": owner["name"], "uid": owner["uid"]}
         identity = GroupIdentity.HASH if after["kind"] == "Deployment" else GroupIdentity.ORDINAL
         spec = {"groupIdentity": identity}
         return [*woken, *self._groups_of_set({"kind": KIND, "metadata": metadata, "spec": spec})]
 
     def _woken_by_replica_set(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """Pods of a ReplicaSet that was unknown or an orphan could not be told to be leaders."""
+        """Also enqueue all groups of a ReplicaSet that was unknown or an orphan: before, its pods could not
+        be recognised as leaders.
+        """
         woken = [*self._woken_by_child(before, after), *self._kept_groups(after or before or {})]
-        if after is None or not _was_nobodys(before):
+        if after is None or not _was_unowned(before):
             return woken
-        namespace, pods = (
-            after["metadata"]["namespace"],
-            self._store.owned_by(after["metadata"]["uid"], "Pod"),
-        )
+        namespace = after["metadata"]["namespace"]
+        pods = self._store.owned_by(after["metadata"]["uid"], "Pod")
         return [*woken, *((Key("group", namespace, pod["metadata"]["name"]), 0.0) for pod in pods)]
 
     def keys(self, scope: Scope) -> Iterator[Key]:
@@ -161,21 +170,17 @@ class Routing:
                 yield Key("set", lws["metadata"]["namespace"], lws["metadata"]["name"])
                 yield from (key for key, _ in self._groups_of_set(lws))
         for pod in self._store.of_kind("Pod"):
-            is_going = is_terminating(pod) and workers_of(self._store, pod) is not None
-            if (is_kept(pod) or is_going) and scope(pod["metadata"]["namespace"]):
+            has_workers = is_terminating(pod) and workers_of(self._store, pod) is not None
+            if (is_kept(pod) or has_workers) and scope(pod["metadata"]["namespace"]):
                 yield from (key for key in _keys_of_pod(pod) if key.kind == "group")
 
     def _delay(self, key: Key, before: Object | None, after: Object | None) -> float:
-        # The StatefulSet of workers has the name of an Ordinal leader.
+        """Seconds by which the pass over `key` may be delayed."""
+        # The worker StatefulSet of an Ordinal group has the name of the leader pod.
         obj = after or before or {}
         name = key.name if key.kind == "group" else obj["metadata"]["name"]
         owner = controller_of(obj)
-        if (
-            key.kind == "set"
-            and obj["kind"] == "StatefulSet"
-            and owner is not None
-            and owner["kind"] == "Pod"
-        ):
+        if (key.kind, obj["kind"]) == ("set", "StatefulSet") and owner is not None and owner["kind"] == "Pod":
             name = owner["name"]
         leader = self._store.get("Pod", key.namespace, name)
         if leader is not None:
@@ -187,12 +192,14 @@ class Routing:
         return 0.0 if leader is None else group_delay_of(before, after, leader, workers)
 
     def _kept_groups(self, owner: Object) -> Iterator[Wake]:
-        """Whether pods of a group that has used up its restarts are kept depends on set and StatefulSet."""
+        """Enqueue groups that a finalizer keeps because their restart budget is exhausted: the set and its
+        StatefulSet decide how long. owner: one of these two.
+        """
         for pod in self._store.kept(owner["metadata"]["namespace"], owner["metadata"]["name"]):
             yield from ((key, 0.0) for key in _keys_of_pod(pod) if key.kind == "group")
 
     def _groups_of_set(self, lws: Object) -> Iterator[Wake]:
-        # What groups read of a set, such as its policies and labels, may have changed.
+        """Enqueue every group of a set: passes over groups read its policies and labels."""
         for pod in self._leader_pods_of(lws):
             yield Key("group", pod["metadata"]["namespace"], pod["metadata"]["name"]), 0.0
 
@@ -205,13 +212,13 @@ def _is_hash_worker(obj: Object) -> bool:
     return owner.get("kind") == "Pod" and owner["name"] != obj["metadata"]["name"]
 
 
-def _was_nobodys(before: Object | None) -> bool:
+def _was_unowned(before: Object | None) -> bool:
     """The object was unknown or an orphan."""
     return before is None or controller_of(before) is None
 
 
-def _is_strangers(obj: Object) -> bool:
-    """Its controller is neither a set nor an object created for one."""
+def _is_of_other_owner(obj: Object) -> bool:
+    """The controller of the object is neither a set nor an object created for one."""
     owner = controller_of(obj)
     return owner is not None and owner["kind"] not in (KIND, *LEADER_WORKER_SET.owners)
 
@@ -222,18 +229,18 @@ _REPORTED = (observed_generation_of, current_revision_of, update_revision_of)
 def set_delay_of(
     before: Object | None, after: Object | None, leader: Object | None, workers: Object | None
 ) -> float:
-    """Seconds by which the pass over the set may be delayed. leader, workers: current leader pod and
-    StatefulSet that have the name of the changed object.
+    """Seconds by which the pass over the set may be delayed. leader: the leader pod of the group that the
+    changed object belongs to. workers: its worker StatefulSet.
     """
     obj = after or before or {}
     owner_kind = (controller_of(obj) or {}).get("kind")
     if before is None and owner_kind == KIND and obj["kind"] not in ("Workload", "PodGroup"):
-        # A pass over the set created it and continues when its controller reports.
+        # A pass over the set has just created the object, and continues when its controller reports.
         return timing.STARTING_SET_SECONDS
     if obj["kind"] == "Pod":
         return _delay_of_leader(before, after, workers)
     if obj["kind"] == "ReplicaSet" and before is not None and after is not None:
-        # Its leaders wake the set; it only shows why one is missing.
+        # Changes of leader pods enqueue the set; the ReplicaSet only shows why one is missing.
         return timing.STARTING_GROUP_SECONDS if wakes(before, after) is Wakes.SET else 0.0
     if obj["kind"] != "StatefulSet":
         return 0.0
@@ -243,8 +250,8 @@ def set_delay_of(
 
 
 def _delay_of_leader(before: Object | None, after: Object | None, workers: Object | None) -> float:
-    """A leader pod gets a node, starts, or is deleted after we terminated it. A new one may have the wrong
-    revision.
+    """The delay for a change of a leader pod. No delay for a new pod, which may have the wrong revision, nor
+    if the group becomes ready; a long one while the pod gets a node and starts, or ends after its deletion.
     """
     if before is None:
         return 0.0
@@ -260,32 +267,33 @@ def _delay_of_leader(before: Object | None, after: Object | None, workers: Objec
 
 
 def _delay_of_leaders(before: Object | None, after: Object | None) -> float:
-    """Terminated leader pods were deleted or recreated. Pods of a surge make room when they are deleted, and
-    need room when they are created.
+    """The delay for a change of the leader StatefulSet. If only its counts change, leader pods were deleted
+    or recreated, which may wait unless they belong to a surge.
     """
     if before is None or after is None or wakes(before, after) is not Wakes.SET:
         return 0.0
-    if _is_answer(before, after):
+    if _has_observed_write(before, after):
         return timing.AT_ONCE
-    # Simulators report no generation; then a changed count may be the whole report.
+    # Simulators report no generation; then a changed count may be all that they report.
     if not observed_generation_of(before) or any(field(before) != field(after) for field in _REPORTED):
         return 0.0
-    were, are = map(existing_replicas, (before, after))
-    asked_for = whole_number(annotations_of(after).get(REPLICAS_ANNOTATION))
-    has_surged = are > were and asked_for is not None and are > asked_for
-    return 0.0 if has_surged or max(were, are) > desired_replicas(after) else timing.STARTING_SET_SECONDS
+    old, new = map(existing_replicas, (before, after))
+    requested = whole_number(annotations_of(after).get(REPLICAS_ANNOTATION))
+    has_surged = new > old and requested is not None and new > requested
+    return 0.0 if has_surged or max(old, new) > desired_replicas(after) else timing.STARTING_SET_SECONDS
 
 
-def _is_answer(before: Object, after: Object) -> bool:
-    """Its controller has observed what a pass has just written: the rest of a step may follow. With a delay
-    it came 0.1 s later for each of 100 groups: 0.960 of the ideal with slow pods, and 0.977 without delay.
+def _has_observed_write(before: Object, after: Object) -> bool:
+    """Whether the StatefulSet controller has observed our last write, so that the rest of the step may
+    follow. A delay here cost 0.1 s for each of 100 groups: 0.960 of the ideal speed with slow pods, 0.977
+    without it.
     """
     return 0 < observed_generation_of(before) < observed_generation_of(after) and has_seen_template(after)
 
 
 def _delay_of_workers(before: Object | None, after: Object | None, leader: Object | None) -> float:
-    """Workers are created after their leader and deleted with it. The set waits until they are ready; if some
-    are missing, its status should soon say why.
+    """The delay for a change of a worker StatefulSet. Workers are created after their leader and deleted with
+    it, so the set only waits until they are ready; if some are missing, its status should soon say why.
     """
     if leader is None or is_terminating(leader):
         return timing.STARTING_SET_SECONDS
@@ -301,8 +309,8 @@ def _delay_of_workers(before: Object | None, after: Object | None, leader: Objec
 def keys_of(before: Object | None, after: Object | None) -> set[Key]:
     """Keys of the sets and groups that a change may concern.
 
-    Ownership decides, by controller reference; labels only show which set an orphan may concern. A key too
-    many costs a pass that writes nothing, a key too few costs correctness.
+    They follow from the controller reference; labels only show which set an orphan may concern. A superfluous
+    key costs a pass that writes nothing, a missing key costs correctness.
     """
     woken = wakes(before, after) if before is not None and after is not None else Wakes.ALL
     if woken is Wakes.NONE:
@@ -330,18 +338,18 @@ def _keys_of_pod(pod: Object) -> Iterator[Key]:
         yield Key("group", namespace, pod["metadata"]["name"])
         yield Key("set", namespace, set_name)
     else:
-        # The StatefulSet of workers has the name of their leader, that of a Hash group its host name.
+        # The owner, a worker StatefulSet, has the name of the leader pod, or in a Hash group its host name.
         leader = annotations_of(pod).get(LEADER_NAME_ANNOTATION) if is_marked_hash(pod) else None
         yield Key("group", namespace, leader or owner["name"])
         if leader and is_kept(pod):
-            # Its leader may be gone.
+            # The leader may be deleted.
             yield Key("group", namespace, owner["name"])
         if set_name and not leader and parent_and_ordinal(owner["name"])[0] != set_name:
-            # Its name label was edited: it may be a leader.
+            # The name label of the pod was edited: the pod may be a leader.
             yield Key("group", namespace, pod["metadata"]["name"])
             yield Key("set", namespace, owner["name"])
         elif set_name and waits_for_kubelet(pod):
-            # A lost node may hold it, which the status of the set reports.
+            # The pod may be stuck on a lost node, which the status of the set reports.
             yield Key("set", namespace, set_name)
 
 
@@ -368,14 +376,9 @@ def _keys_of_child(obj: Object) -> Iterator[Key]:
             yield Key("set", namespace, set_name)
 
 
-def _keys_of_claim(claim: Object) -> Iterator[Key]:
-    if set_name := labels_of(claim).get(NAME_LABEL):
-        yield Key("set", claim["metadata"]["namespace"], set_name)
-
-
-def _keys_of_workload(workload: Object) -> Iterator[Key]:
-    if set_name := labels_of(workload).get(NAME_LABEL):
-        yield Key("set", workload["metadata"]["namespace"], set_name)
+def _keys_by_label(obj: Object) -> Iterator[Key]:
+    if set_name := labels_of(obj).get(NAME_LABEL):
+        yield Key("set", obj["metadata"]["namespace"], set_name)
 
 
 def _keys_of_pod_group(pod_group: Object) -> Iterator[Key]:
@@ -397,9 +400,9 @@ _ROUTES = {
     "Service": _keys_of_child,
     "PodDisruptionBudget": _keys_of_child,
     "ControllerRevision": _keys_of_child,
-    "PersistentVolumeClaim": _keys_of_claim,
+    "PersistentVolumeClaim": _keys_by_label,
     "PodGroup": _keys_of_pod_group,
-    "Workload": _keys_of_workload,
+    "Workload": _keys_by_label,
 }
 
 ROUTED = frozenset(_ROUTES)
@@ -409,7 +412,9 @@ ROUTED = frozenset(_ROUTES)
 def group_delay_of(
     before: Object | None, after: Object | None, leader: Object, workers: Object | None
 ) -> float:
-    """Seconds by which the pass over the group may be delayed."""
+    """Seconds by which the pass over the group may be delayed. leader, workers: its leader pod and its worker
+    StatefulSet.
+    """
     if is_terminating(leader):
         is_awaited = workers is not None and not is_terminating(workers) and notes_parallel(leader, workers)
         return timing.AT_ONCE if is_awaited else timing.TERMINATING_GROUP_SECONDS
@@ -428,7 +433,7 @@ def group_delay_of(
 
 
 def _has_failed(before: Object | None, after: Object | None) -> bool:
-    """A pod of the group failed or was deleted. Counted once per pod, however many changes follow."""
+    """Whether a pod of the group fails or is deleted by this change; its later changes do not count."""
     if before is None or after is None or after["kind"] != "Pod":
         return False
     if is_terminating(after):

@@ -1,5 +1,5 @@
-"""Read `spec.scheduling` (KEP-666): at which level it says something, who serves it, and which Workload and
-PodGroups of Kubernetes it asks for.
+"""Read `spec.scheduling` (KEP-666): its level and its scheduler, and build the Workload and PodGroups of
+Kubernetes for it.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from lws_api.leaderworkerset.v1 import WORKER as OF_WORKERS
 
 REPLICA = SCHEDULING.field("replica")
 LEADER, WORKER = REPLICA.field("leader"), REPLICA.field("worker")
-_OF_A_LEVEL = ("schedulingPolicy", "schedulingConstraints", "disruptionMode")
+_LEVEL_FIELDS = ("schedulingPolicy", "schedulingConstraints", "disruptionMode")
 
 GROUP_TEMPLATE_ANNOTATION = "scheduling.k8s.io/group-template-name"
 PARENT_GROUP_ANNOTATION = "scheduling.k8s.io/parent-compositepodgroup"
-"""Of sets whose parent has the Workload (delegated scheduling)."""
+"""Annotations of sets whose parent has the Workload (delegated scheduling)."""
 
 KUBERNETES = "kubernetes"
 PROVIDERS = (KUBERNETES, "volcano")
-"""Gang schedulers that `spec.scheduling` is served by."""
+"""Gang schedulers that can serve `spec.scheduling`."""
 
 API_VERSION = "scheduling.k8s.io/v1beta1"
-"""Of Workloads and of their PodGroups."""
+"""API version of Workloads and of their PodGroups."""
 
 UNAVAILABLE = (
     f"{API_VERSION} Workload API is not available: start Kubernetes 1.37 or later with the feature gate "
@@ -49,7 +49,9 @@ UNAVAILABLE = (
 
 
 class Level(StrEnum):
-    """What is scheduled as one, under upstream's names: the set, each group, the leader and the workers."""
+    """The pods that are scheduled as a unit, with upstream's names: all pods of the set, those of each group,
+    or the leader and the workers of each group separately.
+    """
 
     SET = "lws"
     REPLICA = "replica"
@@ -58,8 +60,9 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """Who serves `spec.scheduling`. is_enabled: the feature gate WorkloadAwareScheduling is on. provider: the
-    configured gang scheduler; empty for none. lacks_workloads: the API server is known not to serve them.
+    """The scheduler for `spec.scheduling`. is_enabled: the feature gate WorkloadAwareScheduling is on.
+    provider: the configured gang scheduler; empty for none. lacks_workloads: the API server is known not to
+    serve Workloads.
     """
 
     is_enabled: bool = False
@@ -67,13 +70,13 @@ class Scheduler:
     lacks_workloads: bool = False
 
 
-NOBODY = Scheduler()
+NO_SCHEDULER = Scheduler()
 ASSUMED = Scheduler(is_enabled=True, provider=KUBERNETES)
-"""For who cannot know how the manager is configured."""
+"""For callers that do not know the configuration of the manager."""
 
 
 def levels_of(raw: Mapping[str, Any]) -> tuple[Level, ...]:
-    """The levels that have fields; groups where none has."""
+    """The levels that have fields; `Level.REPLICA` if none has."""
     has_roles = any(place.of(raw) is not None for place in (LEADER, WORKER))
     replica = REPLICA.of(raw)
     active = {
@@ -85,7 +88,7 @@ def levels_of(raw: Mapping[str, Any]) -> tuple[Level, ...]:
 
 
 def _has_own(place: Field, raw: Mapping[str, Any]) -> bool:
-    return any(place.field(name).of(raw) is not None for name in _OF_A_LEVEL)
+    return any(place.field(name).of(raw) is not None for name in _LEVEL_FIELDS)
 
 
 # --- The Workload and its PodGroups, for the scheduler of Kubernetes.
@@ -93,10 +96,9 @@ def _has_own(place: Field, raw: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """What there is of it. is_served, is_missing: whether the API server serves Workloads; neither while that
-    is not known. workload: the one of the name
-    that the set needs. pod_groups: those that the set controls, and those of names that it needs. Both
-    regardless of owner.
+    """The Workload and PodGroups of a set. is_served, is_missing: whether the API server serves Workloads or
+    not; both False while that is unknown. workload: the Workload with the name that the set needs, regardless
+    of owner. pod_groups: PodGroups that the set controls or whose names it needs, regardless of owner.
     """
 
     is_served: bool = False
@@ -105,14 +107,14 @@ class Scheduled:
     pod_groups: tuple[Object, ...] = ()
 
     def named(self, name: str) -> Object | None:
-        """The PodGroup of a name."""
-        return next((each for each in self.pod_groups if name_of(each) == name), None)
+        """The PodGroup with this name."""
+        return next((pod_group for pod_group in self.pod_groups if name_of(pod_group) == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Pods that are scheduled as one. name: of the template in the Workload. place: what the set says about
-    them. members: how many they are.
+    """Pods that are scheduled as a unit. name: of their template in the Workload. place: the field of the set
+    that configures them. members: their number.
     """
 
     name: str
@@ -121,17 +123,17 @@ class Part:
 
 
 def needs_workload(lws: Object, scheduler: Scheduler) -> bool:
-    """Whether the set has a Workload of Kubernetes."""
+    """Whether the set needs a Workload of Kubernetes."""
     return scheduler.is_enabled and scheduler.provider == KUBERNETES and SCHEDULING.of(lws) is not None
 
 
 def level_of(lws: Object) -> Level:
-    """The level of a set; admission allows no more than one."""
+    """The level of a set; admission allows only one."""
     return levels_of(lws)[0]
 
 
 def workload_name(lws: Object) -> str:
-    """Sets of one name that come one after the other have different ones."""
+    """Contains a hash of the UID: a recreated set of the same name gets a Workload of another name."""
     return f"{name_of(lws)}-{safe_encoded(str(fnv_1a(uid_of(lws), bits=32)))}"
 
 
@@ -148,7 +150,7 @@ def pod_group_of_set(workload: str) -> str:
 
 
 def pod_group_of_leader(workload: str, level: Level, labels: Mapping[str, str]) -> str:
-    """Name of the PodGroup of a leader. workload: of its annotation. labels: its own."""
+    """Name of the PodGroup of a leader. workload: the name in its annotation. labels: those of the leader."""
     if level is Level.SET:
         return pod_group_of_set(workload)
     role = (OF_LEADER,) if level is Level.ROLE else ()
@@ -156,20 +158,20 @@ def pod_group_of_leader(workload: str, level: Level, labels: Mapping[str, str]) 
 
 
 def pod_group_of_workers(lws: Object, leader: Object) -> str:
-    """Name of the PodGroup of the workers of a leader; empty where it has none itself."""
-    name = named_by(leader)
+    """Name of the PodGroup of the workers of a leader; empty if the leader names none."""
+    name = pod_group_name_in(leader)
     if SCHEDULING.of(lws) is None or level_of(lws) is not Level.ROLE:
         return name
     key = labels_of(leader).get(REVISION_LABEL, "")
-    head = name.removesuffix(f"-{OF_LEADER}-{key}")
-    return f"{head}-{OF_WORKERS}-{key}" if head != name else ""
+    prefix = name.removesuffix(f"-{OF_LEADER}-{key}")
+    return f"{prefix}-{OF_WORKERS}-{key}" if prefix != name else ""
 
 
 def pod_groups_of_group(lws: Object, leader: Object) -> dict[str, str]:
-    """Part → name of the PodGroup that the group of a leader needs for it. Empty where all pods of the set
-    have one, and where the API server has dropped the name from the leader.
+    """Part → name of the PodGroup that the group of this leader needs for it. Empty if all pods of the set
+    share one PodGroup, or if the API server has dropped the name from the leader.
     """
-    name, level = named_by(leader), level_of(lws)
+    name, level = pod_group_name_in(leader), level_of(lws)
     if not name or level is Level.SET:
         return {}
     if level is Level.REPLICA:
@@ -178,13 +180,13 @@ def pod_groups_of_group(lws: Object, leader: Object) -> dict[str, str]:
     return {OF_LEADER: name, OF_WORKERS: workers} if workers else {}
 
 
-def named_by(pod: Object) -> str:
-    """Name of the PodGroup that a pod names; empty for none."""
+def pod_group_name_in(pod: Object) -> str:
+    """The PodGroup that the spec of a pod names; empty for none."""
     return str(((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName") or "")
 
 
 def parts_of(spec: SetSpec) -> tuple[Part, ...]:
-    """What the set schedules as one."""
+    """The units that the set is scheduled in."""
     match level_of(spec.lws):
         case Level.SET:
             return (Part(Level.SET.value, SCHEDULING, max(spec.replicas * spec.size, 1)),)
@@ -208,7 +210,7 @@ def build_workload(spec: SetSpec) -> dict[str, Any]:
         "spec": {
             "controllerRef": {"apiGroup": GROUP, "kind": lws["kind"], "name": name_of(lws)},
             "podGroupTemplates": [
-                {"name": part.name, **_asked(spec, part, part.members)} for part in parts_of(spec)
+                {"name": part.name, **_common_fields(spec, part, part.members)} for part in parts_of(spec)
             ],
         },
     }
@@ -217,18 +219,17 @@ def build_workload(spec: SetSpec) -> dict[str, Any]:
 def build_pod_group(
     spec: SetSpec, part: Part, name: str, workload: Object, leader: Object | None = None, members: int = 0
 ) -> dict[str, Any]:
-    """A PodGroup, owned by the set. workload: of the set. leader: of the group, None for that of all pods.
-    members: those of the part unless they are given. Deleting the set does not wait for it: Kubernetes keeps
-    it for as long as its pods.
+    """A PodGroup, owned by the set. workload: of the set. leader: of the group; None for the PodGroup of all
+    pods. members: 0 for the number of the part. The deletion of the set does not wait for the PodGroup, which
+    Kubernetes keeps as long as its pods exist.
     """
     lws = spec.lws
     labels = {NAME_LABEL: name_of(lws), SCHEDULING_LEVEL_LABEL: level_of(lws).value}
     if leader is not None:
-        carried = labels_of(leader)
-        labels |= {key: carried[key] for key in (GROUP_INDEX_LABEL, REVISION_LABEL) if key in carried}
+        own = labels_of(leader)
+        labels |= {key: own[key] for key in (GROUP_INDEX_LABEL, REVISION_LABEL) if key in own}
         labels |= {ROLE_LABEL: part.name} if part.name in (OF_LEADER, OF_WORKERS) else {}
-    keys = ("apiVersion", "kind")
-    of_workload = {key: workload[key] for key in keys} | {
+    workload_owner = {key: workload[key] for key in ("apiVersion", "kind")} | {
         key: workload["metadata"][key] for key in ("name", "uid")
     }
     return {
@@ -238,27 +239,27 @@ def build_pod_group(
             "name": name,
             "namespace": namespace_of(lws),
             "labels": labels,
-            "ownerReferences": [{**owner_reference(lws), "blockOwnerDeletion": False}, of_workload],
+            "ownerReferences": [{**owner_reference(lws), "blockOwnerDeletion": False}, workload_owner],
         },
         "spec": {
             "workloadRef": {"workloadName": name_of(workload), "templateName": part.name},
-            **_asked(spec, part, members or part.members),
+            **_common_fields(spec, part, members or part.members),
         },
     }
 
 
-def _asked(spec: SetSpec, part: Part, members: int) -> dict[str, Any]:
-    """What a template of a Workload and its PodGroups have in common."""
+def _common_fields(spec: SetSpec, part: Part, members: int) -> dict[str, Any]:
+    """The fields that a template of a Workload and its PodGroups have in common."""
     is_gang = _is_gang(spec.lws, part.place)
-    asked: dict[str, Any] = {
+    common: dict[str, Any] = {
         "schedulingPolicy": {"gang": {"minCount": members}} if is_gang else {"basic": {}}
     }
     for name in ("schedulingConstraints", "disruptionMode", "resourceClaims"):
         if value := part.place.field(name).of(spec.lws):
-            asked[name] = value
+            common[name] = value
     if priority := (spec.leader_template.get("spec") or {}).get("priorityClassName"):
-        asked["priorityClassName"] = priority
-    return asked
+        common["priorityClassName"] = priority
+    return common
 
 
 def _is_gang(lws: Object, place: Field) -> bool:
@@ -269,34 +270,34 @@ def _is_gang(lws: Object, place: Field) -> bool:
 
 
 def are_groups_gangs(lws: Object) -> bool:
-    """Whether no pod of a group is scheduled before all of them can be."""
+    """Whether each group is a gang: none of its pods is scheduled before all of them can be."""
     return level_of(lws) is Level.REPLICA and _is_gang(lws, REPLICA)
 
 
 def dropped_fields(stored: Object, intent: Object) -> list[str]:
-    """What the API server has not stored of a Workload or PodGroup, for lack of a feature gate."""
-    pairs = _compared(stored, intent)
-    return sorted({name for mine, theirs in pairs for name in mine if theirs.get(name) is None})
+    """Fields of a Workload or PodGroup that the API server dropped because their feature gate is off."""
+    pairs = _template_pairs(stored, intent)
+    return sorted({name for desired, actual in pairs for name in desired if actual.get(name) is None})
 
 
 def has_drifted(stored: Object, intent: Object) -> bool:
-    """Whether it says something else than it was created with, but for what may change: numbers of gangs."""
+    """Whether immutable fields of a Workload or PodGroup differ from the intent: all but `minCount`."""
     return len(_templates(stored)) != len(_templates(intent)) or any(
-        theirs.get(name) is not None and _without_count(theirs[name]) != _without_count(value)
-        for mine, theirs in _compared(stored, intent)
-        for name, value in mine.items()
+        actual.get(name) is not None and _without_count(actual[name]) != _without_count(value)
+        for desired, actual in _template_pairs(stored, intent)
+        for name, value in desired.items()
     )
 
 
 def count_patch(stored: Object, intent: Object) -> dict[str, Any]:
-    """The patch for other numbers of members; empty where they are as intended."""
-    pairs = _compared(stored, intent)
-    wanted = [_counted(theirs, mine) for mine, theirs in pairs]
-    if wanted == [theirs for _, theirs in pairs]:
+    """The patch that sets the intended `minCount`; empty if nothing differs."""
+    pairs = _template_pairs(stored, intent)
+    templates = [_with_count(actual, desired) for desired, actual in pairs]
+    if templates == [actual for _, actual in pairs]:
         return {}
     if stored["kind"] == "Workload":
-        return {"spec": {"podGroupTemplates": wanted}}
-    return {"spec": {"schedulingPolicy": wanted[0]["schedulingPolicy"]}}
+        return {"spec": {"podGroupTemplates": templates}}
+    return {"spec": {"schedulingPolicy": templates[0]["schedulingPolicy"]}}
 
 
 def _templates(obj: Object) -> list[Mapping[str, Any]]:
@@ -304,16 +305,15 @@ def _templates(obj: Object) -> list[Mapping[str, Any]]:
     return list(spec.get("podGroupTemplates") or ()) if obj["kind"] == "Workload" else [spec]
 
 
-def _compared(stored: Object, intent: Object) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def _template_pairs(stored: Object, intent: Object) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """(desired, actual) template or spec of each part."""
     return list(zip(_templates(intent), _templates(stored), strict=False))
 
 
 def _without_count(value: Any) -> Any:
-    if is_mapping(value) and "gang" in value:
-        return {"gang"}
-    return value
+    return {"gang"} if is_mapping(value) and "gang" in value else value
 
 
-def _counted(stored: Mapping[str, Any], intent: Mapping[str, Any]) -> dict[str, Any]:
+def _with_count(stored: Mapping[str, Any], intent: Mapping[str, Any]) -> dict[str, Any]:
     policy = intent["schedulingPolicy"]
     return {**stored, "schedulingPolicy": policy} if "gang" in policy else dict(stored)

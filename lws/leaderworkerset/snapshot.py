@@ -21,7 +21,7 @@ from lws.leaderworkerset.restart_counts import is_exhausted
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running
-from lws.leaderworkerset.scheduling import NOBODY, Scheduled, Scheduler
+from lws.leaderworkerset.scheduling import NO_SCHEDULER, Scheduled, Scheduler
 from lws.leaderworkerset.spec import SetSpec
 from lws.policies import Policies
 from lws.runtime.actions import Object
@@ -226,7 +226,7 @@ class SetSnapshot:
     occupied: int = 0
     has_replica_sets: bool = False
     is_covered: bool = True
-    scheduler: Scheduler = NOBODY
+    scheduler: Scheduler = NO_SCHEDULER
     scheduled: Scheduled | None = None
     former_gangs: tuple[FormerGang, ...] = ()
     prewarm: PrewarmFacts | None = None

@@ -50,7 +50,7 @@ from lws.runtime.client.resources import (
     STATEFULSETS,
     Workload,
 )
-from lws.runtime.fields import ALL, LATER, NOBODY, SET, StoredField, StoredFields, Wakes
+from lws.runtime.fields import ALL, LATER, NONE, SET, StoredField, StoredFields, Wakes
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     GROUP_READY_CONDITION,
@@ -386,7 +386,7 @@ def _on_count(before: Object, after: Object) -> Wakes:
     if not is_settled_as_before and (controller_of(after) or {}).get("name") != name_of(after):
         # The leader of a Hash group says whether its workers are ready.
         return ALL
-    return NOBODY if is_settled_as_before and is_short(before) == is_short(after) else SET
+    return NONE if is_settled_as_before and is_short(before) == is_short(after) else SET
 
 
 # That a StatefulSet was made to try again starts nothing: its controller will say what came of it. What a
@@ -406,14 +406,14 @@ def _on_annotations(before: Object, after: Object) -> Wakes:
     one, two = annotations_of(before), annotations_of(after)
     changed = {key for key in one.keys() | two.keys() if one.get(key) != two.get(key)}
     if changed <= _REMEMBERED_BY_OTHERS:
-        return NOBODY
+        return NONE
     # Passes over groups write the counts; the pass over the set takes out those of groups that are gone.
     return SET if changed <= {GROUP_RESTART_COUNTS_ANNOTATION} else ALL
 
 
 _IDENTITY = (
     *(StoredField(f"metadata.{name}") for name in ("name", "namespace", "uid")),
-    StoredField("metadata.resourceVersion", NOBODY),
+    StoredField("metadata.resourceVersion", NONE),
     *(StoredField(f"metadata.{name}") for name in ("generation", "creationTimestamp", "deletionTimestamp")),
     StoredField("metadata.deletionGracePeriodSeconds"),
     StoredField("metadata.ownerReferences"),
@@ -430,19 +430,19 @@ _METADATA_OF_ADOPTABLE = (
     StoredField("metadata.annotations", excerpt=ours_and_tools),
 )
 # They move with every write, whatever it changes.
-_WRITERS_OF_ORPHAN = StoredField("metadata.managedFields", NOBODY, writers_of_orphan)
+_WRITERS_OF_ORPHAN = StoredField("metadata.managedFields", NONE, writers_of_orphan)
 
 # Kept whole, because it is what users ask for. The generation tells of the spec. A status is news unless our
 # last write has left it so, which is known where changes are routed.
 _SET = StoredFields(
     "LeaderWorkerSet",
     (
-        StoredField("metadata.managedFields", NOBODY, nothing),
+        StoredField("metadata.managedFields", NONE, nothing),
         *(StoredField(f"metadata.{name}") for name in ("uid", "generation", "labels", "deletionTimestamp")),
         StoredField("metadata.annotations", _on_annotations),
         StoredField("status", SET, set_status),
     ),
-    others=NOBODY,
+    others=NONE,
 )
 _POD = StoredFields(
     "Pod",
@@ -483,14 +483,14 @@ _STATEFULSET_OF_GROUP = StoredFields(
 _STATEFULSET = StoredFields(
     "StatefulSet",
     (
-        StoredField("metadata.resourceVersion", NOBODY),
-        StoredField("metadata.managedFields", NOBODY, our_applies, []),
+        StoredField("metadata.resourceVersion", NONE),
+        StoredField("metadata.managedFields", NONE, our_applies, []),
         StoredField("metadata.annotations", _on_annotations),
         *(StoredField(f"status.{name}", SET) for name in ("observedGeneration", "replicas")),
         *(StoredField(f"status.{name}", SET) for name in ("currentRevision", "updateRevision")),
         # Groups are judged by their pods, which come sooner.
-        *(StoredField(f"status.{name}", NOBODY) for name in ("readyReplicas", "availableReplicas")),
-        *(StoredField(f"status.{name}", NOBODY) for name in ("currentReplicas", "updatedReplicas")),
+        *(StoredField(f"status.{name}", NONE) for name in ("readyReplicas", "availableReplicas")),
+        *(StoredField(f"status.{name}", NONE) for name in ("currentReplicas", "updatedReplicas")),
     ),
     others=ALL,
     variant=(_is_of_group, _STATEFULSET_OF_GROUP),
@@ -498,13 +498,13 @@ _STATEFULSET = StoredFields(
 _DEPLOYMENT = StoredFields(
     "Deployment",
     (
-        StoredField("metadata.resourceVersion", NOBODY),
-        StoredField("metadata.managedFields", NOBODY, our_applies, []),
+        StoredField("metadata.resourceVersion", NONE),
+        StoredField("metadata.managedFields", NONE, our_applies, []),
         StoredField("metadata.annotations", _on_annotations),
         *(StoredField(f"status.{name}", SET) for name in ("observedGeneration", "replicas")),
         *(StoredField(f"status.{name}", SET) for name in ("readyReplicas", "updatedReplicas")),
-        *(StoredField(f"status.{name}", NOBODY) for name in ("availableReplicas", "unavailableReplicas")),
-        *(StoredField(f"status.{name}", NOBODY) for name in ("terminatingReplicas", "conditions")),
+        *(StoredField(f"status.{name}", NONE) for name in ("availableReplicas", "unavailableReplicas")),
+        *(StoredField(f"status.{name}", NONE) for name in ("terminatingReplicas", "conditions")),
     ),
     others=ALL,
 )

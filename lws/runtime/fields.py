@@ -28,7 +28,7 @@ class Wakes(IntEnum):
     ALL = 3
 
 
-NOBODY, SET, LATER, ALL = Wakes
+NONE, SET, LATER, ALL = Wakes
 
 Excerpt = Callable[[Any, Mapping[str, Any]], Any]
 """(value of a field, whole object) → the part to keep; None for nothing."""
@@ -111,7 +111,7 @@ class StoredFields:
     @cached_property
     def wakes(self) -> Rule:
         """The passes that a change of an object triggers."""
-        if all(field_.wakes in (NOBODY, ALL) for field_ in self.fields):
+        if all(field_.wakes in (NONE, ALL) for field_ in self.fields):
             return lambda before, after: ALL
         changed, is_undisturbed = self._changed, self.is_undisturbed
 
@@ -124,7 +124,7 @@ class StoredFields:
                     rules.append(rule)
             if is_undisturbed is not None and not (is_undisturbed(before) and is_undisturbed(after)):
                 return ALL
-            most = NOBODY
+            most = NONE
             for rule in rules:
                 woken = rule if isinstance(rule, Wakes) else rule(before, after)
                 most = woken if woken > most else most
@@ -135,7 +135,7 @@ class StoredFields:
     @cached_property
     def _changed(self) -> Callable[[Object, Object], Iterator[Wakes | Rule]]:
         """The passes that changed fields trigger; fields that trigger none are left out."""
-        others = NOBODY if self.others is None else self.others
+        others = NONE if self.others is None else self.others
         # The fields that change most often are last in an object.
         parts = [(section, self._rules(section)) for section in (*reversed(self._sections), "")]
         parts = [(section, rules) for section, rules in parts if others or any(rules.values())]
@@ -148,14 +148,14 @@ class StoredFields:
                     if old == new:
                         continue
                 for name in old if old.keys() == new.keys() else old.keys() | new.keys():
-                    if old.get(name) != new.get(name) and (rule := rules.get(name, others)) is not NOBODY:
+                    if old.get(name) != new.get(name) and (rule := rules.get(name, others)) is not NONE:
                         yield rule
 
         return changed
 
     def _rules(self, section: str) -> dict[str, Wakes | Rule]:
         """By name of a field. Sections count by their fields."""
-        sections: dict[str, Wakes | Rule] = {} if section else dict.fromkeys(self._sections, NOBODY)
+        sections: dict[str, Wakes | Rule] = {} if section else dict.fromkeys(self._sections, NONE)
         return {row.name: row.wakes for row in self._rows(section)} | sections
 
     def _rows(self, section: str) -> list[StoredField]:

@@ -75,7 +75,7 @@ STATES: dict[str, tuple[Object, tuple[str, str]]] = {
     "stalled": (a_set("RRuu", then="RRuu"), FAILED),
     "a group has ended": (a_set("RRRT", exhausted=(3,)), FAILED),
     "a group has ended, and the rollout goes on": (a_set("rRRT", exhausted=(3,)), ("InProgress", "Degraded")),
-    "a group is kept": (a_set("RRRu", given_up=(3,)), FAILED),
+    "a group is kept": (a_set("RRRu", out_of_restarts=(3,)), FAILED),
     # kstatus knows a set that has no condition of its own for done.
     "not seen yet": (make_set(generation=3), ("Current", "Progressing")),
     "left alone": (left_alone(), ("Current", "Progressing")),

@@ -21,8 +21,8 @@ from lws.leaderworkerset.children.leader_statefulset import (
     is_kept,
     take_off_tools_own,
 )
+from lws.leaderworkerset.group_records import KEPT, inherited_restarts, mark_of, out_of_restarts
 from lws.leaderworkerset.labels import group_id, group_name, hash_host_name, is_leader
-from lws.leaderworkerset.memory import KEPT, claimed_restarts, given_up, mark_on
 from lws.leaderworkerset.restart_counts import Counts, count_key
 from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.rollout.groups import FIELD_MANAGER
@@ -124,7 +124,7 @@ def _plan_costs(snapshot: SetSnapshot, assessment: Assessment) -> tuple[Merge, .
 
 
 def _candidates(snapshot: SetSnapshot, assessment: Assessment) -> list[RankedGroup]:
-    exhausted, stuck = given_up(snapshot), stuck_on_lost_nodes(snapshot)
+    exhausted, stuck = out_of_restarts(snapshot), stuck_on_lost_nodes(snapshot)
     lost = {labels_of(stuck_pod.pod).get(GROUP_INDEX_LABEL) for stuck_pod in stuck}
     states = {state.pod: state for state in assessment.groups}
     candidates = []
@@ -172,7 +172,7 @@ def plan_ended(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
         group
         for group in ended
         if (group.leader_key != key and not spec.paused)
-        or (is_complete and mark_on(lws, group.index, group.leader) == KEPT)
+        or (is_complete and mark_of(lws, group.index, group.leader) == KEPT)
     )
     why = "the leader pod has ended, and its group is not desired any more"
     return Plan(
@@ -223,13 +223,13 @@ def plan_succession(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     staying = [*live.values(), *kept.values()]
     counts = Counts.of(lws, {(group.leader_key or "", group.index) for group in (*staying, *released)})
     chosen = _chosen(snapshot, assessment, leaders)
-    claims = counts.claims(_count_key(gated[leader.name]) for leader in chosen)
+    inherited = counts.inherited(_count_key(gated[leader.name]) for leader in chosen)
     former = [gated[leader.name] for leader in chosen if not leader.is_current]
-    used_up = _used_up(snapshot, counts, claims, former)
+    used_up = _used_up(snapshot, counts, inherited, former)
     successors = [gated.pop(leader.name) for leader in chosen if leader.name not in used_up]
-    merge = counts.handed_on(
+    merge = counts.hand_on(
         lws,
-        {key: claims[key] for key in map(_count_key, successors) if key in claims},
+        {key: inherited[key] for key in map(_count_key, successors) if key in inherited},
         [*map(_count_key, released)],
         spare=_spare_places(snapshot, leaders, len(kept) + len(successors)),
         only=revision if assessment.rollout.is_done else "",
@@ -269,7 +269,7 @@ def _chosen(snapshot: SetSnapshot, assessment: Assessment, leaders: Sequence[Lea
 
 
 def _used_up(
-    snapshot: SetSnapshot, counts: Counts, claims: Mapping[str, str], former: Iterable[GroupFacts]
+    snapshot: SetSnapshot, counts: Counts, inherited: Mapping[str, str], former: Iterable[GroupFacts]
 ) -> set[str]:
     """Names of gated leaders of previous revisions without restarts left. The groups that they replace are
     released, not kept, because the rollout replaces them.
@@ -278,7 +278,7 @@ def _used_up(
     if budget is None or deployment["spec"].get("paused"):
         return set()
     keys = {name_of(group.leader): _count_key(group) for group in former}
-    return {name for name, key in keys.items() if counts.stored.get(claims.get(key, key), 0) >= budget}
+    return {name for name, key in keys.items() if counts.stored.get(inherited.get(key, key), 0) >= budget}
 
 
 def _spare_places(snapshot: SetSnapshot, leaders: Sequence[Leader], taken: int) -> int:
@@ -291,15 +291,15 @@ def _spare_places(snapshot: SetSnapshot, leaders: Sequence[Leader], taken: int) 
 def _hand_on_records(
     lws: Object, staying: Iterable[GroupFacts], successors: Iterable[GroupFacts]
 ) -> tuple[Merge, ...]:
-    claims = claimed_restarts(
+    patch = inherited_restarts(
         lws,
         {group.index for group in staying},
         [(group.index, group.leader_key or "") for group in successors],
     )
-    if not claims:
+    if not patch:
         return ()
     why = "new groups take over the restart counts of previous ones"
-    return (Merge(Reference.to(lws), {"status": {"restarts": claims}}, why=why, subresource="status"),)
+    return (Merge(Reference.to(lws), {"status": {"restarts": patch}}, why=why, subresource="status"),)
 
 
 def _delete_conflicting(

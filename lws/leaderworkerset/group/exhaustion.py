@@ -16,7 +16,7 @@ from lws.kube.statefulsets import desired_replicas, partition_of
 from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
 from lws.leaderworkerset.group.termination import plan_termination
 from lws.leaderworkerset.labels import index_by_name, is_of_hash_group, own_workers
-from lws.leaderworkerset.restart_counts import InvalidCounts, is_exhausted, is_kept, is_to_recover, without
+from lws.leaderworkerset.restart_counts import InvalidCounts, is_exhausted, is_kept, reset, should_recover
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.runtime.actions import Action, Delete, Object, Plan, Reference, SetFinalizer, together
 from lws_api.leaderworkerset.v1 import (
@@ -96,7 +96,7 @@ def plan_kept(group: GroupSnapshot) -> Plan | None:
         return None
     if why := _why_unwanted(group):
         return _released(kept, why)
-    if is_to_recover(leader):
+    if should_recover(leader):
         return _recovered(group, kept)
     pod = f"pod {leader['metadata']['name']}"
     return Plan(
@@ -132,11 +132,11 @@ def _why_unwanted(group: GroupSnapshot) -> str:
 
 def _recovered(group: GroupSnapshot, kept: Iterable[Object]) -> Plan:
     try:
-        reset = without(group.lws, group.leader)
+        merge = reset(group.lws, group.leader)
     except InvalidCounts as error:
         return error.wait
     released = _releases(kept, f"the annotation {RECOVER_ANNOTATION} requests a new group")
-    return Plan(sequences=((*((reset,) if reset is not None else ()), *released),))
+    return Plan(sequences=((*((merge,) if merge is not None else ()), *released),))
 
 
 def _released(pods: Iterable[Object], why: str) -> Plan:

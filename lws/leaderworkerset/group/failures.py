@@ -25,8 +25,8 @@ from lws.kube.pods import (
     restarted_containers,
 )
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.group_records import Members, mark_of, recorded_members
 from lws.leaderworkerset.labels import group_number, is_of_hash_group, is_worker_of, own_workers
-from lws.leaderworkerset.memory import Members, mark_on, remembered_of
 from lws.leaderworkerset.status.status import (
     CONTAINER_RESTARTED,
     DISRUPTION,
@@ -164,7 +164,7 @@ def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> I
             is_disruption = name in group.disrupted
             why = _AFTER_DISRUPTION if is_disruption else _REPLACED
             yield Incident(name, why, is_disruption, _created(pods[name]), POD_REPLACED)
-    if mark_on(group.lws, group_number(group.leader), group.leader):
+    if mark_of(group.lws, group_number(group.leader), group.leader):
         yield Incident(group.leader["metadata"]["name"], "its group had failed before")
     elif workers and len(workers) == size - 1 and not _are_recorded(group, workers):
         yield _replaced_unseen(workers, group.disrupted)
@@ -185,7 +185,7 @@ def _replaced_unseen(workers: tuple[Object, ...], disrupted: frozenset[str]) -> 
 
 def _are_recorded(group: GroupSnapshot, workers: tuple[Object, ...]) -> bool:
     """Whether the workers are the recorded ones, or none are recorded for this leader."""
-    recorded = remembered_of(group.lws, group_number(group.leader))
+    recorded = recorded_members(group.lws, group_number(group.leader))
     if recorded is None:
         return True
     current = Members.of(group.leader["metadata"]["uid"], [pod["metadata"]["uid"] for pod in workers])

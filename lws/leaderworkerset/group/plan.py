@@ -57,8 +57,8 @@ from lws.leaderworkerset.scheduling import (
     Scheduled,
     are_groups_gangs,
     build_pod_group,
-    named_by,
     parts_of,
+    pod_group_name_in,
     pod_group_of_workers,
     pod_groups_of_group,
 )
@@ -229,7 +229,7 @@ def _plan_foreign_workers(group: GroupSnapshot) -> Plan | None:
     if group.scheduled is None or workers is None or node_of(leader) or not are_groups_gangs(group.lws):
         return None
     expected = pod_group_of_workers(group.lws, leader)
-    if not expected or all(named_by(pod) == expected for pod in group.workers):
+    if not expected or all(pod_group_name_in(pod) == expected for pod in group.workers):
         return None
     note = (
         f"Workers of statefulset {name_of(workers)} do not join the PodGroups of leader pod "

@@ -1,6 +1,6 @@
 """Decide whether a failed group is recreated now, later, or kept for diagnosis.
 
-`failures` decides what failed; `lws.leaderworkerset.memory` records how often the group was recreated.
+`failures` decides what failed; `lws.leaderworkerset.group_records` records how often the group was recreated.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from lws.kube.pods import deletion_requested_at
 from lws.leaderworkerset.group.exhaustion import plan_exhaustion
 from lws.leaderworkerset.group.failures import Incident, incident_of, is_to_be_judged
 from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
-from lws.leaderworkerset.labels import MOST_GROUP_NUMBER, group_id, group_number, is_of_hash_group
-from lws.leaderworkerset.memory import (
-    GOING,
+from lws.leaderworkerset.group_records import (
+    DELETING,
     KEPT,
     Restarts,
     is_used_up,
-    key_of,
-    mark_on,
-    memory_of,
+    mark_of,
+    record_patch,
     restarts_of,
+    revision_key_of,
 )
-from lws.leaderworkerset.restart_counts import InvalidCounts, count_key, counts_in, with_one_more
+from lws.leaderworkerset.labels import MOST_GROUP_NUMBER, group_id, group_number, is_of_hash_group
+from lws.leaderworkerset.restart_counts import InvalidCounts, count_key, counts_in, increment
 from lws.leaderworkerset.rollout.groups import DesiredGroups, GroupState, group_states
 from lws.leaderworkerset.rollout.replacement import deletion_of
 from lws.leaderworkerset.rollout.state import rollout_budget
@@ -43,15 +43,15 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
     and is not counted.
     """
     incident, index = incident_of(group, size), group_number(group.leader)
-    mark = mark_on(group.lws, index, group.leader)
+    mark = mark_of(group.lws, index, group.leader)
     if incident is None and mark != KEPT and is_to_be_judged(group, size):
         waiting_for = "all pods of the group to leave Pending, for one of them was replaced"
         return Plan(again_after=timing.SIBLINGS_RECHECK_SECONDS, waiting_for=waiting_for)
     if incident is None:
         return None
-    if mark == GOING:
+    if mark == DELETING:
         return Plan(sequences=(_deletion(group, incident),))
-    past = restarts_of(group.lws, index, key_of(group.leader), group.now)
+    past = restarts_of(group.lws, index, revision_key_of(group.leader), group.now)
     # A kept group has failed, even if its pods are disrupted later.
     if incident.is_disruption and mark != KEPT:
         return _unaffordable(group, incident) or _restart(group, incident, None)
@@ -86,18 +86,18 @@ def _counted_by_upstreams_rules(group: GroupSnapshot, incident: Incident, past: 
 def _restart(group: GroupSnapshot, incident: Incident, past: Restarts | None) -> Plan:
     """past: None for a restart that is not counted."""
     number, name = group_number(group.leader), group_id(group.leader)
-    counted = past.and_one(group.now) if past is not None else None
+    counted = past.incremented(group.now) if past is not None else None
     why = f"group {name} is recreated because of a disruption, which is not counted"
     if counted is not None:
         why = f"restart {counted.count} of group {name} on revision {counted.key}"
     record = Merge(
         Reference.to(group.lws),
-        {"status": memory_of(number, group.leader, counted, GOING)},
+        {"status": record_patch(number, group.leader, counted, DELETING)},
         why=why,
         subresource="status",
     )
     is_in_annotation = past is not None and group.spec.counts_restarts
-    first = (with_one_more(group.lws, group.leader),) if is_in_annotation else ()
+    first = (increment(group.lws, group.leader),) if is_in_annotation else ()
     return Plan(sequences=((*first, record, *_deletion(group, incident)),))
 
 
@@ -142,7 +142,7 @@ def _left_as_it_is(group: GroupSnapshot, incident: Incident, past: Restarts, is_
     record = Merge(
         Reference.to(group.lws),
         {
-            "status": memory_of(
+            "status": record_patch(
                 group_number(group.leader), group.leader, replace(past, last=int(group.now.timestamp())), KEPT
             )
         },

@@ -14,7 +14,7 @@ from lws.leaderworkerset.group.gangs import GangProvider
 from lws.leaderworkerset.labels import Edited, group_size_of
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.recovery import Running
-from lws.leaderworkerset.scheduling import NOBODY, Scheduled, Scheduler
+from lws.leaderworkerset.scheduling import NO_SCHEDULER, Scheduled, Scheduler
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec, recorded_size
 from lws.policies import Policies
@@ -88,7 +88,7 @@ class GroupSnapshot:
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
     policies: Policies = field(default_factory=Policies)
     is_covered: bool = True
-    scheduler: Scheduler = NOBODY
+    scheduler: Scheduler = NO_SCHEDULER
     scheduled: Scheduled | None = None
 
     @cached_property

@@ -55,7 +55,7 @@ from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running
 from lws.leaderworkerset.rollout.replacement import teardowns_of
 from lws.leaderworkerset.scheduling import (
-    NOBODY,
+    NO_SCHEDULER,
     Scheduled,
     Scheduler,
     needs_workload,
@@ -128,7 +128,7 @@ class Environment:
     covers: Callable[[str], Awaitable[bool]] = _everywhere
     gang: Callable[[], GangProvider | None] = lambda: None
     background: BackgroundTasks = NO_TASKS
-    scheduler: Scheduler = NOBODY
+    scheduler: Scheduler = NO_SCHEDULER
     workloads: Callable[[], Scheduled] | None = None
 
 

@@ -18,8 +18,8 @@ from lws.kube.metadata import name_of
 from lws.kube.patches import merge_patch
 from lws.kube.pods import NodeWait
 from lws.kube.quantities import is_integer, whole_number
+from lws.leaderworkerset.group_records import failed
 from lws.leaderworkerset.labels import MOST_GROUP_NUMBER
-from lws.leaderworkerset.memory import failed
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderDeployment
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec
@@ -76,8 +76,8 @@ class StatusInput:
     replicas: desired groups. floor: groups below this index keep their revision. existing: `status.replicas`
     of the leader StatefulSet, 0 without one. problems: worst first. members: the members to record of each
     group, by index. rollout: position to record, None to keep the stored one. has_moved: this pass moves the
-    rollout. given_up: indices of groups that have used up `spec.maxGroupRestarts`. exhausted: the same by
-    upstream's rules. waits: waits for a node, of pods of groups that are not ready. deployment: of Hash
+    rollout. out_of_restarts: indices of groups that have used up `spec.maxGroupRestarts`. exhausted: the same
+    by upstream's rules. waits: waits for a node, of pods of groups that are not ready. deployment: of Hash
     groups; None for Ordinal groups. scheduling: condition of `spec.scheduling`; None without one. prewarm:
     progress of the nodes, empty without one. is_prewarming: the rollout waits for them.
     """
@@ -92,7 +92,7 @@ class StatusInput:
     members: Mapping[int, object] = field(default_factory=dict)
     rollout: Mapping[str, Any] | None = None
     has_moved: bool = False
-    given_up: tuple[int, ...] = ()
+    out_of_restarts: tuple[int, ...] = ()
     exhausted: tuple[int, ...] = ()
     waits: tuple[NodeWait, ...] = ()
     deployment: LeaderDeployment | None = None
@@ -162,7 +162,7 @@ def set_status(spec: SetSpec, observed: StatusInput) -> SetStatus:
     before = stored.get("conditions") or []
     conditions = list(before)
     desired = (*_conditions(before, scope), _degraded(observed), *_failure(observed.problems))
-    desired = (*desired, *failed(before, observed.given_up), *filter(None, (observed.scheduling,)))
+    desired = (*desired, *failed(before, observed.out_of_restarts), *filter(None, (observed.scheduling,)))
     stall = (_STUCK,) if scope.is_stuck else _stall(before, pace, due_in, _why_unsettled(summary, observed))
     for condition in (*desired, *stall):
         conditions = with_condition(conditions, condition, generation, observed.now)
@@ -286,7 +286,7 @@ def _scope(observed: StatusInput) -> _Scope:
     ready = sum([group.ready for group in desired])
     is_updating = any([group.outdated and group.index >= observed.floor for group in desired])
     stopped = sum([index < observed.replicas for index in observed.exhausted])
-    ended = {*observed.exhausted, *observed.given_up}
+    ended = {*observed.exhausted, *observed.out_of_restarts}
     stuck = sum([not group.ready and group.index in ended for group in desired])
     unready = observed.replicas - ready
     return _Scope(
@@ -336,7 +336,7 @@ def _degraded(observed: StatusInput) -> Condition:
     """True if a group has used up upstream's limit of restarts. Failed is for `spec.maxGroupRestarts`."""
     if observed.exhausted:
         return _DEGRADED
-    message = _REPORTED_BY_FAILED if observed.given_up else _NOT_EXHAUSTED
+    message = _REPORTED_BY_FAILED if observed.out_of_restarts else _NOT_EXHAUSTED
     return Condition(DEGRADED, False, "AsExpected", message)
 
 

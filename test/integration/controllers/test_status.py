@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.memory import Members
+from lws.leaderworkerset.group_records import Members
 from test.harness.events import wait_for_events
 from test.harness.groups import (
     condition,

@@ -54,7 +54,7 @@ def pod_groups_of(world: World, index: int) -> list[Object]:
     return [each for each in pod_groups(world).values() if labels_of(each)[GROUP_INDEX_LABEL] == str(index)]
 
 
-def named_by(world: World, name: str) -> dict[str, set[str]]:
+def pod_group_name_in(world: World, name: str) -> dict[str, set[str]]:
     """Group → the PodGroups that its pods name."""
     found: dict[str, set[str]] = {}
     for pod in pods_of(world, name):
@@ -88,7 +88,7 @@ def test_a_group_on_top_waits_as_a_whole_until_there_is_room_for_all_of_it(world
     (first,) = pod_groups(world).values()
     assert first["spec"]["schedulingPolicy"] == {"gang": {"minCount": 2}}
     assert controller_of(first)["uid"] == world.uid("Pod", "gang-0")
-    assert named_by(world, "gang") == {"0": names_of([first])}
+    assert pod_group_name_in(world, "gang") == {"0": names_of([first])}
     before = uids_of_group(world, "gang", 0)
 
     # One node is left, and the group on top needs two.
@@ -109,7 +109,7 @@ def test_a_group_on_top_waits_as_a_whole_until_there_is_room_for_all_of_it(world
     left = eventually(
         "there is no PodGroup but of the group that is there",
         lambda: set(pod_groups(world)),
-        lambda names: named_by(world, "gang") == {"0": names},
+        lambda names: pod_group_name_in(world, "gang") == {"0": names},
     )
     assert left.isdisjoint(names_of([first]))
 
@@ -153,7 +153,7 @@ def test_each_leader_has_its_own_which_stays_for_as_long_as_its_pods(world: Worl
     settle(world, "gang")
     uids, made = pod_uids(world, "gang"), pod_groups(world)
     assert len(made) == 2
-    assert named_by(world, "gang").keys() == {"0", "1"}
+    assert pod_group_name_in(world, "gang").keys() == {"0", "1"}
 
     # Kubernetes keeps what pods name: the group does not notice.
     (kept,) = pod_groups_of(world, 1)
@@ -174,6 +174,6 @@ def test_each_leader_has_its_own_which_stays_for_as_long_as_its_pods(world: Worl
     left = eventually(
         "every group has one, and no former one is left",
         lambda: set(pod_groups(world)),
-        lambda names: set().union(*named_by(world, "gang").values()) == names and len(names) == 2,
+        lambda names: set().union(*pod_group_name_in(world, "gang").values()) == names and len(names) == 2,
     )
     assert left.isdisjoint(made)

@@ -50,7 +50,7 @@ def the_workload(world: World) -> Object:
     return workload
 
 
-def named_by(world: World, name: str) -> dict[str, str]:
+def pod_group_name_in(world: World, name: str) -> dict[str, str]:
     """Pod → the PodGroup that it names."""
     return {
         pod["metadata"]["name"]: (pod["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
@@ -75,7 +75,7 @@ def pod_groups_are(world: World, name: str) -> dict[str, Object]:
     """The PodGroups, once they are those that pods name, and no others."""
 
     def see() -> tuple[set[str], set[str]]:
-        return set(stored(world, "podgroups")), set(named_by(world, name).values())
+        return set(stored(world, "podgroups")), set(pod_group_name_in(world, name).values())
 
     eventually("every PodGroup has pods", see, lambda seen: seen[0] == seen[1])
     return stored(world, "podgroups")
@@ -106,7 +106,7 @@ def test_each_group_is_a_gang_of_its_own(world: World) -> None:
         }
         owners = [(each["kind"], each.get("controller")) for each in pod_group["metadata"]["ownerReferences"]]
         assert owners == [("LeaderWorkerSet", True), ("Workload", None)]
-    named = named_by(world, "gang")
+    named = pod_group_name_in(world, "gang")
     assert named["gang-0"] == named["gang-0-1"] != named["gang-1"] == named["gang-1-1"]
     uids = pod_uids(world, "gang")
 
@@ -155,7 +155,7 @@ def test_leaders_and_workers_are_scheduled_apart(world: World) -> None:
         "worker": {"gang": {"minCount": 2}},
     }
     groups = pod_groups_are(world, "roles")
-    named = named_by(world, "roles")
+    named = pod_group_name_in(world, "roles")
     assert len(groups) == 4 and named["roles-0-1"] == named["roles-0-2"] != named["roles-0"]
     levels = {labels_of(each)[SCHEDULING_LEVEL_LABEL] for each in groups.values()}
     assert levels == {"role"}
@@ -255,7 +255,7 @@ def test_what_others_do_to_its_objects_and_pods(world: World, product: Product) 
     settle(world, "rough")
     is_made(world, "rough")
     uids, workload = pod_uids(world, "rough"), the_workload(world)
-    path, named = f"{API}/{world.namespace}", named_by(world, "rough")
+    path, named = f"{API}/{world.namespace}", pod_group_name_in(world, "rough")
 
     # The Workload comes back, and PodGroups that pods use stay: nobody notices.
     world.api.delete(f"{path}/workloads/{workload['metadata']['name']}")
@@ -282,7 +282,7 @@ def test_what_others_do_to_its_objects_and_pods(world: World, product: Product) 
     world.gone_or_replaced("Pod", "rough-0-1", before["rough-0-1"])
     settle(world, "rough")
     groups = pod_groups_are(world, "rough")
-    now = named_by(world, "rough")
+    now = pod_group_name_in(world, "rough")
     assert len(groups) == 2 and now["rough-0"] == now["rough-0-1"]
     assert pod_uids(world, "rough")["rough-1"] == before["rough-1"]
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from lws.config import load
 from lws.leaderworkerset.registration import may_have_former_group
-from lws.leaderworkerset.scheduling import NOBODY
+from lws.leaderworkerset.scheduling import NO_SCHEDULER
 from lws.registrations import REGISTRATIONS
 from lws.runtime.actions import Announce, Key, Plan
 from lws.runtime.apply import OwnerLocks
@@ -114,7 +114,7 @@ class FakeManager:
 
     def has_former(self, pod: Any) -> bool:
         """What its pod webhook knows of the former group of a new leader."""
-        return may_have_former_group(self._store, lambda: NOBODY, pod, NAMESPACE)
+        return may_have_former_group(self._store, lambda: NO_SCHEDULER, pod, NAMESPACE)
 
     @property
     def late(self) -> list[str]:

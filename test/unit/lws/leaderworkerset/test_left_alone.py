@@ -12,7 +12,7 @@ from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.plan import plan
-from lws.leaderworkerset.scheduling import NOBODY
+from lws.leaderworkerset.scheduling import NO_SCHEDULER
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Plan
 from test.unit.builders import NOW, make_leader_pod, make_set
@@ -54,7 +54,7 @@ def test_conditions_that_were_there_stay_and_the_problem_goes_with_its_cause() -
 
 @pytest.mark.parametrize("name", [None, "leaderworkerset.sigs.k8s.io/lws-controller"])
 def test_other_sets_are_run(name: str | None) -> None:
-    assert why_left_alone(make_set(managedBy=name), True, NOBODY) is None
+    assert why_left_alone(make_set(managedBy=name), True, NO_SCHEDULER) is None
     ours = settled(make_set())
     named = {**ours.lws, "spec": {**ours.lws["spec"], "managedBy": name}}
     assert plan(replace(ours, lws=named)) == plan(ours)
@@ -73,7 +73,7 @@ def test_a_set_of_another_controller_gets_nothing_not_even_a_status(
     lws = {**plain.lws, "spec": {**plain.lws["spec"], "managedBy": "kueue.x-k8s.io/multikueue"}}
     planned = plan(replace(plain, lws=lws, **facts))
     assert planned == Plan(), "no metrics either: it fails for somebody else"
-    problem = why_left_alone(lws, True, NOBODY)
+    problem = why_left_alone(lws, True, NO_SCHEDULER)
     assert problem is not None
     assert problem.message == "kueue.x-k8s.io/multikueue runs this set (spec.managedBy)"
 

@@ -17,7 +17,7 @@ from lws.kube.conditions import find, timestamp
 from lws.kube.metadata import owner_reference
 from lws.kube.patches import digest
 from lws.kube.pods import NodeWait
-from lws.leaderworkerset.memory import KEPT, Restarts, key_of, memory_of
+from lws.leaderworkerset.group_records import KEPT, Restarts, record_patch, revision_key_of
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, SetOwner
@@ -986,15 +986,15 @@ def test_a_group_that_was_given_up_is_told_as_long_as_its_leader_lives() -> None
     lws = make_set(maxGroupRestarts=1)
     snapshot = settled(lws)
     leader = snapshot.groups[1].leader
-    restarts = Restarts(1, 1, int(NOW.timestamp()), key_of(leader))
+    restarts = Restarts(1, 1, int(NOW.timestamp()), revision_key_of(leader))
     # What the pass over the group has written.
-    snapshot.lws["status"] |= memory_of(1, leader, restarts, KEPT)
+    snapshot.lws["status"] |= record_patch(1, leader, restarts, KEPT)
 
     def told(snapshot: SetSnapshot) -> Any:
         return find(carried_out(snapshot, plan(snapshot)).lws["status"]["conditions"], "Failed")
 
     assert (told(snapshot)["status"], told(snapshot)["reason"]) == ("True", "GroupRestartsExhausted")
-    assert told(snapshot)["message"].startswith("Group 1 has failed once more than maxGroupRestarts")
+    assert told(snapshot)["message"].startswith("Group 1 has exceeded maxGroupRestarts")
     snapshot = carried_out(snapshot, plan(snapshot))
     assert told(with_spec(snapshot, make_set(maxGroupRestarts=2)))["status"] == "False"
     assert told(replace(snapshot, groups=snapshot.groups[:1]))["status"] == "False"

@@ -12,12 +12,12 @@ from lws.leaderworkerset.restart_counts import (
     InvalidCounts,
     count_key,
     counts_in,
+    increment,
     is_exhausted,
     is_kept,
-    is_to_recover,
     pruned,
-    with_one_more,
-    without,
+    reset,
+    should_recover,
 )
 from lws.runtime.actions import Merge
 from lws_api.leaderworkerset.v1 import (
@@ -81,8 +81,8 @@ def test_what_cannot_be_read_changes_nothing(text: str, says: str) -> None:
     lws, leader = counted(text), make_leader_pod()
     for change in (
         lambda: counts_in(lws),
-        lambda: with_one_more(lws, leader),
-        lambda: without(lws, leader),
+        lambda: increment(lws, leader),
+        lambda: reset(lws, leader),
         lambda: pruned(lws, 1, ""),
     ):
         with pytest.raises(InvalidCounts) as error:
@@ -99,7 +99,7 @@ def test_what_cannot_be_read_changes_nothing(text: str, says: str) -> None:
     ],
 )
 def test_a_restart_is_counted(before: str | None, after: str) -> None:
-    merge = with_one_more(counted(before), make_leader_pod(index=1))
+    merge = increment(counted(before), make_leader_pod(index=1))
     assert written(merge) == after
     assert merge.why == f"restart {after.partition(f'{KEY}/1')[2][2]} of group {KEY}/1"
 
@@ -112,11 +112,11 @@ def test_a_restart_is_counted(before: str | None, after: str) -> None:
     ],
 )
 def test_a_recovered_group_begins_anew(before: str, after: str | None) -> None:
-    assert written(without(counted(before), make_leader_pod())) == after
+    assert written(reset(counted(before), make_leader_pod())) == after
 
 
 def test_where_nothing_is_counted_nothing_is_written() -> None:
-    assert without(counted(f'{{"{KEY}/1":1}}'), make_leader_pod()) is None
+    assert reset(counted(f'{{"{KEY}/1":1}}'), make_leader_pod()) is None
     assert pruned(counted(None), 2, KEY) is None
 
 
@@ -159,7 +159,7 @@ def owner(key: str, revision: str = "r") -> tuple[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("counts", "new", "claims"),
+    ("counts", "new", "inherited"),
     [
         pytest.param({"a": 1}, [B], {B: A}, id="one"),
         pytest.param({"a": 1, "b": 3}, [C], {C: B}, id="the highest"),
@@ -171,11 +171,11 @@ def owner(key: str, revision: str = "r") -> tuple[str, int]:
         pytest.param({}, [B], {}, id="nothing is counted"),
     ],
 )
-def test_a_new_group_claims_the_highest_count_that_no_group_has(
-    counts: dict[str, int], new: list[str], claims: dict[str, str]
+def test_a_new_group_inherits_the_highest_free_count(
+    counts: dict[str, int], new: list[str], inherited: dict[str, str]
 ) -> None:
-    found = Counts.of(hash_counts(**counts), set()).claims(f"r/{key}" for key in new)
-    assert found == {f"r/{key}": f"r/{former}" for key, former in claims.items()}
+    actual = Counts.of(hash_counts(**counts), set()).inherited(f"r/{key}" for key in new)
+    assert actual == {f"r/{key}": f"r/{former}" for key, former in inherited.items()}
 
 
 def test_the_count_of_a_group_is_its_own_whatever_its_labels_say() -> None:
@@ -185,7 +185,7 @@ def test_the_count_of_a_group_is_its_own_whatever_its_labels_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("claims", "released", "spare", "only", "after"),
+    ("inherited", "released", "spare", "only", "after"),
     [
         pytest.param({}, [], 2, "", None, id="two groups are missing that may claim them"),
         pytest.param({D: C}, [], 1, "", {"a": 1, "b": 2, "d": 3}, id="claimed, one is still missing"),
@@ -196,13 +196,13 @@ def test_the_count_of_a_group_is_its_own_whatever_its_labels_say() -> None:
     ],
 )
 def test_counts_are_handed_on(
-    claims: dict[str, str], released: list[str], spare: int, only: str, after: dict[str, int] | None
+    inherited: dict[str, str], released: list[str], spare: int, only: str, after: dict[str, int] | None
 ) -> None:
     """Group a lives."""
     lws = hash_counts(a=1, b=2, c=3)
-    merge = Counts.of(lws, {owner(A)}).handed_on(
+    merge = Counts.of(lws, {owner(A)}).hand_on(
         lws,
-        {f"r/{key}": f"r/{former}" for key, former in claims.items()},
+        {f"r/{key}": f"r/{former}" for key, former in inherited.items()},
         [f"r/{key}" for key in released],
         spare,
         only,
@@ -216,10 +216,10 @@ def test_counts_are_handed_on(
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"r/x":-1}', '{"r/x":"1"}'])
-def test_counts_that_cannot_be_read_are_handed_on_by_nobody(text: str) -> None:
+def test_unreadable_counts_are_not_inherited(text: str) -> None:
     lws = counted(text)
     counts = Counts.of(lws, set())
-    assert counts.claims([f"r/{A}"]) == {} and counts.handed_on(lws, {}, [], 0, "r") is None
+    assert counts.inherited([f"r/{A}"]) == {} and counts.hand_on(lws, {}, [], 0, "r") is None
 
 
 @pytest.mark.parametrize("value", ["true", "True", "1", "", None])
@@ -228,7 +228,7 @@ def test_marks_are_set_by_true_alone(value: str | None) -> None:
     leader = make_leader_pod(annotations=dict.fromkeys(names, value) if value is not None else None)
     assert not is_exhausted(leader), "the product writes finalizer and mark at once"
     leader["metadata"]["finalizers"] = [RESTART_BUDGET_FINALIZER]
-    assert (is_exhausted(leader), is_to_recover(leader)) == (value == "true", value == "true")
+    assert (is_exhausted(leader), should_recover(leader)) == (value == "true", value == "true")
 
 
 def test_a_pod_is_kept_by_the_finalizer() -> None:

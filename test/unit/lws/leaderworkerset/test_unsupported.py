@@ -12,7 +12,7 @@ from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import scheduler_seen, unsupported_in, why_left_alone
 from lws.leaderworkerset.plan import plan
-from lws.leaderworkerset.scheduling import NOBODY, Scheduler
+from lws.leaderworkerset.scheduling import NO_SCHEDULER, Scheduler
 from lws.leaderworkerset.snapshot import SetSnapshot
 from test.unit.builders import NOW, make_leader_pod, make_set
 from test.unit.set_world import settled
@@ -64,11 +64,13 @@ PARENT = {"scheduling.k8s.io/group-template-name": "prefill"}
 @pytest.mark.parametrize(
     ("scheduler", "annotations", "says"),
     [
-        pytest.param(NOBODY, {}, "the feature gate WorkloadAwareScheduling is off", id="gate off"),
+        pytest.param(NO_SCHEDULER, {}, "the feature gate WorkloadAwareScheduling is off", id="gate off"),
         pytest.param(Scheduler(False, "volcano"), {}, "the feature gate", id="gate off, with a scheduler"),
-        pytest.param(Scheduler(True), {}, "no gang scheduler here serves it", id="no scheduler"),
-        pytest.param(Scheduler(True, "scheduler-plugins"), {}, "no gang scheduler here", id="another one"),
-        pytest.param(Scheduler(True, "volcano"), PARENT, "no set joins the Workload", id="of a parent"),
+        pytest.param(Scheduler(True), {}, "no configured gang scheduler serves it", id="no scheduler"),
+        pytest.param(Scheduler(True, "scheduler-plugins"), {}, "no configured gang", id="another one"),
+        pytest.param(
+            Scheduler(True, "volcano"), PARENT, "joining the Workload of a parent", id="of a parent"
+        ),
         pytest.param(Scheduler(True, "volcano"), {}, "", id="served"),
     ],
 )
@@ -84,7 +86,7 @@ def test_commands_know_by_the_status_whether_it_is_served() -> None:
     lws = make_set(scheduling={})
     assert scheduler_seen(lws).is_enabled
     (status,) = plan(SetSnapshot(lws, NOW)).statuses
-    assert scheduler_seen({**lws, "status": status.patch}) == NOBODY
+    assert scheduler_seen({**lws, "status": status.patch}) == NO_SCHEDULER
 
 
 def test_a_set_that_is_deleted_goes() -> None:
@@ -104,5 +106,5 @@ def test_a_set_that_is_deleted_goes() -> None:
 def test_what_this_controller_does_anyway_is_run(fields: dict[str, Any]) -> None:
     """As the webhook of the original writes them into every set."""
     snapshot = stored_with(fields)
-    assert unsupported_in(snapshot.lws, NOBODY) == ()
+    assert unsupported_in(snapshot.lws, NO_SCHEDULER) == ()
     assert plan(snapshot) == plan(settled(make_set()))

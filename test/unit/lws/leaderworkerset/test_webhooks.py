@@ -30,7 +30,7 @@ from lws.leaderworkerset.registration import (
     handlers_with,
     may_have_former_group,
 )
-from lws.leaderworkerset.scheduling import API_VERSION, NOBODY, UNAVAILABLE
+from lws.leaderworkerset.scheduling import API_VERSION, NO_SCHEDULER, UNAVAILABLE
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS
@@ -544,7 +544,7 @@ class Former:
     def gates(self, **metadata: Any) -> bool:
         """Of the next leader."""
         new = {**self.leader, "metadata": {**self.leader["metadata"], "uid": "", **metadata}}
-        return may_have_former_group(self.store, lambda: NOBODY, new, "default")
+        return may_have_former_group(self.store, lambda: NO_SCHEDULER, new, "default")
 
 
 def test_a_leader_is_gated_until_the_last_of_its_former_group_is_gone() -> None:
@@ -603,7 +603,7 @@ def test_what_nobody_would_release_gets_no_gate() -> None:
 def test_workers_pods_of_nobody_and_sets_of_single_pods_get_no_gate() -> None:
     former = Former()
     assert not former.gates(ownerReferences=[])
-    assert not may_have_former_group(former.store, lambda: NOBODY, former.worker, "default")
+    assert not may_have_former_group(former.store, lambda: NO_SCHEDULER, former.worker, "default")
     single = {**former.leader["metadata"]["annotations"], SIZE_ANNOTATION: "1"}
     former.store.put(
         {
@@ -638,7 +638,7 @@ async def test_the_gate_is_added_to_those_of_the_template(
 ) -> None:
     former = Former()
     registry = kopf.OperatorRegistry()
-    has_former = partial(may_have_former_group, former.store, lambda: NOBODY)
+    has_former = partial(may_have_former_group, former.store, lambda: NO_SCHEDULER)
     register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None, has_former=has_former))
     serve, _ = wire_kopf(registry)
     spec = {"containers": [container()], "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}

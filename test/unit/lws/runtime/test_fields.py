@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.runtime.actions import Object
-from lws.runtime.fields import ALL, LATER, NOBODY, SET, Rule, StoredField, StoredFields, Wakes
+from lws.runtime.fields import ALL, LATER, NONE, SET, Rule, StoredField, StoredFields, Wakes
 
 
 def _first(value: Any, obj: Any) -> Any:
@@ -21,7 +21,7 @@ def _rising(before: Object, after: Object) -> Wakes:
 
 ROWS = (
     StoredField("metadata.uid"),
-    StoredField("metadata.resourceVersion", NOBODY),
+    StoredField("metadata.resourceVersion", NONE),
     StoredField("spec.count", _rising, default=0),
     StoredField("spec.names", excerpt=_first),
     StoredField("status.phase", LATER),
@@ -31,8 +31,8 @@ PART = StoredFields("Thing", ROWS, is_undisturbed=lambda obj: obj.get("data") !=
 WHOLE = StoredFields(
     "Thing",
     (
-        StoredField("metadata.resourceVersion", NOBODY),
-        StoredField("metadata.managedFields", NOBODY, lambda value, obj: None),
+        StoredField("metadata.resourceVersion", NONE),
+        StoredField("metadata.managedFields", NONE, lambda value, obj: None),
         StoredField("status", SET),
     ),
     others=ALL,
@@ -89,7 +89,7 @@ def test_of_a_kind_that_is_kept_whole_everything_is_kept_but_what_is_cut_out() -
 @pytest.mark.parametrize(
     ("table", "after", "woken"),
     [
-        pytest.param(PART, _thing(metadata__resourceVersion="2"), NOBODY, id="nobody reads it"),
+        pytest.param(PART, _thing(metadata__resourceVersion="2"), NONE, id="nobody reads it"),
         pytest.param(PART, _thing(metadata__uid="v"), ALL, id="a row"),
         pytest.param(PART, _thing(data="other"), ALL, id="a row at the top"),
         pytest.param(PART, _thing(spec__count=2), SET, id="a rule"),
@@ -97,8 +97,8 @@ def test_of_a_kind_that_is_kept_whole_everything_is_kept_but_what_is_cut_out() -
         pytest.param(PART, _thing(status__phase="Ill"), LATER, id="a row that can wait"),
         pytest.param(PART, _thing(status__phase="Ill", spec__count=2), LATER, id="the most of two"),
         pytest.param(PART, _thing(status=None), LATER, id="a section goes"),
-        pytest.param(WHOLE, _thing(metadata__resourceVersion="2"), NOBODY, id="whole: nobody reads it"),
-        pytest.param(WHOLE, _thing(metadata__managedFields=[]), NOBODY, id="whole: what is cut out"),
+        pytest.param(WHOLE, _thing(metadata__resourceVersion="2"), NONE, id="whole: nobody reads it"),
+        pytest.param(WHOLE, _thing(metadata__managedFields=[]), NONE, id="whole: what is cut out"),
         pytest.param(WHOLE, _thing(status__phase="Ill"), SET, id="whole: a row"),
         pytest.param(WHOLE, _thing(spec__color="blue"), ALL, id="whole: what has no row"),
         pytest.param(WHOLE, _thing(metadata__labels={}), ALL, id="whole: what has no row, of the metadata"),
@@ -106,7 +106,7 @@ def test_of_a_kind_that_is_kept_whole_everything_is_kept_but_what_is_cut_out() -
 )
 def test_which_passes_a_change_wakes(table: StoredFields, after: dict[str, Any], woken: Wakes) -> None:
     assert table.wakes(_thing(), after) is woken
-    assert table.is_same(_thing(), after) is (woken is NOBODY)
+    assert table.is_same(_thing(), after) is (woken is NONE)
 
 
 def test_no_rule_judges_what_is_disturbed() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws.leaderworkerset.admission.validation import errors_in
-from lws.leaderworkerset.scheduling import ASSUMED, NOBODY, Scheduler
+from lws.leaderworkerset.scheduling import ASSUMED, NO_SCHEDULER, Scheduler
 from test.unit.lws.leaderworkerset.admission.test_validation import make_set
 
 
@@ -49,7 +49,7 @@ def test_what_is_done_anyway_is_accepted(fields: dict[str, Any]) -> None:
 def test_what_would_run_as_something_else_is_refused_with_a_sentence(
     fields: dict[str, Any], says: str
 ) -> None:
-    (error,) = errors_in(with_fields(**fields), scheduler=NOBODY)
+    (error,) = errors_in(with_fields(**fields), scheduler=NO_SCHEDULER)
     assert str(error).startswith(says)
 
 
@@ -83,7 +83,7 @@ def test_updates_of_a_stored_one_that_leave_these_fields_alone_are_not_refused(
 ) -> None:
     before = with_fields(**fields)
     finalized = {**before, "metadata": {**before["metadata"], "finalizers": ["example.com/keep"]}}
-    for scheduler in (NOBODY, ASSUMED, Scheduler(True, "scheduler-plugins")):
+    for scheduler in (NO_SCHEDULER, ASSUMED, Scheduler(True, "scheduler-plugins")):
         assert errors_in(finalized, before, scheduler=scheduler) == []
         assert errors_in(with_fields(**fields, replicas=5), before, scheduler=scheduler) == []
 

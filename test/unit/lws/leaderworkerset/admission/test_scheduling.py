@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.leaderworkerset.admission.scheduling import scheduling_errors
-from lws.leaderworkerset.scheduling import ASSUMED, NOBODY, UNAVAILABLE, Scheduler
+from lws.leaderworkerset.scheduling import ASSUMED, NO_SCHEDULER, UNAVAILABLE, Scheduler
 from lws.leaderworkerset.spec import SetSpec
 from test.unit.builders import make_set
 
@@ -241,7 +241,7 @@ def test_delegation(annotations: dict[str, str], scheduling: Object, owned: bool
 @pytest.mark.parametrize(
     ("scheduler", "says"),
     [
-        pytest.param(NOBODY, ["requires the WorkloadAwareScheduling feature gate"], id="gate off"),
+        pytest.param(NO_SCHEDULER, ["requires the WorkloadAwareScheduling feature gate"], id="gate off"),
         pytest.param(Scheduler(True), ["requires a configured scheduler provider"], id="no provider"),
         pytest.param(
             Scheduler(True, "scheduler-plugins"),

@@ -11,7 +11,7 @@ import pytest
 
 from lws.leaderworkerset.group.failures import Incident, incident_of
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.memory import GOING, KEPT, Members
+from lws.leaderworkerset.group_records import DELETING, KEPT, Members
 from lws_api.leaderworkerset.v1 import (
     RECREATE_GROUP_AFTER_START_ANNOTATION,
     RESTART_EXEMPT_CONTAINERS_ANNOTATION,
@@ -372,7 +372,7 @@ def test_memory_that_is_lost_garbled_or_of_others_restarts_nothing(snapshot: Gro
 
 
 def test_the_end_of_a_leader_stays_decided() -> None:
-    for mark in (GOING, KEPT):
+    for mark in (DELETING, KEPT):
         marked = remembering(group(), f"{LEADER_HASH}-{mark}")
         assert incident_of(marked, 3) == Incident("demo-0", "its group had failed before")
         assert incident_of(replace(marked, leader=make_leader_pod(uid="u-new")), 3) is None

@@ -11,7 +11,7 @@ import pytest
 from lws.kube.conditions import timestamp
 from lws.leaderworkerset.group.restart import plan_restart
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.memory import GOING, KEPT, Members
+from lws.leaderworkerset.group_records import DELETING, KEPT, Members
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.runtime.actions import Delete, Figures, Merge, Plan, Reference, Tally
 from lws_api.leaderworkerset.v1 import GROUP_RESTART_COUNTS_ANNOTATION
@@ -89,7 +89,7 @@ def test_the_restart_is_remembered_before_the_leader_is_deleted() -> None:
     planned = decided(snapshot)
     assert remembered(planned) == {
         "restarts": {"1": f"1.1.{THEN}.{KEY}"},
-        "members": {"1": f"{LEADER_HASH}-{GOING}"},
+        "members": {"1": f"{LEADER_HASH}-{DELETING}"},
     }
     delete, workers = planned.sequences[0][1:]
     assert isinstance(delete, Delete) and isinstance(workers, Delete)
@@ -110,7 +110,7 @@ def test_the_restart_is_remembered_before_the_leader_is_deleted() -> None:
 def test_a_deletion_that_failed_is_repeated_without_being_counted_again() -> None:
     for limit in (None, 1):
         more = {} if limit is None else {"maxGroupRestarts": limit}
-        planned = decided(group(restarts(f"1.1.{THEN}.{KEY}", GOING), **more))
+        planned = decided(group(restarts(f"1.1.{THEN}.{KEY}", DELETING), **more))
         ((delete, workers),) = planned.sequences
         assert isinstance(delete, Delete) and delete.target.uid == "uid-of-pod-demo-1"
         assert isinstance(workers, Delete) and workers.target.kind == "StatefulSet"
@@ -214,7 +214,7 @@ def test_there_is_a_way_out(stored: dict[str, Any], limit: int | None, count: in
     spec = {} if limit is None else {"maxGroupRestarts": limit}
     found = remembered(decided(group(stored, **spec)))
     assert found["restarts"]["1"].startswith(f"{count}.")
-    assert found["members"] == {"1": f"{LEADER_HASH}-{GOING}"}
+    assert found["members"] == {"1": f"{LEADER_HASH}-{DELETING}"}
 
 
 def test_a_limit_of_none_at_all() -> None:
@@ -226,7 +226,7 @@ def test_a_limit_of_none_at_all() -> None:
 # --- Evictions, preemptions, drains -------------------------------------------------------------------------
 
 BY_API = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-NO_FAILURE = {"members": {"1": f"{LEADER_HASH}-{GOING}"}}
+NO_FAILURE = {"members": {"1": f"{LEADER_HASH}-{DELETING}"}}
 
 
 def evicted(snapshot: GroupSnapshot) -> GroupSnapshot:
@@ -260,14 +260,14 @@ def test_a_group_that_is_kept_for_diagnosis_stays_so_when_a_pod_is_evicted() -> 
 
 
 def test_a_deletion_that_failed_is_repeated_as_it_was_begun() -> None:
-    planned = decided(evicted(group({"members": {"1": f"{LEADER_HASH}-{GOING}"}})))
+    planned = decided(evicted(group({"members": {"1": f"{LEADER_HASH}-{DELETING}"}})))
     ((delete, workers),) = planned.sequences
     assert isinstance(delete, Delete) and isinstance(workers, Delete)
 
 
 def test_what_the_eviction_has_caused_is_not_counted_when_the_manager_comes_back_to_it() -> None:
     """Its predecessor had written that the group goes, and was gone before it did it."""
-    before = group({"members": {"1": f"{LEADER_HASH}-{GOING}"}})
+    before = group({"members": {"1": f"{LEADER_HASH}-{DELETING}"}})
     planned = decided(replace(before, workers=(make_worker_pod(dict(before.worker_statefulset or {})),)))
     ((delete, workers),) = planned.sequences
     assert isinstance(delete, Delete) and isinstance(workers, Delete)
@@ -428,7 +428,7 @@ def test_a_disruption_is_not_counted_there_either() -> None:
 
 def test_the_count_is_not_raised_twice_for_a_deletion_that_failed() -> None:
     snapshot = counted(f'{{"{KEY}/1":1}}', maxGroupRestarts=1)
-    marked = {**snapshot.lws, "status": {"members": {"1": f"{LEADER_HASH}-{GOING}"}}}
+    marked = {**snapshot.lws, "status": {"members": {"1": f"{LEADER_HASH}-{DELETING}"}}}
     ((delete, _),) = decided(replace(snapshot, lws=marked)).sequences
     assert isinstance(delete, Delete) and delete.announce[0].reason == "RecreateGroup"
 

@@ -23,7 +23,7 @@ from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.scheduling import (
     ASSUMED,
-    NOBODY,
+    NO_SCHEDULER,
     Scheduled,
     Scheduler,
     build_pod_group,
@@ -97,7 +97,7 @@ class World:
     """A store with what the streams have shown, and an API server with that and more."""
 
     def __init__(
-        self, *shown: dict[str, Any], scheduler: Scheduler = NOBODY, policies: Policies | None = None
+        self, *shown: dict[str, Any], scheduler: Scheduler = NO_SCHEDULER, policies: Policies | None = None
     ) -> None:
         self.cluster = FakeCluster()
         self.store = Store(lambda before, after: None, TABLES)

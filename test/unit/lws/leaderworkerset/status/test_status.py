@@ -172,7 +172,7 @@ TOLD_BY_FAILED = (
 
 
 @pytest.mark.parametrize(
-    ("letters", "restarts", "given_up", "expected"),
+    ("letters", "restarts", "out_of_restarts", "expected"),
     [
         pytest.param("RRRR", {}, (), AS_EXPECTED, id="healthy"),
         pytest.param("----", {}, (), AS_EXPECTED, id="no pod yet"),
@@ -180,10 +180,13 @@ TOLD_BY_FAILED = (
     ],
 )
 def test_every_set_says_whether_it_is_degraded(
-    letters: str, restarts: dict[str, Any], given_up: tuple[int, ...], expected: tuple[str, str, str, str]
+    letters: str,
+    restarts: dict[str, Any],
+    out_of_restarts: tuple[int, ...],
+    expected: tuple[str, str, str, str],
 ) -> None:
     lws = make_set(replicas=4, generation=3, **restarts)
-    seen = StatusInput(4, NOW, groups=groups(letters), existing=4, given_up=given_up)
+    seen = StatusInput(4, NOW, groups=groups(letters), existing=4, out_of_restarts=out_of_restarts)
     status = set_status(SetSpec.of(lws), seen)
     (found,) = (each for each in status.intended["conditions"] if each["type"] == "Degraded")
     assert found == condition(expected, since=JUST_NOW)
@@ -634,7 +637,7 @@ def test_conditions_of_a_set_with_a_stopped_group(
 def test_a_set_that_waits_for_nothing_else_is_stalled(deadline: int | None) -> None:
     """By our own limit, too: for tools that follow kstatus, which know no other failure."""
     lws = make_set(replicas=4, generation=3, maxGroupRestarts=2, progressDeadlineSeconds=deadline)
-    seen = StatusInput(4, NOW, groups=groups("RRRu"), existing=4, given_up=(3,))
+    seen = StatusInput(4, NOW, groups=groups("RRRu"), existing=4, out_of_restarts=(3,))
     status = set_status(SetSpec.of(lws), seen)
     types = {each["type"] for each in status.intended["conditions"] if each["status"] == "True"}
     assert types == {"Failed", "Progressing", "Stalled"}
@@ -645,7 +648,7 @@ def test_a_set_that_waits_for_nothing_else_is_stalled(deadline: int | None) -> N
     other = set_status(SetSpec.of(again), replace(seen, groups=groups("RRuu")))
     true = {each["type"] for each in other.intended["conditions"] if each["status"] == "True"}
     assert true == {"Failed", "Progressing", "Reconciling"}, "another group starts"
-    mended = set_status(SetSpec.of(again), replace(seen, groups=groups("RRRR"), given_up=()))
+    mended = set_status(SetSpec.of(again), replace(seen, groups=groups("RRRR"), out_of_restarts=()))
     true = {each["type"] for each in mended.intended["conditions"] if each["status"] == "True"}
     assert true == {"Available"}
 

@@ -1,9 +1,8 @@
-"""What the status remembers of groups: the members each had when it was last complete, and its restarts.
+"""Read and write the records of groups in the status of a set: `members`, the UIDs of a complete group, and
+`restarts`, how often the group was recreated.
 
-In: `status.members` and `status.restarts` as stored, whatever is in them, the facts about the groups, and the
-time. Out: that memory, decoded; what to store next; which groups are left as they are. Memory that is lost or
-garbled delays nothing and forbids nothing, and restarts nothing. A pod that was replaced while nobody looked
-leaves no other trace than its new UID.
+Stored records may hold anything. A record that is missing or unreadable neither delays nor causes a restart.
+The members are recorded because a pod that was replaced while no manager ran shows it only by its new UID.
 """
 
 from __future__ import annotations
@@ -25,17 +24,16 @@ from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy
 
-# Of leaders, which every pass over their set compares.
-_REMEMBERED = 16384
+# Cached hashes: each pass over a set compares all of its leaders.
+_CACHED = 16384
 _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 
 
-# No slots: its text is kept with it.
+# No slots, because `text` is cached.
 @dataclass(frozen=True)
 class Members:
-    """A leader and its workers, each as 8 hexadecimal digits of a hash over UIDs; as text `leader-workers`.
-
-    Equal members have the same UIDs; that others have equal hashes is a matter of 2^-32.
+    """The leader and the workers of a group, each as 8 hexadecimal digits of a hash of their UIDs; stored as
+    `leader-workers`. Different UIDs have the same hash with a probability of 2^-32.
     """
 
     leader: str
@@ -43,7 +41,7 @@ class Members:
 
     @classmethod
     def of(cls, leader_uid: str, worker_uids: Iterable[str]) -> Members:
-        """The members with these UIDs; workers in any order, none in a group of one."""
+        """The members with these UIDs. worker_uids: in any order; empty in a group of size 1."""
         return cls(_hash(leader_uid), _hash(",".join(sorted(worker_uids))))
 
     def __str__(self) -> str:
@@ -51,12 +49,12 @@ class Members:
 
     @cached_property
     def text(self) -> str:
-        """As it is stored."""
+        """The stored form."""
         return f"{self.leader}-{self.workers}"
 
 
-def remembered_of(lws: Object, index: int) -> Members | None:
-    """The members of a group when it was last complete; None where nothing that can be read says."""
+def recorded_members(lws: Object, index: int) -> Members | None:
+    """The recorded members of the group with this index; None if there is no readable record."""
     return _read(_stored(lws).get(str(index)))
 
 
@@ -69,7 +67,7 @@ def _read(text: object) -> Members | None:
     return _parsed(text) if isinstance(text, str) else None
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED)
 def _parsed(text: str) -> Members | None:
     match = _MEMBERS.fullmatch(text)
     return Members(match[1], match[2]) if match is not None else None
@@ -78,10 +76,10 @@ def _parsed(text: str) -> Members | None:
 def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, Members]:
     """The members to record, by index.
 
-    ready: indices of groups that are ready; only those are complete for certain. A group is remembered as it
-    was first complete under its leader: other workers under the same leader are for the restart policy to
-    judge, and no pass over the set may forget for it whom it had. Where the policy asks for nothing, nothing
-    is remembered: what was lost then is not held against the group when the policy changes.
+    ready: indices of ready groups; only these are certainly complete. The record is made when the group is
+    first complete under its leader, and kept while the leader lives: the restart policy compares later
+    workers with it. With restartPolicy None nothing is recorded, so that pods that were replaced before a
+    change of the policy do not restart their group.
     """
     if snapshot.spec.restart_policy == RestartPolicy.NONE:
         return {}
@@ -97,7 +95,7 @@ def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, 
     return current
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED)
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
@@ -105,22 +103,22 @@ def _hash(text: str) -> str:
 FAILED = "Failed"
 
 
-GOING, KEPT = "00000000", "ffffffff"
-"""What stands for the workers in `status.members` of a leader whose end is decided and counted, and of one
-that is left as it is because its group has used up its restarts.
+DELETING, KEPT = "00000000", "ffffffff"
+"""Marks in place of the workers' hash in `status.members`: the restart of the group is counted and its leader
+is to be deleted; the group is kept because it is out of restarts.
 """
 
-# Of a set of thousands, nobody reads more.
+# Maximum number of groups that the condition names.
 _LISTED = 10
 _RECORD = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,12})\.(.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """The restarts of one group; as text `count.consecutive.last.key`.
+    """The restarts of one group; stored as `count.consecutive.last.key`.
 
-    count: on the revision with this key. consecutive: one after the other, without a stable time between.
-    last: Unix seconds, 0 for never.
+    key: revision key. count: restarts on this revision. consecutive: restarts in a row, without a stable time
+    in between. last: time of the last one in Unix seconds; 0 if there was none.
     """
 
     count: int = 0
@@ -133,21 +131,21 @@ class Restarts:
 
     @property
     def due(self) -> datetime:
-        """The moment from which the next restart may be."""
+        """The earliest time of the next restart."""
         return datetime.fromtimestamp(self.last + timing.RESTART_DELAY.after(self.consecutive), UTC)
 
-    def and_one(self, now: datetime) -> Restarts:
-        """After one more."""
+    def incremented(self, now: datetime) -> Restarts:
+        """The record after one more restart."""
         return Restarts(self.count + 1, self.consecutive + 1, int(now.timestamp()), self.key)
 
 
 def restarts_of(lws: Object, index: int, key: str, now: datetime) -> Restarts:
-    """The restarts that count for the group of this index on the revision with this key."""
+    """The restarts of the group with this index that count on the revision with this key."""
     stored = (lws.get("status") or {}).get("restarts")
     text = stored.get(str(index)) if isinstance(stored, Mapping) else None
     match = _RECORD.fullmatch(text) if isinstance(text, str) else None
     if match is None or match[4] != key:
-        # A new revision is what a failing one is mended with: it starts without a past.
+        # A new revision may fix the failure, so it starts with no restarts.
         return Restarts(key=key)
     count, consecutive, last = (int(match[part]) for part in (1, 2, 3))
     since = int(now.timestamp()) - last
@@ -156,13 +154,13 @@ def restarts_of(lws: Object, index: int, key: str, now: datetime) -> Restarts:
     return Restarts(count, consecutive, last, key)
 
 
-def claimed_restarts(
+def inherited_restarts(
     lws: Object, live: Collection[int], admitted: Iterable[tuple[int, str]]
 ) -> dict[str, str | None]:
-    """Patch of `status.restarts` that gives Hash groups the records of groups that are terminating or
-    gone, those with the most restarts first: a group that replaces another has a new number.
+    """The patch of `status.restarts` that moves records to Hash groups from the groups that they replace,
+    which had other numbers. The records with the most restarts are moved first.
 
-    live: numbers of the other groups. admitted: number and revision key of the groups that may start.
+    live: numbers of groups that keep their records. admitted: number and revision key of each new group.
     """
     stored = (lws.get("status") or {}).get("restarts")
     records = stored if isinstance(stored, Mapping) else {}
@@ -181,40 +179,42 @@ def claimed_restarts(
 
 
 def is_used_up(limit: int | None, restarts: Restarts) -> bool:
-    """The group has had as many restarts on its revision as it may have; limit: None for none."""
+    """Report whether a group has no restarts left on its revision. limit: None if there is no limit."""
     return limit is not None and restarts.count >= limit
 
 
-def mark_on(lws: Object, index: int, leader: Object) -> str:
-    """GOING or KEPT if that was decided about this very leader, else ""."""
-    known = remembered_of(lws, index)
-    if known is None or known.leader != Members.of(leader["metadata"]["uid"], ()).leader:
+def mark_of(lws: Object, index: int, leader: Object) -> str:
+    """DELETING or KEPT if the record of the group has this mark for exactly this leader pod, else ""."""
+    members = recorded_members(lws, index)
+    if members is None or members.leader != Members.of(leader["metadata"]["uid"], ()).leader:
         return ""
-    return known.workers if known.workers in (GOING, KEPT) else ""
+    return members.workers if members.workers in (DELETING, KEPT) else ""
 
 
-def memory_of(index: int, leader: Object, restarts: Restarts | None, mark: str) -> dict[str, Any]:
-    """The patch of the status that remembers what was decided about the group of this leader; restarts: None
-    where nothing is counted.
+def record_patch(index: int, leader: Object, restarts: Restarts | None, mark: str) -> dict[str, Any]:
+    """The patch of the status that marks the group of this leader. restarts: the new record; None if the
+    restart is not counted.
     """
     marked = Members(Members.of(leader["metadata"]["uid"], ()).leader, mark)
-    counted = {"restarts": {str(index): str(restarts)}} if restarts is not None else {}
-    return {**counted, "members": {str(index): str(marked)}}
+    record = {"restarts": {str(index): str(restarts)}} if restarts is not None else {}
+    return {**record, "members": {str(index): str(marked)}}
 
 
-def failed(stored: Iterable[Mapping[str, Any]], given_up: Sequence[int]) -> Iterator[Condition]:
-    """The condition Failed, absent until it was true once. given_up: indices of groups."""
-    if given_up:
-        listed = ", ".join(map(str, given_up[:_LISTED])) + (", …" if len(given_up) > _LISTED else "")
-        named = f"Group {listed} has" if len(given_up) == 1 else f"Groups {listed} have"
-        said = f"{named} failed once more than maxGroupRestarts allows, left as found for diagnosis"
-        yield Condition(FAILED, True, "GroupRestartsExhausted", said)
+def failed(stored: Iterable[Mapping[str, Any]], out_of_restarts: Sequence[int]) -> Iterator[Condition]:
+    """The condition Failed; none before it was first true. out_of_restarts: indices of groups."""
+    if out_of_restarts:
+        listed = ", ".join(map(str, out_of_restarts[:_LISTED])) + (
+            ", …" if len(out_of_restarts) > _LISTED else ""
+        )
+        named = f"Group {listed} has" if len(out_of_restarts) == 1 else f"Groups {listed} have"
+        message = f"{named} exceeded maxGroupRestarts; kept for diagnosis"
+        yield Condition(FAILED, True, "GroupRestartsExhausted", message)
     elif find(stored, FAILED) is not None:
         yield Condition(FAILED, False, "GroupRestartsLeft", "No group has used up its restarts")
 
 
-def given_up(snapshot: SetSnapshot) -> tuple[int, ...]:
-    """Indices of groups that failed once more than they may be restarted, and are left as they are since."""
+def out_of_restarts(snapshot: SetSnapshot) -> tuple[int, ...]:
+    """Indices of groups that failed with no restarts left and are kept for diagnosis."""
     lws, limit, now = snapshot.lws, snapshot.spec.max_group_restarts, snapshot.now
     if limit is None or snapshot.spec.restart_policy == RestartPolicy.NONE:
         return ()
@@ -222,11 +222,11 @@ def given_up(snapshot: SetSnapshot) -> tuple[int, ...]:
         group.index
         for group in snapshot.groups
         if not is_terminating(group.leader)
-        and mark_on(lws, group.index, group.leader) == KEPT
-        and is_used_up(limit, restarts_of(lws, group.index, key_of(group.leader), now))
+        and mark_of(lws, group.index, group.leader) == KEPT
+        and is_used_up(limit, restarts_of(lws, group.index, revision_key_of(group.leader), now))
     )
 
 
-def key_of(leader: Object) -> str:
-    """The revision key that restarts of this leader's group are counted by."""
+def revision_key_of(leader: Object) -> str:
+    """The revision key of a leader: restarts are counted for each revision."""
     return labels_of(leader).get(REVISION_LABEL, "")

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from lws import timing
-from lws.leaderworkerset.memory import (
-    GOING,
+from lws.leaderworkerset.group_records import (
+    DELETING,
     KEPT,
     Members,
     Restarts,
     failed,
-    given_up,
     is_used_up,
-    mark_on,
-    memory_of,
+    mark_of,
+    out_of_restarts,
+    record_patch,
     restarts_of,
 )
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -37,10 +37,10 @@ def read(text: Any, key: str = KEY, now: datetime = NOW) -> Restarts:
 
 
 def test_what_is_stored_is_read_back() -> None:
-    counted = Restarts(key=KEY).and_one(NOW)
+    counted = Restarts(key=KEY).incremented(NOW)
     assert str(counted) == f"1.1.{THEN}.{KEY}"
     assert read(str(counted)) == counted
-    again = counted.and_one(NOW + timedelta(seconds=10))
+    again = counted.incremented(NOW + timedelta(seconds=10))
     assert again == Restarts(2, 2, THEN + 10, KEY)
     assert read(str(replace(again, key="k.e.y")), "k.e.y") == replace(again, key="k.e.y")
 
@@ -80,7 +80,7 @@ def test_each_restart_waits_twice_as_long_as_the_last_one_up_to_ten_minutes() ->
     restarts, waits = Restarts(key=KEY), []
     for _ in range(12):
         waits.append(max(0, int(restarts.due.timestamp()) - THEN))
-        restarts = restarts.and_one(NOW)
+        restarts = restarts.incremented(NOW)
     assert waits == [0, 10, 20, 40, 80, 160, 320, 600, 600, 600, 600, 600]
 
 
@@ -131,16 +131,16 @@ def test_of_two_limits_that_were_stored_ours_counts(own: int, other: int, expect
 
 def test_what_was_decided_about_a_leader_is_no_ones_elses() -> None:
     leader, other = make_leader_pod(index=3), make_leader_pod(index=3, uid="u-new")
-    for mark in (GOING, KEPT):
-        lws = a_set(memory_of(3, leader, Restarts(1, 1, THEN, KEY), mark))
+    for mark in (DELETING, KEPT):
+        lws = a_set(record_patch(3, leader, Restarts(1, 1, THEN, KEY), mark))
         assert lws["status"]["restarts"] == {"3": f"1.1.{THEN}.{KEY}"}
-        assert (mark_on(lws, 3, leader), mark_on(lws, 3, other), mark_on(lws, 2, leader)) == (mark, "", "")
+        assert (mark_of(lws, 3, leader), mark_of(lws, 3, other), mark_of(lws, 2, leader)) == (mark, "", "")
     lws = a_set({"members": {"3": str(Members.of(leader["metadata"]["uid"], ["w"]))}})
-    assert mark_on(lws, 3, leader) == ""
+    assert mark_of(lws, 3, leader) == ""
 
 
 def kept(count: int = 2, mark: str = KEPT, key: str = KEY) -> dict[str, Any]:
-    return memory_of(1, make_leader_pod(index=1), Restarts(count, 1, THEN, key), mark)
+    return record_patch(1, make_leader_pod(index=1), Restarts(count, 1, THEN, key), mark)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def kept(count: int = 2, mark: str = KEPT, key: str = KEY) -> dict[str, Any]:
         pytest.param(a_set(kept(), maxGroupRestarts=2), {"uid": "u-new"}, [], id="the leader was deleted"),
         pytest.param(a_set(kept(), maxGroupRestarts=2), {"terminating": True}, [], id="it is being deleted"),
         pytest.param(a_set(kept(key="old"), maxGroupRestarts=2), {}, [], id="another revision"),
-        pytest.param(a_set(kept(mark=GOING), maxGroupRestarts=2), {}, [], id="it is being restarted"),
+        pytest.param(a_set(kept(mark=DELETING), maxGroupRestarts=2), {}, [], id="it is being restarted"),
         pytest.param(
             a_set(kept(), maxGroupRestarts=2, template={"restartPolicy": "None"}), {}, [], id="no restarts"
         ),
@@ -161,7 +161,7 @@ def kept(count: int = 2, mark: str = KEPT, key: str = KEY) -> dict[str, Any]:
 )
 def test_which_groups_are_given_up(lws: dict[str, Any], leader: dict[str, Any], expected: list[int]) -> None:
     groups = (make_group(index=0), make_group(index=1, **leader))
-    assert list(given_up(SetSnapshot(lws, NOW, groups=groups))) == expected
+    assert list(out_of_restarts(SetSnapshot(lws, NOW, groups=groups))) == expected
 
 
 FALSE = {"type": "Failed", "status": "False"}
@@ -172,10 +172,10 @@ FALSE = {"type": "Failed", "status": "False"}
     [
         pytest.param([], (), None, id="never"),
         pytest.param([FALSE], (), (False, "No group has used up its restarts"), id="not any more"),
-        pytest.param([], (3,), (True, "Group 3 has failed once more than"), id="one"),
-        pytest.param([FALSE], (3, 5), (True, "Groups 3, 5 have failed once more than"), id="two"),
+        pytest.param([], (3,), (True, "Group 3 has exceeded maxGroupRestarts"), id="one"),
+        pytest.param([FALSE], (3, 5), (True, "Groups 3, 5 have exceeded"), id="two"),
         pytest.param(
-            [], tuple(range(12)), (True, "Groups 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … have failed"), id="many"
+            [], tuple(range(12)), (True, "Groups 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … have exceeded"), id="many"
         ),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.memory import Members, current_members, remembered_of
+from lws.leaderworkerset.group_records import Members, current_members, recorded_members
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws_api.leaderworkerset.v1 import SIZE_ANNOTATION
 from test.unit.builders import NOW, make_group, make_leader_pod, make_set, make_worker_statefulset
@@ -39,7 +39,7 @@ def test_members_are_told_by_their_uids() -> None:
 def test_the_text_is_read_back() -> None:
     assert len(str(FIRST)) == 17
     lws = a_set({"0": str(FIRST), "12": str(OTHER), "3": "garbled"})
-    assert [remembered_of(lws, index) for index in (0, 12, 3, 4)] == [FIRST, OTHER, None, None]
+    assert [recorded_members(lws, index) for index in (0, 12, 3, 4)] == [FIRST, OTHER, None, None]
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,13 @@ def test_the_text_is_read_back() -> None:
     ids=str,
 )
 def test_garbage_is_no_memory(stored: Any) -> None:
-    assert [remembered_of(a_set(stored), index) for index in (0, 1, 3)] == [None] * 3
-    assert remembered_of({"spec": {}}, 0) is None
+    assert [recorded_members(a_set(stored), index) for index in (0, 1, 3)] == [None] * 3
+    assert recorded_members({"spec": {}}, 0) is None
 
 
 def test_one_bad_entry_costs_no_other() -> None:
     stored = a_set({"0": "garbled", "1": str(FIRST)})
-    assert [remembered_of(stored, index) for index in (0, 1)] == [None, FIRST]
+    assert [recorded_members(stored, index) for index in (0, 1)] == [None, FIRST]
 
 
 @pytest.mark.parametrize(
