@@ -33,7 +33,7 @@ from lws.kube.shapes import has_more_values
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.admission import validation as leaderworkerset
 from lws.leaderworkerset.admission.defaulting import default
-from lws.leaderworkerset.admission.validation import MOST_TOLD, MOST_VALUES, TOO_LARGE
+from lws.leaderworkerset.admission.validation import MOST_REPORTED, MOST_VALUES, TOO_LARGE
 from lws.leaderworkerset.children.services import leader_service_name
 from lws.leaderworkerset.fields import REPLICAS, value_at
 from lws.leaderworkerset.group.gangs import GangProvider
@@ -73,7 +73,7 @@ def errors_in(
     if _needs_no_check(new, old):
         return []
     malformed = shape_errors(new) or [
-        invalid(*fault) for fault in islice(number_faults(new.get("spec") or {}), MOST_TOLD)
+        invalid(*fault) for fault in islice(number_faults(new.get("spec") or {}), MOST_REPORTED)
     ]
     if malformed:
         return malformed

@@ -1,5 +1,5 @@
-"""Validate how groups are restarted, named, replaced and terminated: order, paths and texts of errors are
-upstream's.
+"""Validate how groups are restarted, named, replaced and terminated, with the order, paths and texts of
+upstream's webhook.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DURATIONS = {
 
 
 def restart_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Errors of upstream's limits of restarts."""
+    """Errors of `restartBudget` and `restartBackoff`."""
     recreates = (fields.RESTART_POLICY.of(raw) or fields.RESTART_POLICY.default) in _RECREATING
     limit, path = fields.RESTART_BUDGET.of(raw), fields.RESTART_BUDGET
     if limit is not None and not recreates:
@@ -64,8 +64,8 @@ def _backoff_errors(raw: Mapping[str, Any], backoff: Mapping[str, Any]) -> Itera
 
 
 def _wait(raw: Mapping[str, Any], seconds: fields.Field) -> timedelta:
-    given = seconds.of(raw)
-    return timedelta(seconds=seconds.default if given is None else given)
+    value = seconds.of(raw)
+    return timedelta(seconds=seconds.default if value is None else value)
 
 
 def identity_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
@@ -93,12 +93,12 @@ def identity_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldErro
 
 
 def identity_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
-    """`groupIdentity` is immutable: existing groups would keep theirs."""
+    """`groupIdentity` is immutable: existing groups would keep their names."""
     if has_hash_groups(new) != has_hash_groups(old):
         yield invalid(fields.GROUP_IDENTITY, fields.GROUP_IDENTITY.of(new), "groupIdentity is immutable")
 
 
 def termination_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
-    """Policies without effect."""
+    """Warnings for termination policies without effect."""
     if spec.size == 1 and ends_in_parallel(raw):
         yield f"{fields.POD_TERMINATION}: Parallel has no effect with size 1: remove it"

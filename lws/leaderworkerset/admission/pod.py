@@ -69,13 +69,14 @@ from lws_api.leaderworkerset.v1 import (
     SubGroupPolicyType,
 )
 
-_REMEDY = f"remove the label {NAME_LABEL} from pods that no LeaderWorkerSet made"
+_REMEDY = f"remove the label {NAME_LABEL} from pods that no LeaderWorkerSet created"
 _CONTAINERS = ("initContainers", "containers")
 _EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 _OF_INDEX = (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION)
 
 GangMarks = Callable[[Mapping[str, str], Mapping[str, str], int], Marks]
-"""From a pod's labels, its annotations and the size of its group to the marks that a gang scheduler reads."""
+"""(labels of a pod, its annotations, size of its group) → the labels and fields that a gang scheduler reads.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,12 @@ class FormerNode:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """The changeable fields of one pod. Each rule returns a new one; only the last is written.
+    """The fields of one pod that admission changes. Each rule returns a changed copy; only the last is
+    written to the pod.
 
-    The fields start as the pod's own; rules add and replace values. name: of the pod; of leaders with
-    groupIdentity Hash, which have none yet, their host name. scheduling_group: the name of the pod's PodGroup
-    in Kubernetes. is_hash: the set has groupIdentity Hash. gate: a scheduling gate that it gets.
+    name: of the pod; for leaders with groupIdentity Hash, which have no name yet, their host name.
+    scheduling_group: the name of the pod's PodGroup in Kubernetes. is_hash: the set has groupIdentity Hash.
+    gate: the scheduling gate to add; empty for none.
     """
 
     name: str
@@ -120,19 +122,19 @@ def admit(
 
     namespace: namespace of the request, for pods without one. gang: marks for gang scheduling. unique: 16
     random characters, for the key of a Hash group. former: the node to return to; ignored with exclusive
-    topologies. has_former: pods of the former group of a leader with an index may be left. Admitting a pod
-    again changes nothing. Raises `Refused`, with the pod unchanged, if it cannot be a member.
+    topologies. has_former: pods of the former group of a leader with an index may still exist. Admitting a
+    pod again changes nothing. Raises `Refused`, with the pod unchanged, if it cannot be a member.
     """
     if NAME_LABEL not in labels_of(raw):
         return
     size = _group_size(raw)
     containers = _containers_of(raw)
-    # A template may give all workers the index 0; the controller's annotation marks them as workers.
-    is_first = is_leader(raw) and LEADER_NAME_ANNOTATION not in annotations_of(raw)
-    is_hash_leader = is_first and is_marked_hash(raw) and not _is_of_statefulset(raw)
+    # A template may set worker index 0 on all workers; the controller's annotation marks them as workers.
+    is_created_leader = is_leader(raw) and LEADER_NAME_ANNOTATION not in annotations_of(raw)
+    is_hash_leader = is_created_leader and is_marked_hash(raw) and not _is_of_statefulset(raw)
     member = _hash_leader(raw, namespace, unique) if is_hash_leader else _member(raw, namespace)
-    member = member if is_first else _as_worker(member)
-    # Other clients treat a pod of index 0 as a leader, and so would this webhook the next time.
+    member = member if is_created_leader else _as_worker(member)
+    # Other clients treat any pod with worker index 0 as a leader, and so would this webhook the next time.
     leads = member.labels[WORKER_INDEX_LABEL] == "0"
     member = _in_subgroup(_as_leader(member) if leads else member, int(size), leads)
     if gang is not None:
@@ -144,7 +146,7 @@ def admit(
     if is_hash_leader:
         fields = {"hostname": member.name, **_gates(raw)}
     else:
-        fields = node_fields(raw, member.namespace) if is_first else {}
+        fields = node_fields(raw, member.namespace) if is_created_leader else {}
         fields |= _gated(raw, fields, member.gate) if member.gate else {}
     if former is not None and not any(member.annotations.get(key) for key in _EXCLUSIVE):
         member = _returning(member, {**(raw.get("spec") or {}), **fields}, former)
@@ -164,8 +166,8 @@ def admitted(
 ) -> dict[str, Any]:
     """A copy of the pod after `admit`; the original is not changed.
 
-    Parts that no rule changes in place are shared and need no comparison: 26 instead of 69 µs from a pod to
-    its JSON Patch.
+    The copy shares parts that no rule changes in place, so the JSON Patch need not compare them: 26 instead
+    of 69 µs for a pod.
     """
     copy = {**raw}
     metadata, spec = raw.get("metadata"), raw.get("spec")
@@ -210,7 +212,7 @@ def _member(raw: Mapping[str, Any], namespace: str) -> _Member:
     metadata = metadata_of(raw)
     name = metadata.get("name")
     if not isinstance(name, str) or not name:
-        raise Refused(f"pod {_title(raw)} is not named yet, so its place in the set is unknown; {_REMEDY}")
+        raise Refused(f"pod {_title(raw)} has no name yet, so its place in the set is unknown; {_REMEDY}")
     return replace(_named(raw, name, namespace), is_hash=_is_hash_worker(raw))
 
 
@@ -227,9 +229,9 @@ def _named(raw: Mapping[str, Any], name: str, namespace: str) -> _Member:
 
 
 def _hash_leader(raw: Mapping[str, Any], namespace: str, unique: str) -> _Member:
-    """The leader of a new Hash group, with its key. The API server generates its name after admission.
+    """The leader of a new Hash group, with its group key. The API server generates its name after admission.
 
-    The key of an earlier call is kept: host name and affinity were made from it.
+    The key of an earlier call is kept, because host name and affinity contain it.
     """
     labels = labels_of(raw)
     key = labels.get(GROUP_KEY_LABEL)
@@ -292,7 +294,10 @@ def _group_of(member: _Member, leads: bool) -> str:
 
 
 def _placed(member: _Member, label: str, apart: str, together: str) -> _Member:
-    """Add affinity to pods with the same key, and anti-affinity to others, as the annotations request."""
+    """Add affinity to pods with the same value of `label`, and anti-affinity to pods with other values.
+
+    apart, together: annotations that name the topology for exclusive and for shared placement.
+    """
     annotations = member.annotations
     if not annotations.get(apart) and not annotations.get(together):
         return member
@@ -303,7 +308,9 @@ def _placed(member: _Member, label: str, apart: str, together: str) -> _Member:
 
 
 def _in_gang(member: _Member, marks: Marks) -> _Member:
-    """Add the name of the pod's PodGroup, unless the spec has one: from an earlier call, or from the user."""
+    """Add the fields that a gang scheduler reads. The name of a PodGroup that the spec already has is kept:
+    it comes from an earlier call or from the user.
+    """
     return replace(
         member,
         labels=merged(member.labels, marks.labels),
@@ -314,13 +321,13 @@ def _in_gang(member: _Member, marks: Marks) -> _Member:
 
 
 def _held_back(member: _Member, raw: Mapping[str, Any]) -> _Member:
-    """With the gate of group replacement. A pod that names its node cannot have one: its StatefulSet tries
+    """Add the gate of group replacement. A pod that names its node cannot have a gate: its StatefulSet tries
     again.
     """
     if node := (raw.get("spec") or {}).get("nodeName"):
         raise Refused(
-            f"pod {member.name} comes when the pods of its former group are gone: its spec.nodeName "
-            f"{rendered(node)} allows no scheduling gate to wait at"
+            f"pod {member.name} is admitted once the pods of its former group are deleted: with "
+            f"spec.nodeName {rendered(node)} it cannot wait behind a scheduling gate"
         )
     return replace(member, gate=GROUP_REPLACEMENT_GATE)
 
@@ -368,18 +375,18 @@ def _variables(member: _Member, size: str, is_worker: bool) -> dict[str, str]:
         host_name = hash_host_name(member.labels[NAME_LABEL], member.labels[GROUP_KEY_LABEL])
         leader = host_name if is_worker else member.name
     address = leader_address(leader, member.subdomain, member.namespace)
-    # Worker templates of Hash sets and of later upstream releases have it; on leaders only users can have set
-    # it.
-    written = member.annotations.get(LEADER_ADDRESS_ANNOTATION) if is_worker else None
+    # Worker templates of Hash sets and of later upstream releases have this annotation. On leaders, only
+    # users can have set it.
+    annotated = member.annotations.get(LEADER_ADDRESS_ANNOTATION) if is_worker else None
     return {
-        LEADER_ADDRESS_ENV: written or address,
+        LEADER_ADDRESS_ENV: annotated or address,
         GROUP_SIZE_ENV: size,
         WORKER_INDEX_ENV: member.labels[WORKER_INDEX_LABEL],
     }
 
 
 def _write(member: _Member, raw: dict[str, Any], fields: Mapping[str, Any]) -> None:
-    """fields: further replacements in the spec."""
+    """Write the changed fields to the pod. fields: other fields of the spec to replace."""
     raw["metadata"]["labels"] = dict(member.labels)
     if member.annotations != annotations_of(raw):
         raw["metadata"]["annotations"] = dict(member.annotations)
@@ -393,7 +400,9 @@ def _write(member: _Member, raw: dict[str, Any], fields: Mapping[str, Any]) -> N
 
 
 def _environment(variables: Mapping[str, str], own: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Our variables first, so that others may use `$(LWS_LEADER_ADDRESS)`; the first of a name is kept."""
+    """Put our variables first, so that others may use `$(LWS_LEADER_ADDRESS)`. The first entry of a name is
+    kept.
+    """
     environment: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in variables.items()]
     names = set(variables)
     for entry in own:
@@ -434,7 +443,7 @@ def _scheduling_group_of(raw: Mapping[str, Any]) -> str:
 
 
 def _title(raw: Mapping[str, Any]) -> str:
-    """The name for messages about a pod that may not have its name yet."""
+    """The name of a pod for messages; the pod may not have its name yet."""
     metadata = metadata_of(raw)
     return str(metadata.get("name") or metadata.get("generateName") or "(unnamed)")
 
@@ -468,7 +477,7 @@ def node_fields(raw: Mapping[str, Any], namespace: str) -> dict[str, Any]:
 
 
 def _gates(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The scheduling gates of a Hash leader, with the one of group replacement."""
+    """The scheduling gates of a Hash leader, with the gate of group replacement."""
     if by_index := [key for key in _OF_INDEX if annotations_of(raw).get(key)]:
         set_name = labels_of(raw)[NAME_LABEL]
         raise Refused(
@@ -479,7 +488,9 @@ def _gates(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _gated(raw: Mapping[str, Any], replaced: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The scheduling gates of a pod with one more. replaced: replacements of fields of the spec so far."""
+    """The scheduling gates of a pod with one more, called `name`. replaced: fields of the spec that were
+    replaced so far.
+    """
     stored = replaced.get("schedulingGates", (raw.get("spec") or {}).get("schedulingGates"))
     gates, gate = objects_in("spec.schedulingGates", stored), {"name": name}
     return {"schedulingGates": gates if gate in gates else [*gates, gate]}
@@ -518,7 +529,7 @@ def _members(
     """Indices of the pods of the group, or of the subgroup, that use TPUs."""
     size = _number(raw, annotations, SIZE_ANNOTATION)
     if size > MOST_PODS:
-        raise Refused(f"pod {_title(raw)} uses TPUs in a group of {size}: at most {MOST_PODS} can")
+        raise Refused(f"pod {_title(raw)} uses TPUs in a group of {size} pods: at most {MOST_PODS} can")
     members = range(size)
     if SUBGROUP_SIZE_ANNOTATION in annotations:
         index = _number(raw, labels, SUBGROUP_INDEX_LABEL)

@@ -76,7 +76,7 @@ def _server_errors(scheduling: Any, scheduler: Scheduler) -> Iterator[FieldError
 
 
 def _delegation_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Iterator[FieldError]:
-    """Errors of sets whose parent has its own Workload."""
+    """Errors of the annotations that delegate scheduling to the Workload of a parent."""
     annotations = annotations_of(raw)
     template, parent = annotations.get(GROUP_TEMPLATE_ANNOTATION), annotations.get(PARENT_GROUP_ANNOTATION)
     if template is None and parent is None:

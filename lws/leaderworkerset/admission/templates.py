@@ -1,8 +1,8 @@
 """Validate the pod templates of a set.
 
-Errors report what StatefulSets would reject or TPUs cannot work with; warnings report what has another effect
-than it seems. `reserved_errors` and `reserved_warnings` check labels and annotations that belong to the
-controller.
+Errors report values that StatefulSets would reject or that TPUs cannot work with; warnings report values that
+have another effect than users expect. `reserved_errors` and `reserved_warnings` check labels and annotations
+that belong to the controller.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ _VARIABLES = (LEADER_ADDRESS_ENV, GROUP_SIZE_ENV, WORKER_INDEX_ENV)
 
 
 def template_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """Problems with which pods of the set could not be created."""
+    """Errors with which pods of the set could not be created."""
     errors: list[FieldError] = []
     for path, template in templates_of(raw):
         if _is_used(path, raw, spec):
-            errors += [*_missing(path, template), *_refused_by_statefulsets(path, template)]
+            errors += [*_missing_containers(path, template), *_unsupported_by_statefulsets(path, template)]
     return [*errors, *_host_name_errors(raw, spec), *reserved_errors(raw), *_tpu_errors(raw, spec)]
 
 
 def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
-    """Values that have another effect than the user may expect."""
+    """Values that have another effect than users may expect."""
     warnings = [*reserved_warnings(raw), *_tpu_warnings(raw, spec)]
     for path, template in templates_of(raw):
         pod = _mapping(template.get("spec"))
@@ -82,37 +82,37 @@ def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
             for place, container in enumerate(_mappings(pod.get(kind))):
                 names = [entry.get("name") for entry in _mappings(container.get("env"))]
                 warnings += [
-                    f"{path}.spec.{kind}[{place}].env: {name} is set by the controller, and this value is "
-                    f"never seen: remove it, or choose another name"
+                    f"{path}.spec.{kind}[{place}].env: {name} is set by the controller, which overwrites "
+                    f"this value: remove it, or choose another name"
                     for name in _VARIABLES
                     if name in names
                 ]
     return warnings
 
 
-def _missing(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Missing containers: the CRD requires them only if there is a `spec`."""
-    if template.get("spec") is None:
-        yield required(f"{path}.spec", "must have at least one container")
-    elif not fields.value_at(template, ("spec", "containers")):
-        yield required(f"{path}.spec.containers", "a pod has at least one")
+def _missing_containers(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
+    """The CRD requires containers only if there is a `spec`."""
+    if not fields.value_at(template, ("spec", "containers")):
+        field = "spec" if template.get("spec") is None else "spec.containers"
+        yield required(f"{path}.{field}", "must have at least one container")
 
 
-def _refused_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
+def _unsupported_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
     pod = _mapping(template.get("spec"))
     policy, deadline = pod.get("restartPolicy"), pod.get("activeDeadlineSeconds")
     if policy not in (None, "", "Always"):
         why = (
-            "must be Always: StatefulSets take no other; what a restart does to the group is in restartPolicy"
+            "must be Always, because StatefulSets support nothing else; set what a restart does to the group "
+            "in leaderWorkerTemplate.restartPolicy"
         )
-        yield invalid(f"{path}.spec.restartPolicy", policy, f"{why} of the leaderWorkerTemplate")
+        yield invalid(f"{path}.spec.restartPolicy", policy, why)
     if deadline is not None:
-        why = "StatefulSets do not take it: remove it"
+        why = "StatefulSets do not support it: remove it"
         yield invalid(f"{path}.spec.activeDeadlineSeconds", deadline, why)
 
 
 def _host_name_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
-    """Workers of a Hash group are named by the host of their leader."""
+    """Workers of a Hash group are named after the host name of their leader, which must be unique."""
     leaders = fields.LEADER_TEMPLATE if fields.LEADER_TEMPLATE.of(raw) is not None else fields.WORKER_TEMPLATE
     host = leaders.field("spec").field("hostname")
     if has_hash_groups(raw) and spec.size > 1 and host.of(raw):
@@ -121,7 +121,7 @@ def _host_name_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldEr
 
 
 def _is_used(path: str, raw: Mapping[str, Any], spec: SetSpec) -> bool:
-    """Whether pods are created from the template. Groups of one pod do not use a separate worker template."""
+    """Whether pods are created from the template: with size 1, a separate worker template is not used."""
     return spec.size > 1 or path == str(fields.LEADER_TEMPLATE) or fields.LEADER_TEMPLATE.of(raw) is None
 
 
@@ -130,13 +130,13 @@ def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     pods = _tpu_pods(raw)
     errors = []
     if any(pods.values()) and spec.size > MOST_PODS:
-        why = f"groups whose pods request google.com/tpu have {MOST_PODS} pods at most: each is told of all"
+        why = f"groups whose pods request google.com/tpu have {MOST_PODS} pods at most: each pod lists all"
         errors.append(invalid(fields.SIZE, spec.size, why))
     policy = fields.SUBGROUP_TYPE.of(raw)
     if pods[fields.LEADER_TEMPLATE] and policy == SubGroupPolicyType.LEADER_EXCLUDED:
         why = (
-            "leaders request google.com/tpu and would be in no subgroup, so they could not be told whom to "
-            "work with: give the set a leaderTemplate without it, or use LeaderWorker"
+            "leaders request google.com/tpu and would be in no subgroup, so they would get no list of TPU "
+            "workers: set a leaderTemplate that does not request it, or use LeaderWorker"
         )
         errors.append(invalid(fields.SUBGROUP_TYPE, policy, why))
     return errors
@@ -152,16 +152,16 @@ def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
         if "" in ports and template.of(raw) is not None:
             unknown = containers[ports.index("")].get("name")
             yield (
-                f"{template}.spec.containers: {PORT_ENV} of {unknown} is empty, or not known when a "
-                f"pod is made, so that the addresses of its TPU containers lack the port: write it as a value"
+                f"{template}.spec.containers: {PORT_ENV} of {unknown} is empty, or unknown when a pod is "
+                f"created, so the addresses of its TPU containers lack the port: set it as a value"
             )
     port_lists = {template: ports_of(containers) for template, containers in pods.items() if containers}
     if len(port_lists) == 2 and port_lists[fields.LEADER_TEMPLATE] != port_lists[fields.WORKER_TEMPLATE]:
         yield (
-            f"{fields.WORKER_TEMPLATE}.spec.containers: TPU containers of workers are on the ports "
-            f"{', '.join(port_lists[fields.WORKER_TEMPLATE])}, those of leaders on "
-            f"{', '.join(port_lists[fields.LEADER_TEMPLATE])}: each pod counts and addresses all others as "
-            "if they were like itself; give both the same TPU containers, or set the TPU_… variables yourself"
+            f"{fields.WORKER_TEMPLATE}.spec.containers: TPU containers of workers use the ports "
+            f"{', '.join(port_lists[fields.WORKER_TEMPLATE])}, those of leaders "
+            f"{', '.join(port_lists[fields.LEADER_TEMPLATE])}: each pod assumes that all others have its own "
+            "ones; give both the same TPU containers, or set the TPU_… variables yourself"
         )
 
 
@@ -178,7 +178,7 @@ def _tpu_pods(raw: Mapping[str, Any]) -> dict[fields.Field, list[dict[str, Any]]
 
 
 def _tpu_containers(raw: Mapping[str, Any], template: fields.Field) -> list[dict[str, Any]]:
-    """Empty if nothing uses TPUs, or if the user has configured them."""
+    """The TPU containers of a template; empty if there are none, or if the user has configured them."""
     containers = tpu_containers(_mapping(template.field("spec").of(raw)))
     return [] if not containers or is_configured(containers) else containers
 
@@ -192,10 +192,10 @@ def _mappings(value: Any) -> list[Mapping[str, Any]]:
 
 
 _NOT_IN_LEADERS = {
-    GROUP_INDEX_LABEL: "leaders keep it, so that all groups would have one index",
-    GROUP_KEY_LABEL: "leaders keep it, so that all groups would have one key",
+    GROUP_INDEX_LABEL: "leaders keep it, so all groups would have the same index",
+    GROUP_KEY_LABEL: "leaders keep it, so all groups would have the same key",
     GROUP_IDENTITY_ANNOTATION: "it marks leaders of sets with groupIdentity Hash, which get no index",
-    LEADER_NAME_ANNOTATION: "it is what tells a worker, so that no leader would get any",
+    LEADER_NAME_ANNOTATION: "it marks a pod as a worker, so leaders would get no workers",
 }
 _ALWAYS_SET = (
     NAME_LABEL,
@@ -205,32 +205,31 @@ _ALWAYS_SET = (
     LEADER_ADDRESS_ANNOTATION,
     *_NOT_IN_LEADERS,
 )
-_OF_THE_ORIGINAL = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 
-_MISPLACED = "counts on the LeaderWorkerSet only: move it to metadata.annotations of the set"
-_OVERWRITTEN = "is set by the controller, and this value is never seen: remove it from the template"
+_MISPLACED = "has an effect on the LeaderWorkerSet only: move it to metadata.annotations of the set"
+_OVERWRITTEN = "is set by the controller, which overwrites this value: remove it from the template"
 _WITHOUT_EFFECT = "has no effect here: remove it from the template"
 _LEADERS_ONLY = (
-    "is honoured, for leaders only: their workers do not follow them; move it to metadata.annotations of the "
+    "takes effect for leaders only: their workers do not follow them; move it to metadata.annotations of the "
     "set, where it places whole groups"
 )
 _THESE_PODS_ONLY = (
-    "is honoured, for pods of this template only; move it to metadata.annotations of the set, where it "
-    "places all of a subgroup"
+    "takes effect for pods of this template only; move it to metadata.annotations of the set, where it "
+    "places whole subgroups"
 )
 _SUBGROUPS_OF_ITS_OWN = (
-    "is honoured although the set has no subGroupPolicy: say it there, where it is checked against the size"
+    "takes effect although the set has no subGroupPolicy: set it there, where it is checked against the size"
 )
 _ONE_SUBGROUP = (
-    "is honoured: all pods of this template are in this subgroup, and none gets its key or its place; remove "
+    "takes effect: all pods of this template are in this subgroup, without its key and its placement; remove "
     "it from the template"
 )
 _OWN_SUBDOMAIN = (
-    "is honoured: leaders get a host name of which there is no Service, so that their workers do not find "
-    "them; say it in networkConfig.subdomainPolicy"
+    "takes effect: leaders get a host name without a Service, so their workers do not find them; set "
+    "networkConfig.subdomainPolicy instead"
 )
 _LEADER_USES_TPUS = (
-    "is honoured where the leader requests no google.com/tpu: TPU workers count it among them if this is true"
+    "takes effect if the leader requests no google.com/tpu: with true, TPU workers count it as one of them"
 )
 
 
@@ -238,8 +237,8 @@ _LEADER_USES_TPUS = (
 class _Template:
     """One pod template and its use.
 
-    leads, works: whether leaders and workers are created from it. given: annotations of the set.
-    has_policy: the set has a `subGroupPolicy`.
+    leads, works: whether leaders and workers are created from it. set_annotations: of the set. has_policy:
+    the set has a `subGroupPolicy`. has_own_subdomain: each group has a subdomain of its own.
     """
 
     path: str
@@ -247,7 +246,7 @@ class _Template:
     annotations: Mapping[str, Any]
     leads: bool
     works: bool
-    given: Mapping[str, Any]
+    set_annotations: Mapping[str, Any]
     has_policy: bool
     has_own_subdomain: bool
 
@@ -268,24 +267,24 @@ def reserved_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
     for template in _templates(raw):
         for path, key, value in template.entries:
             if not isinstance(value, str):
-                # Happens only in commands that run without a cluster: the CRD requires strings too.
+                # Only in commands that run without a cluster: the CRD requires strings too.
                 yield invalid(path, value, "must be a string: put it in quotes")
             elif template.leads and key in _NOT_IN_LEADERS:
                 yield invalid(path, value, f"{_NOT_IN_LEADERS[key]}: remove it from the template")
-            elif key in PLACEMENT_ANNOTATIONS and key not in _OF_THE_ORIGINAL:
+            elif key in PLACEMENT_ANNOTATIONS and key not in _EXCLUSIVE:
                 yield invalid(path, value, _MISPLACED)
             elif key == SUBGROUP_SIZE_ANNOTATION and not (
                 template.has_policy or whole_number(value, least=1)
             ):
-                yield invalid(path, value, "must be a number above 0, or no pod can be made: remove it")
+                yield invalid(path, value, "must be a number above 0, or no pod can be created: remove it")
 
 
 def reserved_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
     """Reserved labels and annotations that are overwritten, ineffective or risky."""
     for template in _templates(raw):
         for path, key, value in template.entries:
-            if isinstance(value, str) and (fate := _fate(template, key, value)):
-                yield f"{path}: {rendered(value)} {fate}"
+            if isinstance(value, str) and (effect := _effect(template, key, value)):
+                yield f"{path}: {rendered(value)} {effect}"
 
 
 def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
@@ -298,14 +297,16 @@ def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
             annotations=annotations_of(template),
             leads=path == str(fields.LEADER_TEMPLATE) or len(templates) == 1,
             works=path == str(fields.WORKER_TEMPLATE),
-            given=annotations_of(raw),
+            set_annotations=annotations_of(raw),
             has_policy=fields.SUBGROUP.of(raw) is not None,
             has_own_subdomain=policy == SubdomainPolicy.UNIQUE_PER_REPLICA,
         )
 
 
-def _fate(template: _Template, key: str, value: Any) -> str:
-    """What happens to one entry, in words; empty if it stays as it is or is rejected."""
+def _effect(template: _Template, key: str, value: Any) -> str:
+    """The unexpected effect of one label or annotation, in words; empty if there is none, or if it is
+    rejected.
+    """
     if key in _ALWAYS_SET:
         return "" if template.leads and key in _NOT_IN_LEADERS else _OVERWRITTEN
     if key == REPLICAS_ANNOTATION:
@@ -313,21 +314,21 @@ def _fate(template: _Template, key: str, value: Any) -> str:
     if key == LEADER_REQUESTS_TPUS_ANNOTATION:
         return _LEADER_USES_TPUS if template.works else _WITHOUT_EFFECT
     if key == SUBDOMAIN_POLICY_ANNOTATION:
-        return _fate_of_subdomain(template, value)
+        return _effect_of_subdomain(template, value)
     if key == EXCLUSIVE_TOPOLOGY_ANNOTATION:
-        if template.given.get(key):
+        if template.set_annotations.get(key):
             return _OVERWRITTEN
         return _LEADERS_ONLY if template.leads and value else _WITHOUT_EFFECT
-    return _fate_in_subgroups(template, key, value)
+    return _effect_in_subgroups(template, key, value)
 
 
-def _fate_of_subdomain(template: _Template, value: Any) -> str:
+def _effect_of_subdomain(template: _Template, value: Any) -> str:
     if not template.leads or value != SubdomainPolicy.UNIQUE_PER_REPLICA:
         return _WITHOUT_EFFECT if not template.has_own_subdomain else _OVERWRITTEN
     return _OVERWRITTEN if template.has_own_subdomain else _OWN_SUBDOMAIN
 
 
-def _fate_in_subgroups(template: _Template, key: str, value: Any) -> str:
+def _effect_in_subgroups(template: _Template, key: str, value: Any) -> str:
     if key in (SUBGROUP_SIZE_ANNOTATION, SUBGROUP_POLICY_TYPE_ANNOTATION) and template.has_policy:
         return _OVERWRITTEN
     if key == SUBGROUP_SIZE_ANNOTATION:
@@ -340,7 +341,7 @@ def _fate_in_subgroups(template: _Template, key: str, value: Any) -> str:
         is_kept = not template.has_subgroups or template.labels.get(SUBGROUP_INDEX_LABEL)
         return "" if is_kept else _OVERWRITTEN
     if key == SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION:
-        if template.has_policy and template.given.get(key):
+        if template.has_policy and template.set_annotations.get(key):
             return _OVERWRITTEN
         return _THESE_PODS_ONLY if template.has_subgroups and value else _WITHOUT_EFFECT
     return ""
@@ -398,16 +399,16 @@ def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 
 def _too_long_errors(annotations: Mapping[str, str]) -> Iterator[FieldError]:
-    """The annotations are read for each created pod. Longer ones that are already stored are kept."""
+    """Errors for long annotations, which are read for each created pod. Those that are stored are kept."""
     for annotation in PLACEMENT_ANNOTATIONS:
         value = annotations.get(annotation)
         if isinstance(value, str) and byte_length(value) > _LONGEST:
-            why = f"has {byte_length(value)} bytes, at most {_LONGEST} are possible: it is read for every pod"
+            why = f"has {byte_length(value)} bytes, at most {_LONGEST} are allowed: it is read for every pod"
             yield invalid(_path(annotation), f"{value[:_SHOWN]}…", why)
 
 
 def _one_domain_errors(annotations: Mapping[str, str], spec: SetSpec) -> Iterator[FieldError]:
-    """A group in one domain cannot have several subgroups that each need such a domain exclusively."""
+    """Errors if a group must be in one domain and each of its subgroups in such a domain of its own."""
     subgroup = annotations.get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
     policy = spec.subgroup or {}
     size = policy.get("subGroupSize")
@@ -418,8 +419,8 @@ def _one_domain_errors(annotations: Mapping[str, str], spec: SetSpec) -> Iterato
         group = annotations.get(annotation)
         if group and group == subgroup and count_of(spec.size, size, leader_excluded=excluded) > 1:
             why = (
-                f"is the topology of {annotation} too: the subgroups of a group cannot be apart "
-                f"in the one domain that the group has; use a smaller topology here"
+                f"is also the topology of {annotation}: subgroups cannot be in different domains if their "
+                f"group is in one; use a smaller topology here"
             )
             yield invalid(_path(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION), subgroup, why)
 
@@ -428,7 +429,7 @@ def _group_node_errors(
     raw: Mapping[str, Any], annotations: Mapping[str, str], spec: SetSpec
 ) -> Iterator[FieldError]:
     """Invalid node selectors and tolerations, checked for the group with the longest name."""
-    # In manifests that no API server has processed, both may be missing.
+    # Both may be missing in manifests that no API server has processed.
     name, namespace = (str(metadata_of(raw).get(field) or "default") for field in ("name", "namespace"))
     index = max(spec.replicas + (spec.surge_groups or 0) - 1, 0)
     for annotation in (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION):
@@ -467,14 +468,14 @@ def _surge_warnings(annotations: Mapping[str, str], spec: SetSpec) -> Iterator[s
         return
     if topology := annotations.get(EXCLUSIVE_TOPOLOGY_ANNOTATION):
         yield (
-            f"{fields.MAX_SURGE}: {spec.max_surge} with {EXCLUSIVE_TOPOLOGY_ANNOTATION}: every group on top "
-            f"needs a {topology} of its own during updates; where none is free, it waits"
+            f"{fields.MAX_SURGE}: {spec.max_surge} with {EXCLUSIVE_TOPOLOGY_ANNOTATION}: each surge group "
+            f"needs a {topology} of its own during updates; if none is free, it waits"
         )
     if annotations.get(GROUP_NODE_SELECTOR_ANNOTATION):
         last = spec.replicas + spec.surge_groups - 1
         yield (
             f"{fields.MAX_SURGE}: {spec.max_surge} with {GROUP_NODE_SELECTOR_ANNOTATION}: during updates "
-            f"there are groups up to index {last}, which wait where there are no nodes for them"
+            f"there are groups up to index {last}, which wait if there are no nodes for them"
         )
 
 
@@ -512,20 +513,20 @@ def _without_effect(raw: Mapping[str, Any]) -> Iterator[str]:
         for key in sorted(nodes.node_selector):
             if isinstance(node_selector, Mapping) and key in node_selector:
                 yield (
-                    f"{where}.spec.nodeSelector[{key}]: {rendered(node_selector[key])} is never seen: "
-                    f"{GROUP_NODE_SELECTOR_ANNOTATION} says what nodes of groups have"
+                    f"{where}.spec.nodeSelector[{key}]: {rendered(node_selector[key])} is overwritten: "
+                    f"{GROUP_NODE_SELECTOR_ANNOTATION} sets the same label"
                 )
 
 
 def _topology_warnings(raw: Mapping[str, Any], annotation: str, topology: str) -> list[str]:
     path = f"{_path(annotation)}: {rendered(topology)}"
     if not topology:
-        return [f"{path} says nothing: pods are placed anywhere; name a label of nodes, or remove it"]
+        return [f"{path} is empty and has no effect: name a label of nodes, or remove it"]
     if problems := label_key_errors(topology):
-        return [f"{path} is a label that no node can have, so that no pod will be placed: {problems[0]}"]
+        return [f"{path} is a label that no node can have, so no pod will be scheduled: {problems[0]}"]
     if annotation not in _EXCLUSIVE:
         return []
-    # Only leaders carry the anti-affinity of groups; all pods of a subgroup carry that of subgroups.
+    # Only leaders get the anti-affinity between groups; all pods get the anti-affinity between subgroups.
     concerned = {str(fields.LEADER_TEMPLATE), str(fields.WORKER_TEMPLATE)}
     if annotation == EXCLUSIVE_TOPOLOGY_ANNOTATION and fields.LEADER_TEMPLATE.of(raw):
         concerned = {str(fields.LEADER_TEMPLATE)}
@@ -535,8 +536,8 @@ def _topology_warnings(raw: Mapping[str, Any], annotation: str, topology: str) -
         if where in concerned and _has_own_terms(template, topology)
     ]
     return [
-        f"{path} has no effect on pods of {where}: their affinity has required terms about it already, which "
-        f"stay as they are"
+        f"{path} has no effect on pods of {where}: their affinity already has required terms for it, which "
+        f"are kept"
         for where in paths
     ]
 
@@ -547,7 +548,7 @@ def _has_own_terms(template: Mapping[str, Any], topology: str) -> bool:
 
 
 # --- Check the types of a LeaderWorkerSet's values, and list its pod templates. A CRD of another version
-# may have admitted values of any type. The rules run only if there are no errors here.
+# may have admitted values of any type. Other rules run only if all types are correct.
 
 
 _TYPES = types_of(LeaderWorkerSetSpec)
@@ -557,11 +558,11 @@ _NUMBERS = {"i": "must be an integer", "x": "must be an integer or a percentage"
 
 def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     """An error for each value of the wrong type; normally the CRD's schema has already rejected them."""
-    given = (
+    objects = (
         ("metadata", raw.get("metadata")),
         ("metadata.annotations", fields.value_at(raw, ("metadata", "annotations"))),
     )
-    errors = [invalid(path, value, _NO_OBJECT) for path, value in given if not _is_object(value)]
+    errors = [invalid(path, value, _NO_OBJECT) for path, value in objects if not _is_object(value)]
     return [*errors, *_shape_errors("LeaderWorkerSetSpec", raw.get("spec"), "spec")]
 
 

@@ -77,7 +77,7 @@ _READ_ANNOTATIONS = (
     NODE_RETURN_EXCEPT_ANNOTATION,
     RECREATE_GROUP_AFTER_START_ANNOTATION,
 )
-MOST_TOLD = 100
+MOST_REPORTED = 100
 """Maximum errors or warnings per rule: a malicious object could cause a million of them."""
 _MAX_PODS = 2**31 - 1
 
@@ -91,7 +91,7 @@ def errors_in(
     """All reasons to reject `new`, in rule order. `old`: the stored set, None or empty on create.
 
     others: the sets of the namespace; names of their objects must not conflict with those of `new`.
-    scheduler: who serves `spec.scheduling`.
+    scheduler: the scheduler for `spec.scheduling`.
 
     A set is never rejected if it is being deleted, or if its spec and the annotations that are read here are
     unchanged: removing a finalizer or adding a label must stay possible. Of the metadata only the name is
@@ -100,7 +100,7 @@ def errors_in(
     if _needs_no_check(new, old):
         return []
     malformed = shape_errors(new) or [
-        invalid(*fault) for fault in islice(number_faults(new.get("spec")), MOST_TOLD)
+        invalid(*fault) for fault in islice(number_faults(new.get("spec")), MOST_REPORTED)
     ]
     if malformed:
         return malformed
@@ -139,7 +139,7 @@ def _added(
     now: tuple[Mapping[str, Any], SetSpec],
     then: _Stored,
 ) -> list[FieldError]:
-    """The errors of a rule that the stored set does not have already."""
+    """The errors of a rule that the stored set does not have already. now, then: new and stored set."""
     old, before = then
     existing = {str(error) for error in rule(old, before)} if old and before is not None else set()
     return [error for error in rule(*now) if str(error) not in existing]
@@ -169,7 +169,7 @@ def _later_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
         placement_errors(raw, spec),
         leader_service_errors(raw),
     )
-    return [error for rule in rules for error in islice(rule, MOST_TOLD)]
+    return [error for rule in rules for error in islice(rule, MOST_REPORTED)]
 
 
 def warnings_in(
@@ -193,14 +193,14 @@ def warnings_in(
 
 
 def _unwise(raw: Mapping[str, Any], spec: SetSpec, gang: GangProvider | None) -> list[str]:
-    of_gangs = gang_warnings(raw, gang) if gang is not None else []
-    of_pods = (
+    rules = (
         template_warnings(raw, spec),
         storage_warnings(raw),
         placement_warnings(raw, spec),
         termination_warnings(raw, spec),
+        gang_warnings(raw, gang) if gang is not None else [],
     )
-    return [warning for rule in (*of_pods, of_gangs) for warning in islice(rule, MOST_TOLD)]
+    return [warning for rule in rules for warning in islice(rule, MOST_REPORTED)]
 
 
 def _no_progress_warnings(spec: SetSpec, before: SetSpec) -> list[str]:
@@ -208,7 +208,7 @@ def _no_progress_warnings(spec: SetSpec, before: SetSpec) -> list[str]:
         return []
     return [
         f"{fields.MAX_UNAVAILABLE}: {spec.max_unavailable} with maxSurge {spec.max_surge} allows none of "
-        f"{spec.replicas} groups be replaced; updates go on as with maxUnavailable 1. Raise one of the two."
+        f"{spec.replicas} groups to be replaced; updates go on as with maxUnavailable 1. Raise one of them."
     ]
 
 
@@ -265,8 +265,8 @@ def _rollout_limit_errors(spec: SetSpec) -> list[FieldError]:
 
 
 def _no_progress_errors(spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
-    """With maxUnavailable and maxSurge 0 no rollout can progress. Setting them so is rejected, scaling such a
-    set is not.
+    """With maxUnavailable and maxSurge both 0, no rollout can progress. An update that sets both to 0 is
+    rejected; scaling a stored set to this is not.
     """
     if not _allows_no_step(spec) or (before is not None and not _limits_changed(spec, before)):
         return []
@@ -309,7 +309,7 @@ def _name_length_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec |
     name, replicas, size, surge = _name_of(new), *_extent(spec)
     if has_hash_groups(new) or (before is not None and not _grew(spec, before)):
         return []
-    # A set without groups will be scaled up: check it as if it had one.
+    # A set without groups will be scaled up: check it as if it had one group.
     tightest = tightest_derived_name(max(replicas + surge - 1, 0), size)
     if byte_length(name) <= tightest.room:
         return []
@@ -404,11 +404,11 @@ def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
     for place, name in enumerate(names):
         if place != last[str(name)]:
             path = f"{fields.CLAIMS}[{place}].metadata.name"
-            yield f"{path}: {rendered(name)} is the name of a later claim template, which counts: remove one"
+            yield f"{path}: {rendered(name)} is also the name of a later template, which is used: remove one"
 
 
 def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
-    """PVC templates are immutable, as in a StatefulSet. Notation may differ."""
+    """PVC templates are immutable, as in a StatefulSet; equivalent notations are allowed."""
     after, before = _claims(new), _claims(old)
     if after == before or _form(after) == _form(before):
         return []
@@ -431,7 +431,7 @@ def _form(claims: list[Mapping[str, Any]]) -> str:
 
 def _storage_name_errors(path: str, name: Any) -> list[FieldError]:
     if not isinstance(name, str) or not name:
-        return [required(path, "volumeMounts of containers and the names of claims need it")]
+        return [required(path, "required by volumeMounts and by the names of PVCs")]
     return [invalid(path, name, why) for why in dns1123_label_errors(name)]
 
 
@@ -451,7 +451,7 @@ def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
         return [required(_PORTS, why)]
     errors: list[FieldError] = []
     names: set[str] = set()
-    # As text, because stored values may have any type.
+    # Compared as text, because stored values may have any type.
     numbers: set[tuple[str, str]] = set()
     for place, port in enumerate(ports):
         path, number = f"{_PORTS}[{place}]", port.get("port")
@@ -493,7 +493,7 @@ _ALONE = "so the leader is scheduled alone, and there may be no room for the wor
 
 
 def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> list[str]:
-    """Valid settings with which groups are not scheduled as gangs."""
+    """Valid settings that prevent groups from being scheduled as gangs."""
     warnings = []
     if fields.STARTUP_POLICY.of(raw) == StartupPolicy.LEADER_READY:
         warnings.append(
@@ -523,7 +523,7 @@ def _timeout_warnings(value: object) -> list[str]:
 def _own_group_warnings(raw: Mapping[str, Any]) -> list[str]:
     return [
         f"{where}.spec.schedulingGroup: these pods name their own PodGroup, the same for all groups of the "
-        f"set, and get no other: remove it to have groups scheduled as a whole"
+        f"set, and get no other: remove it to schedule each group as a gang"
         for where, template in templates_of(raw)
         if fields.value_at(template, ("spec", "schedulingGroup"))
     ]
@@ -539,7 +539,9 @@ def _scheduler_warnings(raw: Mapping[str, Any]) -> list[str]:
     text = " and ".join(
         f"{where} {rendered(name or 'default-scheduler')}" for where, name in schedulers.items()
     )
-    return [f"spec.schedulerName: {text}: no scheduler sees the whole group, which is never placed; name one"]
+    return [
+        f"spec.schedulerName: {text}: no scheduler sees the whole group, which is never scheduled; use one"
+    ]
 
 
 _DOWN = ("NotReady", "Broken")
@@ -603,7 +605,7 @@ def restart_warnings(
 
 
 def _released(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> str:
-    """Why groups restart that were held back; empty if none do, or if all have the updated template."""
+    """Why groups restart that a pause or partition held back; empty if none do, or if all are updated."""
     if spec.paused or _counted(old, "updatedReplicas") >= _counted(old, "replicas"):
         return ""
     if before.paused:
@@ -634,7 +636,7 @@ def _status(old: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def unsupported_errors(raw: Mapping[str, Any], scheduler: Scheduler = ASSUMED) -> Iterator[FieldError]:
-    """Values that this controller does not support and would have to run as something else."""
+    """Errors for fields that would have no effect here, see `unsupported_in`."""
     for unsupported in unsupported_in(raw, scheduler):
         yield invalid(unsupported.path, unsupported.value, f"{unsupported.why}: {unsupported.remedy}")
 
@@ -646,7 +648,7 @@ def unsupported_errors(raw: Mapping[str, Any], scheduler: Scheduler = ASSUMED) -
 def clash_errors(
     new: Mapping[str, Any], old: Mapping[str, Any] | None, others: Iterable[Mapping[str, Any]]
 ) -> list[FieldError]:
-    """Names that two sets would need; on update only names that the set did not need before."""
+    """Errors for names that both this and another set need; on update, only names that are newly needed."""
     name = metadata_of(new).get("name")
     if not isinstance(name, str):
         return []
@@ -697,7 +699,7 @@ def _service_errors(
         yield invalid("metadata.name", name, why)
     if its_name == leader_service_name(name) and _is_shared(other) and has and not had:
         why = (
-            f"would need a Service {its_name}, which LeaderWorkerSet {its_name} has: make a Service of "
+            f"would need a Service {its_name}, which LeaderWorkerSet {its_name} has: create a Service of "
             f"another name yourself"
         )
         yield invalid(fields.LEADER_SERVICE, fields.LEADER_SERVICE.of(new), why)

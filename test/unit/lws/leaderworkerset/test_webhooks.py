@@ -628,7 +628,7 @@ def test_leaders_of_a_set_with_the_name_of_a_leader_are_not_its_former_workers()
 def test_a_leader_that_names_its_node_is_refused_until_then() -> None:
     """The API server would refuse a gate beside it."""
     raw = {**Former().leader, "spec": {"containers": [container()], "nodeName": "node-1"}}
-    with pytest.raises(Refused, match="pod demo-0 comes when the pods of its former group are gone"):
+    with pytest.raises(Refused, match="pod demo-0 is admitted once the pods of its former group are deleted"):
         pod.admitted(raw, "default", has_former=True)
     assert "schedulingGates" not in pod.admitted(raw, "default")["spec"]
 

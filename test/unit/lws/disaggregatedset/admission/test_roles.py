@@ -97,7 +97,7 @@ AS_A_SET = {
     ),
     "no containers": (
         make_role(pod={"spec": {"containers": []}}),
-        f"{WORKERS}.spec.containers: Required value: a pod has at least one",
+        f"{WORKERS}.spec.containers: Required value: must have at least one container",
     ),
     "a subgroup that does not divide": (
         make_role(

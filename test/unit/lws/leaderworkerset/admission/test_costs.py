@@ -29,7 +29,7 @@ from lws.leaderworkerset.admission.templates import (
     template_warnings,
 )
 from lws.leaderworkerset.admission.validation import (
-    MOST_TOLD,
+    MOST_REPORTED,
     claim_change_errors,
     clash_errors,
     leader_service_errors,
@@ -130,7 +130,7 @@ def scheduled(lws: Object) -> Object:
 RULES: Mapping[str, Callable[[Object, Object, SetSpec], Iterable[object]]] = {
     "changed claims": lambda new, old, spec: claim_change_errors(new, old),
     "changed identity": lambda new, old, spec: identity_change_errors(new, old),
-    "claims": lambda new, old, spec: islice(storage_errors(new), MOST_TOLD),
+    "claims": lambda new, old, spec: islice(storage_errors(new), MOST_REPORTED),
     "fields of later releases": lambda new, old, spec: unsupported_errors(new),
     "identity": lambda new, old, spec: identity_errors(new, spec),
     "names": lambda new, old, spec: clash_errors(new, None, [{**old, "metadata": {"name": "demo-1"}}] * 200),
@@ -142,7 +142,7 @@ RULES: Mapping[str, Callable[[Object, Object, SetSpec], Iterable[object]]] = {
     "scheduling": lambda new, old, spec: scheduling_errors(scheduled(new), scheduled(old), spec),
     "subgroups": lambda new, old, spec: subgroup_errors(new, spec),
     "templates": lambda new, old, spec: template_errors(new, spec),
-    "unwise claims": lambda new, old, spec: islice(storage_warnings(new), MOST_TOLD),
+    "unwise claims": lambda new, old, spec: islice(storage_warnings(new), MOST_REPORTED),
     "unwise placement": lambda new, old, spec: placement_warnings(new, spec),
     "unwise templates": lambda new, old, spec: template_warnings(new, spec),
 }

@@ -68,7 +68,7 @@ def test_a_set_of_a_parent_with_a_workload_is_refused_with_a_sentence(provider: 
     }
     (error,) = errors_in(made, scheduler=Scheduler(True, provider))
     assert str(error).startswith(
-        "spec.scheduling: Invalid value: {}: no set joins the Workload of its parent here: remove "
+        "spec.scheduling: Invalid value: {}: joining the Workload of a parent is not supported: remove "
     )
 
 

@@ -106,8 +106,8 @@ def error(annotation: str, value: str, why: str) -> str:
                 error(
                     SUB_EXCLUSIVE,
                     "rack",
-                    f"is the topology of {SHARED} too: the subgroups of a group cannot be apart in the one "
-                    f"domain that the group has; use a smaller topology here",
+                    f"is also the topology of {SHARED}: subgroups cannot be in different domains if their "
+                    f"group is in one; use a smaller topology here",
                 )
             ],
             id="subgroups apart in one shared domain",
@@ -219,7 +219,7 @@ def own_selector(annotations: dict[str, str]) -> dict[str, Any]:
         ),
         pytest.param(
             own_selector({SELECTOR: "pool=$(GROUP_NAME)"}),
-            ['workerTemplate.spec.nodeSelector[pool]: "mine" is never seen'],
+            ['workerTemplate.spec.nodeSelector[pool]: "mine" is overwritten'],
             id="a selector that is replaced",
         ),
         pytest.param(own_selector({SELECTOR: "disk=ssd"}), [], id="a selector that stays"),
@@ -238,7 +238,7 @@ def test_annotations_that_are_read_for_every_pod_are_bounded() -> None:
     whole = ",".join(["k"] * 4096)
     assert errors_in(make_set(annotations={key: whole[:8192]})) == []
     (found,) = errors_in(make_set(annotations={key: whole + ",k"}))
-    why = f"has {len(whole) + 2} bytes, at most 8192 are possible: it is read for every pod"
+    why = f"has {len(whole) + 2} bytes, at most 8192 are allowed: it is read for every pod"
     assert str(found) == error(key, f"{whole[:40]}…", why)
     stored = make_set(annotations={key: whole + ",k"})
     assert errors_in({**stored, "spec": {**stored["spec"], "replicas": 7}}, stored) == [], "it was stored so"

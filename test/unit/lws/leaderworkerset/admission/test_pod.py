@@ -28,7 +28,7 @@ from lws_api.leaderworkerset.v1 import (
 )
 
 RC_0_KEY = "341f0f4bd9ee69e9816d255fe98eb575651ea9f8"
-REMEDY = "remove the label leaderworkerset.sigs.k8s.io/name from pods that no LeaderWorkerSet made"
+REMEDY = "remove the label leaderworkerset.sigs.k8s.io/name from pods that no LeaderWorkerSet created"
 
 
 def make_leader(
@@ -393,7 +393,7 @@ def test_a_pod_without_containers_gets_its_labels(pod: dict[str, Any], expected:
         ),
         pytest.param(
             make_leader("") | {"spec": {}},
-            f"pod (unnamed) is not named yet, so its place in the set is unknown; {REMEDY}",
+            f"pod (unnamed) has no name yet, so its place in the set is unknown; {REMEDY}",
             id="no name",
         ),
         pytest.param({**make_leader(), "spec": "x"}, 'spec must be an object, not "x"', id="spec"),
@@ -426,7 +426,7 @@ def test_refused(pod: dict[str, Any], expected: str) -> None:
 def test_a_leader_whose_name_is_still_to_be_generated_is_refused() -> None:
     pod = without(make_leader(labels={GROUP_INDEX_LABEL: "0"}), "metadata", "name")
     pod["metadata"]["generateName"] = "rc-"
-    with pytest.raises(Refused, match=r"^pod rc- is not named yet, "):
+    with pytest.raises(Refused, match=r"^pod rc- has no name yet, "):
         admit(pod, "default")
 
 

@@ -32,7 +32,7 @@ from lws_api.leaderworkerset.v1 import (
 from test.unit.lws.leaderworkerset.admission.test_validation import make_set, make_subgroup
 
 LEADER, WORKER = "spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"
-SET, NEVER_SEEN, HONOURED = "is set by the controller", "this value is never seen", "is honoured"
+SET, OVERWRITTEN, EFFECTIVE = "is set by the controller", "which overwrites this value", "takes effect"
 NO_EFFECT = "has no effect here"
 
 
@@ -66,7 +66,7 @@ def test_what_the_original_overwrites_is_accepted_with_a_warning(key: str, where
     assert errors_in(raw) == []
     (warning,) = warnings_in(raw)
     assert warning.startswith(LEADER if where == "leaders" else WORKER)
-    assert SET in warning and NEVER_SEEN in warning
+    assert SET in warning and OVERWRITTEN in warning
 
 
 @pytest.mark.parametrize("key", [GROUP_INDEX_LABEL, GROUP_KEY_LABEL, LEADER_NAME_ANNOTATION])
@@ -80,7 +80,7 @@ def test_only_what_can_never_run_is_refused(key: str) -> None:
         assert warnings_in(raw) == []
     raw = with_mark(key, "7", "workers")
     assert errors_in(raw) == []
-    assert [NEVER_SEEN in warning for warning in warnings_in(raw)] == [True]
+    assert [OVERWRITTEN in warning for warning in warnings_in(raw)] == [True]
 
 
 DIVIDED = {"subgroup": make_subgroup(2)}
@@ -91,7 +91,7 @@ DIVIDED = {"subgroup": make_subgroup(2)}
     [
         pytest.param(
             with_mark(EXCLUSIVE_TOPOLOGY_ANNOTATION, "zone", "leaders"),
-            "is honoured, for leaders only: their workers do not follow them",
+            "takes effect for leaders only: their workers do not follow them",
             id="topology of leaders",
         ),
         pytest.param(
@@ -104,12 +104,12 @@ DIVIDED = {"subgroup": make_subgroup(2)}
                 "leaders",
                 annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"},
             ),
-            NEVER_SEEN,
+            OVERWRITTEN,
             id="topology beside that of the set",
         ),
         pytest.param(
             with_mark(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, "zone", "workers", **DIVIDED),
-            "is honoured, for pods of this template only",
+            "takes effect for pods of this template only",
             id="topology of subgroups",
         ),
         pytest.param(
@@ -118,16 +118,16 @@ DIVIDED = {"subgroup": make_subgroup(2)}
             id="topology of subgroups that there are none of",
         ),
         pytest.param(
-            with_mark(SUBGROUP_SIZE_ANNOTATION, "2", "both"), HONOURED, id="subgroups of the template"
+            with_mark(SUBGROUP_SIZE_ANNOTATION, "2", "both"), EFFECTIVE, id="subgroups of the template"
         ),
         pytest.param(
             with_mark(SUBGROUP_SIZE_ANNOTATION, "none", "both", **DIVIDED),
-            NEVER_SEEN,
+            OVERWRITTEN,
             id="subgroups of the set",
         ),
         pytest.param(
             with_mark(SUBGROUP_POLICY_TYPE_ANNOTATION, "LeaderExcluded", "both", **DIVIDED),
-            NEVER_SEEN,
+            OVERWRITTEN,
             id="policy",
         ),
         pytest.param(
@@ -136,14 +136,14 @@ DIVIDED = {"subgroup": make_subgroup(2)}
             id="policy alone",
         ),
         pytest.param(
-            with_mark(SUBGROUP_INDEX_LABEL, "1", "workers", **DIVIDED), HONOURED, id="index of a subgroup"
+            with_mark(SUBGROUP_INDEX_LABEL, "1", "workers", **DIVIDED), EFFECTIVE, id="index of a subgroup"
         ),
         pytest.param(
-            with_mark(SUBGROUP_KEY_LABEL, "k", "workers", **DIVIDED), NEVER_SEEN, id="key of a subgroup"
+            with_mark(SUBGROUP_KEY_LABEL, "k", "workers", **DIVIDED), OVERWRITTEN, id="key of a subgroup"
         ),
         pytest.param(
             with_mark(SUBDOMAIN_POLICY_ANNOTATION, "UniquePerReplica", "leaders"),
-            "is honoured: leaders get a host name of which there is no Service",
+            "takes effect: leaders get a host name without a Service",
             id="subdomain of leaders",
         ),
         pytest.param(
@@ -152,7 +152,7 @@ DIVIDED = {"subgroup": make_subgroup(2)}
             id="subdomain of workers",
         ),
         pytest.param(
-            with_mark(LEADER_REQUESTS_TPUS_ANNOTATION, "true", "workers"), HONOURED, id="TPUs of the leader"
+            with_mark(LEADER_REQUESTS_TPUS_ANNOTATION, "true", "workers"), EFFECTIVE, id="TPUs of the leader"
         ),
         pytest.param(with_mark(REPLICAS_ANNOTATION, "3", "leaders"), NO_EFFECT, id="replicas"),
     ],

@@ -75,7 +75,7 @@ def test_a_claim_that_is_there_twice_is_accepted_with_a_warning() -> None:
     raw = with_claims(claim(), claim("logs"), claim())
     assert errors_in(raw) == []
     assert warnings_in(raw) == [
-        f'{CLAIMS}[0].metadata.name: "data" is the name of a later claim template, which counts: remove one'
+        f'{CLAIMS}[0].metadata.name: "data" is also the name of a later template, which is used: remove one'
     ]
     assert warnings_in(with_claims(claim(), claim("logs"))) == []
 

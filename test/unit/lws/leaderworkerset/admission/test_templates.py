@@ -45,15 +45,16 @@ def with_templates(leader: Any = None, worker: Any = None, **options: Any) -> di
         pytest.param(
             with_templates(pod_template(restartPolicy="Never")),
             [
-                f'{LEADER}.spec.restartPolicy: Invalid value: "Never": must be Always: StatefulSets take no '
-                "other; what a restart does to the group is in restartPolicy of the leaderWorkerTemplate"
+                f'{LEADER}.spec.restartPolicy: Invalid value: "Never": must be Always, because StatefulSets '
+                "support nothing else; set what a restart does to the group in "
+                "leaderWorkerTemplate.restartPolicy"
             ],
             id="restart never",
         ),
         pytest.param(
             with_templates(worker=pod_template(activeDeadlineSeconds=60)),
             [
-                f"{WORKER}.spec.activeDeadlineSeconds: Invalid value: 60: StatefulSets do not take it: "
+                f"{WORKER}.spec.activeDeadlineSeconds: Invalid value: 60: StatefulSets do not support it: "
                 f"remove it"
             ],
             id="a deadline",
@@ -156,17 +157,17 @@ UNKNOWN_PORT = {**TPU, "env": [PORT_FROM]}
     [
         pytest.param(
             with_templates(pod_template(TPU, TPU), pod_template(TPU)),
-            [f"{WORKER}.spec.containers: TPU containers of workers are on the ports 8476, those of"],
+            [f"{WORKER}.spec.containers: TPU containers of workers use the ports 8476, those of"],
             id="two and one",
         ),
         pytest.param(
             with_templates(pod_template(TPU), pod_template(PORT_9000)),
-            [f"{WORKER}.spec.containers: TPU containers of workers are on the ports 9000, those of"],
+            [f"{WORKER}.spec.containers: TPU containers of workers use the ports 9000, those of"],
             id="other ports",
         ),
         pytest.param(
             with_templates(worker=pod_template(UNKNOWN_PORT, TPU)),
-            [f"{WORKER}.spec.containers: TPU_PROCESS_PORT of c0 is empty, or not known when a pod is made"],
+            [f"{WORKER}.spec.containers: TPU_PROCESS_PORT of c0 is empty, or unknown when a pod is created"],
             id="several ports, one known inside",
         ),
         pytest.param(with_templates(pod_template(TPU, TPU), pod_template(TPU), size=1), [], id="no workers"),
@@ -231,13 +232,13 @@ def test_an_update_is_not_held_up_by_what_was_there() -> None:
 OWN_SIZE = {"name": "LWS_GROUP_SIZE", "value": "9"}
 
 
-def test_a_variable_that_nobody_will_see_is_warned_about_once() -> None:
+def test_an_overwritten_variable_causes_one_warning() -> None:
     """The original controller stores it, and its webhook overrides it: so it is no error."""
     raw = with_templates(worker=pod_template({}, {"env": [{"name": "A"}, OWN_SIZE]}))
     assert errors_in(raw) == []
     assert warnings_in(raw) == [
-        f"{WORKER}.spec.containers[1].env: LWS_GROUP_SIZE is set by the controller, and this value is never "
-        "seen: remove it, or choose another name"
+        f"{WORKER}.spec.containers[1].env: LWS_GROUP_SIZE is set by the controller, which overwrites "
+        "this value: remove it, or choose another name"
     ]
     again = with_templates(worker=pod_template({}, {"env": [{"name": "A"}, OWN_SIZE]}), replicas=9)
     assert warnings_in(again, raw) == []
@@ -287,7 +288,7 @@ def terms(topology: str) -> dict[str, Any]:
         pytest.param(make_set(annotations=EXCLUSIVE), [], id="exclusive"),
         pytest.param(
             make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}),
-            ['exclusive-topology: "" says no'],
+            ['exclusive-topology: "" is empty and has no effect'],
             id="empty",
         ),
         pytest.param(
@@ -297,12 +298,12 @@ def terms(topology: str) -> dict[str, Any]:
         ),
         pytest.param(
             make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "Example/zone"}),
-            ["is a label that no node can have, so that no pod will be placed: prefix part"],
+            ["is a label that no node can have, so no pod will be scheduled: prefix part"],
             id="no prefix",
         ),
         pytest.param(
             make_set(annotations=EXCLUSIVE, max_surge=1),
-            ["maxSurge: 1 with leaderworkerset.sigs.k8s.io/exclusive-topology: every group on top"],
+            ["maxSurge: 1 with leaderworkerset.sigs.k8s.io/exclusive-topology: each surge group"],
             id="surge",
         ),
         pytest.param(make_set(max_surge=1), [], id="surge anywhere"),

@@ -190,7 +190,7 @@ def test_pods_that_the_user_configured_get_nothing(name: str) -> None:
         pytest.param(
             make_pod(0, 5, 2, policy="LeaderExcluded"), "is in no subgroup .* give the set a", id="leader"
         ),
-        pytest.param(make_pod(1, 10_001), "in a group of 10001: at most 10000 can", id="too many"),
+        pytest.param(make_pod(1, 10_001), "in a group of 10001 pods: at most 10000 can", id="too many"),
         pytest.param(make_pod(5, 3), "pod 5 of the group is not in its TPU slice", id="beyond the group"),
     ],
 )

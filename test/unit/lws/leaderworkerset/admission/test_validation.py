@@ -567,8 +567,8 @@ def test_without_an_old_object_everything_is_checked(old: dict[str, Any] | None)
 
 
 WARNING = (
-    f"{MAX_UNAVAILABLE}: 25% with maxSurge 0 allows none of 2 groups be replaced; updates go on as with "
-    "maxUnavailable 1. Raise one of the two."
+    f"{MAX_UNAVAILABLE}: 25% with maxSurge 0 allows none of 2 groups to be replaced; updates go on as with "
+    "maxUnavailable 1. Raise one of them."
 )
 
 
