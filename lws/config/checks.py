@@ -36,8 +36,8 @@ Origin = Callable[[KeyPath], str]
 _REQUIRED: Mapping[KeyPath, str] = {
     ("apiVersion",): f": write `apiVersion: {API_VERSION}`",
     ("kind",): f": write `kind: {KIND}`",
-    ("gangSchedulingManagement", "schedulerProvider"): ": name it, or leave the section out",
-    ("sharding", "shards"): ": say how many, or leave the section out",
+    ("gangSchedulingManagement", "schedulerProvider"): ": set it, or remove the section",
+    ("sharding", "shards"): ": set their number, or remove the section",
 }
 
 
@@ -92,9 +92,9 @@ def _sentence(detail: Mapping[str, Any], keys: KeyPath) -> str:
 
 
 def _unknown_key(keys: KeyPath) -> str:
-    known = _keys_at(keys[:-1])
-    near = difflib.get_close_matches(keys[-1], known, n=1)
-    advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    valid = _keys_at(keys[:-1])
+    similar = difflib.get_close_matches(keys[-1], valid, n=1)
+    advice = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(valid)}"
     return f"no such key; {advice}"
 
 
@@ -272,12 +272,12 @@ def _shard_leases(path: KeyPath, shards: int, election: LeaderElection) -> Itera
     name = election.resource_name
     last = f"{name}-{shards - 1}"
     if not dns1123_subdomain_errors(name) and (problems := dns1123_subdomain_errors(last)):
-        message = f"with {shards} shards there is a Lease {last!r}: {problems[0]}; choose a shorter name"
+        message = f"with {shards} shards, one Lease is named {last!r}: {problems[0]}; choose a shorter name"
         yield ("leaderElection", "resourceName"), message
     base, _, number = name.rpartition("-")
     if base and number.isascii() and number.isdecimal() and int(number) < MOST_SHARDS:
         message = (
-            f"{name!r} is what managers of {base!r} call the Lease of their shard {int(number)}; with "
+            f"{name!r} is the Lease of shard {int(number)} for managers with the name {base!r}; with "
             "sharding, choose a name that does not end in a number"
         )
         yield ("leaderElection", "resourceName"), message

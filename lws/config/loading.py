@@ -192,11 +192,12 @@ class _StrictLoader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
                 raise yaml.MarkedYAMLError(
-                    problem=f"{key!r} is no key: keys are strings", problem_mark=key_node.start_mark
+                    problem=f"{key!r} is not a valid key: keys must be strings",
+                    problem_mark=key_node.start_mark,
                 )
             if key in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"{key} stands here a second time: remove one of the two",
+                    problem=f"{key} is a duplicate key: remove one of them",
                     problem_mark=key_node.start_mark,
                 )
             seen.add(key)

@@ -44,8 +44,8 @@ _CONCURRENT_PASSES = 32
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an engine is built from and what outlives it. identity: holder identity in Leases. listen:
-    installs our signal handlers, after kopf has installed its own. registrations: kinds of workload to serve.
+    """What an engine is built from; it outlives the engine. identity: holder identity in Leases. listen:
+    installs our signal handlers after kopf has installed its own. registrations: kinds of workload to serve.
     """
 
     settings: Settings
@@ -67,13 +67,17 @@ class Engine:
         self._within = within
         self._kopf_stop = asyncio.Event()
         self._rollback = Rollback()
-        self._election = self._stand()
+        self._election = self._build_election()
         # Events are not fenced by the time left of a Lease: no controller acts on them.
-        telling = cluster.fenced(self._may_write)
+        event_client = cluster.fenced(self._may_write)
         self._terms = Terms(self._begin, self._may_write)
 
         self._queue = Queue(
-            self._work, timing.BURST_SECONDS, _CONCURRENT_PASSES, metrics.queue, self._acts_on
+            self._work,
+            timing.BURST_SECONDS,
+            _CONCURRENT_PASSES,
+            metrics.queue,
+            self._acts_on,
         )
         self._triggers = Triggers(self._queue, self._terms.route_of, self._terms.forget)
         self._store = Store(
@@ -83,7 +87,7 @@ class Engine:
         )
         source = Source(cluster, self._rollback)
         self._locks = OwnerLocks()
-        self._recorders = [self._recorder_of(kind, telling) for kind in within.registrations]
+        self._recorders = [self._recorder_of(kind, event_client) for kind in within.registrations]
         self._controllers = [
             kind.build(self._parts(source, recorder))
             for kind, recorder in zip(within.registrations, self._recorders, strict=True)
@@ -100,7 +104,7 @@ class Engine:
         self._takeover = Takeover(self._refresh, self._triggers.everything)
         self._silence = Silence()
         self._tasks: list[asyncio.Task[Any]] = []
-        self._beside: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._is_down = False
 
     def start(self) -> None:
@@ -116,12 +120,12 @@ class Engine:
             start("lead", self._lead()),
             start("take over", self._takeover.run()),
             start("resync", self._resync()),
-            start("the cluster as it was known", self._rollback.wait()),
+            start("check for an etcd restore", self._rollback.wait()),
         ]
 
     async def ended(self) -> None:
         """Return once a part has ended. The end is logged; the caller needs another engine."""
-        await first_end(self._tasks, "all that was remembered of the cluster is listed anew")
+        await first_end(self._tasks, "the manager relists everything")
 
     async def take_down(self) -> None:
         """Finish passes, write pending Events, release Leases, then close everything."""
@@ -134,12 +138,12 @@ class Engine:
             await self._election.release()
         else:
             # No other manager may list before the last write has arrived or was abandoned.
-            log.warning("the API server is slow: a write may still arrive, so Leases are left to run out")
+            log.warning("the API server is slow: a write may still arrive, so Leases are left to expire")
         self._kopf_stop.set()
         kopf_tasks = [task for task in self._tasks if task.get_name() == "kopf"]
         if kopf_tasks:
             await asyncio.wait(kopf_tasks, timeout=timing.SHUTDOWN_SECONDS)
-        await cancel([*self._tasks, *self._beside])
+        await cancel([*self._tasks, *self._background])
         self._tasks = []
         self._loop.forget(everywhere)
 
@@ -156,7 +160,7 @@ class Engine:
             log.warning("the API server is slow: not every Event was written")
         return True
 
-    def wrong(self) -> dict[str, Check]:
+    def checks(self) -> dict[str, Check]:
         """Checks for the liveness probe, by stream."""
         checks = {name: self._silence.check(stream) for name, stream in self._streams().items()}
         for controller in self._controllers:
@@ -177,12 +181,12 @@ class Engine:
         return f"not listed yet: {', '.join(missing)}" if missing else None
 
     def _is_current(self) -> bool:
-        """Whether every stream has listed, and none that reads the cluster has been quiet for longer than a
-        watch can be.
+        """Whether every stream has listed, and each informer has received something within the time in which
+        a healthy watch does.
         """
         behind = (informer.behind_for for informer in self._informers.values())
-        is_heard = all(seconds <= timing.SILENT_WATCH_SECONDS for seconds in behind)
-        return is_heard and all(stream.listed.is_set() for stream in self._streams().values())
+        is_recent = all(seconds <= timing.SILENT_WATCH_SECONDS for seconds in behind)
+        return is_recent and all(stream.listed.is_set() for stream in self._streams().values())
 
     def _streams(self) -> dict[str, Informer | KopfStream]:
         return {**self._informers, **self._kopf_streams}
@@ -206,36 +210,38 @@ class Engine:
         return EventRecorder(cluster, reporter, f"{reporter}-{socket.gethostname()}")
 
     def _parts(self, source: Source, recorder: EventRecorder) -> Parts:
-        settings, wake, add = self._within.settings, self._triggers.everything, self._queue.add
-        return Parts(settings, source, self._store, recorder, add, wake, self._locks, self._start_beside)
+        settings, resync, add = self._within.settings, self._triggers.everything, self._queue.add
+        return Parts(
+            settings, source, self._store, recorder, add, resync, self._locks, self._start_background
+        )
 
     def _begin(self, may_write: MayWrite) -> Term:
         cluster = self._within.cluster.fenced(may_write, self._election.time_left)
         return together([controller.begin(cluster) for controller in self._controllers])
 
-    def _start_beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a background task that ends by itself; the engine continues if it fails."""
-        task = start("beside passes", work)
-        self._beside.add(task)
-        task.add_done_callback(self._end_beside)
+        task = start("background", work)
+        self._background.add(task)
+        task.add_done_callback(self._end_background)
 
-    def _end_beside(self, task: asyncio.Task[None]) -> None:
-        self._beside.discard(task)
+    def _end_background(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("work beside the passes has failed", exc_info=error)
+            log.error("a background task has failed", exc_info=error)
 
-    def _stand(self) -> Election:
+    def _build_election(self) -> Election:
         settings, cluster, who = self._within.settings, self._within.cluster, self._within.identity
-        election, tell = settings.leader_election, self._within.metrics.process.leading
+        election, on_leading = settings.leader_election, self._within.metrics.process.leading
         times = LeaseTimes(election.lease_duration, election.renew_deadline, election.retry_period)
         if not election.enabled:
-            return Unelected(election.resource_name, tell)
+            return Unelected(election.resource_name, on_leading)
         # A burst of other writes must not make a renewal wait until the Lease is lost.
         cluster = cluster.paced(renewal_rate(election.shards, election.retry_period))
         candidate = Candidate(settings.namespace, election.resource_name, who, times, rollback=self._rollback)
         if election.shards == 1:
-            return LeaseElection(Lease(cluster, candidate), tell)
-        return ShardElection(cluster, candidate, election.shards, tell, self._is_idle)
+            return LeaseElection(Lease(cluster, candidate), on_leading)
+        return ShardElection(cluster, candidate, election.shards, on_leading, self._is_idle)
 
     def _may_write(self, namespace: str) -> bool:
         is_over = self._is_down or self._rollback.is_noticed
@@ -257,7 +263,7 @@ class Engine:
         await asyncio.gather(*(controller.known() for controller in self._controllers))
         await asyncio.gather(*(stream.listed.wait() for stream in self._streams().values()))
         self._queue.open()
-        await self._election.run(self._gain, self._stand_back)
+        await self._election.run(self._gain, self._lose)
 
     async def _refresh(self) -> None:
         await asyncio.gather(*(part.refresh() for part in (*self._streams().values(), *self._controllers)))
@@ -266,7 +272,7 @@ class Engine:
         self._terms.begin(scope)
         self._takeover.gain(scope)
 
-    def _stand_back(self, scope: Scope) -> None:
+    def _lose(self, scope: Scope) -> None:
         self._terms.end(scope)
         self._queue.shed()
         for recorder in self._recorders:

@@ -25,8 +25,8 @@ from lws.runtime.errors import ClusterError, NotFound
 log = logging.getLogger(__name__)
 
 
-_REMEMBERED = 4096
-_WAITING = 2000
+_MOST_SERIES = 4096
+_MOST_PENDING = 2000
 _NOTE_BYTES = 1024
 
 
@@ -52,7 +52,7 @@ class EventRecorder:
         self._reporter = reporter
         self._instance = instance
         self._clock = clock
-        self._waiting: asyncio.Queue[Announce] = asyncio.Queue(_WAITING)
+        self._waiting: asyncio.Queue[Announce] = asyncio.Queue(_MOST_PENDING)
         self._known: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
         self._windows: dict[FoldKey, Window] = {}
         self._sent: OrderedDict[tuple[Any, ...], None] = OrderedDict()
@@ -82,7 +82,7 @@ class EventRecorder:
         is_news = identity not in self._sent
         self._sent[identity] = None
         self._sent.move_to_end(identity)
-        if len(self._sent) > _REMEMBERED:
+        if len(self._sent) > _MOST_SERIES:
             self._sent.popitem(last=False)
         return is_news
 
@@ -110,7 +110,7 @@ class EventRecorder:
         try:
             self._waiting.put_nowait(announce)
         except asyncio.QueueFull:
-            log.warning("too many Events wait to be written, left out: %s", announce.note)
+            log.warning("too many pending Events, dropped: %s", announce.note)
 
     async def run(self) -> None:
         """Write announced Events indefinitely."""
@@ -149,12 +149,12 @@ class EventRecorder:
                 await self._cluster.merge(series.target, patch)
                 return
             except NotFound:
-                # It expired, or the list was cleared: what continues must be reported again.
-                log.debug("Event %s is gone, a new one begins", series.target)
+                # The Event expired or was deleted, so a new one reports that the cause continues.
+                log.debug("Event %s is deleted, a new one is created", series.target)
         created = await self._cluster.create(self._build(announce))
         self._known[identity] = _Series(Reference.to(created), 1, now, now)
         self._known.move_to_end(identity)
-        if len(self._known) > _REMEMBERED:
+        if len(self._known) > _MOST_SERIES:
             self._known.popitem(last=False)
 
     def _build(self, announce: Announce) -> dict[str, Any]:
@@ -258,12 +258,12 @@ class Window:
 
 
 def about(regarding: Reference) -> str:
-    """Equal for all versions of an object."""
+    """A key that is equal for all versions of an object."""
     return regarding.uid or str(regarding)
 
 
 def fold_key(announce: Announce) -> FoldKey | None:
-    """Equal for Events that can be combined; None for one that is always written alone."""
+    """A key that is equal for Events that can be combined; None for an Event that is always written alone."""
     if announce.fold is None:
         return None
     shared = announce.type, announce.reason, announce.action, announce.fold.template

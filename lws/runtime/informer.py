@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lws import timing
-from lws.kube.metadata import version_number
-from lws.runtime.actions import Object
+from lws.kube.metadata import uid_of, version_number
 from lws.runtime.client.connection import Cluster, decoded, pages
 from lws.runtime.client.resources import Resource, Workload
 from lws.runtime.errors import ApiError, ClusterError, Gone, Throttled, api_error
@@ -137,7 +136,7 @@ class Informer:
 
     @property
     def behind_for(self) -> float:
-        """Seconds since the last object, bookmark or list: at most so old is what the sink has."""
+        """Seconds since the last object, bookmark or list: the maximum age of the objects in the sink."""
         return self._clock() - self._read_at
 
     async def refresh(self) -> None:
@@ -350,17 +349,8 @@ class KopfStream:
             read = self._rollback.check(plural, version, newest)
             self._newest = max(self._newest, read)
         self._store.retain(kind, listed.keys(), version)
-        stored = {_uid(obj): _version(obj) for obj in self._store.of_kind(kind)}
+        stored = {uid_of(obj): int(obj["metadata"]["resourceVersion"]) for obj in self._store.of_kind(kind)}
         for uid, read in listed.items():
             self._rollback.compare(plural, version, read, stored.get(uid, 0))
         expected = listed if awaited is None else {uid: awaited[uid] for uid in awaited if uid in listed}
         return {uid: read for uid, read in expected.items() if stored.get(uid, -1) < read}
-
-
-def _uid(obj: Object) -> str:
-    uid: str = obj["metadata"]["uid"]
-    return uid
-
-
-def _version(obj: Object) -> int:
-    return int(obj["metadata"]["resourceVersion"])

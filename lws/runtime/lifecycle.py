@@ -33,7 +33,7 @@ class Lifecycle:
         if stopped in done:
             log.info("stopping: finishing running passes")
             return 0
-        _say_why(done, "the process ends too")
+        _log_ends(done, "the process stops")
         stopped.cancel()
         return 1
 
@@ -41,7 +41,7 @@ class Lifecycle:
 async def first_end(tasks: list[asyncio.Task[Any]], consequence: str) -> None:
     """Return once a task has ended, and log it with the consequence. No task ends by itself."""
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    _say_why(done, consequence)
+    _log_ends(done, consequence)
 
 
 def start(name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -60,7 +60,7 @@ async def cancel(tasks: list[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _say_why(ended: Iterable[asyncio.Task[Any]], consequence: str) -> None:
+def _log_ends(ended: Iterable[asyncio.Task[Any]], consequence: str) -> None:
     for task in ended:
         error = task.exception() if not task.cancelled() else None
         why, is_bug = error or "without a reason", not isinstance(error, ClusterError)

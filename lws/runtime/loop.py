@@ -24,18 +24,6 @@ from lws.runtime.queue import Again
 log = logging.getLogger(__name__)
 
 
-def _all_of(plan: Plan) -> Plan:
-    return plan
-
-
-def _nobody(snapshot: Any) -> None:
-    return None
-
-
-def _none(snapshot: Any) -> pass_log.Fields:
-    return pass_log.NOTHING
-
-
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of pass. observe: (namespace, name, now) → snapshot or None. plan: pure. apply: carries out a
@@ -49,10 +37,10 @@ class Kind:
     plan: Callable[[Any], Plan]
     apply: Callable[[Plan], Awaitable[Outcome]]
     label: str
-    due: Callable[[Plan], Plan] = _all_of
-    fields: Callable[[Any], pass_log.Fields] = _none
+    due: Callable[[Plan], Plan] = lambda plan: plan
+    fields: Callable[[Any], pass_log.Fields] = lambda snapshot: pass_log.NOTHING
     is_linear: bool = False
-    owner: Callable[[Any], Object | None] = _nobody
+    owner: Callable[[Any], Object | None] = lambda snapshot: None
 
     def decide(self, snapshot: Any) -> Plan:
         """Return the plan to carry out now, with its owner."""
@@ -181,11 +169,12 @@ class Loop:
             self._count_standing(key, frozenset())
             self._metrics.workloads.gone(key)
             log.debug("no object of that name")
-            # An object recreated under this name, such as the next leader of a group, needs no delay.
+            # No delay for an object that is recreated under this name, such as the next leader of a group.
             return Again(rest=0.0)
         plan = kind.decide(snapshot)
         _describe(kind, snapshot, plan)
-        # If the namespace was lost meanwhile, its next leader shows these, and no pass here would reset them.
+        # Unless the namespace was lost meanwhile: then another manager shows these figures, and no pass here
+        # would reset them.
         if key in self._current:
             self._count_stuck(key, plan.stuck_pods)
             self._count_standing(key, plan.standing)
@@ -274,9 +263,9 @@ def _is_namespace_terminating(errors: Sequence[ClusterError]) -> bool:
 
 
 def _next(again: Again) -> str:
-    result = "failed, tried again" if again.failed else "looked at again"
-    when = "when something changes" if again.after is None else f"after {again.after:g} s"
-    return f"{result} after a back-off" if again.failed and again.after is None else f"{result} {when}"
+    if again.after is None:
+        return "failed, next pass after a backoff" if again.failed else "next pass when something changes"
+    return f"{'failed, ' if again.failed else ''}next pass after {again.after:g} s"
 
 
 def _retry_after(error: ClusterError) -> float | None:

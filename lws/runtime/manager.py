@@ -80,7 +80,7 @@ class Manager:
             self._lifecycle.listen()
             return await self._lifecycle.supervise([engines, *tasks])
         finally:
-            # Another manager can lead at once, but API servers need time to find its webhooks.
+            # Another manager leads at once, but API servers need time until they call its webhooks.
             last_reviews = start("last reviews", self._serving.close_gently())
             await cancel([engines])
             await self._engine.take_down()
@@ -130,7 +130,7 @@ class Manager:
         address = self._settings.health_bind_address
         if address is None:
             return None
-        alive: dict[str, Check] = {name: self._wrong(name) for name in self._engine.wrong()}
+        alive: dict[str, Check] = {name: self._check_of(name) for name in self._engine.checks()}
         ready: dict[str, Check] = {
             "api": self._preconditions.missing,
             "webhooks": self._serving.not_ready,
@@ -143,20 +143,16 @@ class Manager:
         address = self._settings.debug_bind_address
         if address is None:
             return None
-        # Ask the engine that runs when the request arrives.
+        # The lambdas read the engine that runs when the request arrives.
         return DebugServer(address, lambda: self._engine.queued(), lambda: self._engine.cached())
 
-    def _wrong(self, stream: str) -> Check:
-        """Ask the engine that runs when the probe arrives; it may have no such stream."""
-        return lambda: self._engine.wrong().get(stream, _nothing)()
+    def _check_of(self, stream: str) -> Check:
+        """The check of a stream, by the engine that runs when the probe arrives; it may lack the stream."""
+        return lambda: self._engine.checks().get(stream, lambda: None)()
 
 
 def _identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
-
-
-def _nothing() -> str | None:
-    return None
 
 
 async def run(settings: Settings, kubeconfig: str | None, registrations: tuple[Registration, ...]) -> int:

@@ -25,7 +25,7 @@ class Preconditions:
     def __init__(self, cluster: Cluster, api_versions: Iterable[str]) -> None:
         self._cluster = cluster
         self._api_versions = tuple(api_versions)
-        self._missing: str | None = "the API server was not asked yet"
+        self._missing: str | None = "the API server was not checked yet"
 
     def missing(self) -> str | None:
         """What is missing, for the readiness probe; None after the first success."""
@@ -34,29 +34,29 @@ class Preconditions:
     async def wait(self) -> None:
         """Return once the API server serves every kind of workload that is not optional."""
         delay = timing.PRECONDITIONS_PAUSE.first
-        while (missing := await self._look()) is not None:
+        while (missing := await self._check()) is not None:
             self._missing = missing
-            log.error("%s; looking again in %.0f s", missing, delay)
+            log.error("%s; next check in %.0f s", missing, delay)
             await asyncio.sleep(delay)
             delay = timing.PRECONDITIONS_PAUSE.following(delay)
         self._missing = None
 
-    async def _look(self) -> str | None:
+    async def _check(self) -> str | None:
         for api_version in self._api_versions:
-            if (missing := await self._look_for(api_version)) is not None:
+            if (missing := await self._check_version(api_version)) is not None:
                 return missing
         return None
 
-    async def _look_for(self, api_version: str) -> str | None:
+    async def _check_version(self, api_version: str) -> str | None:
         try:
             if await self._cluster.exists(f"/apis/{api_version}"):
                 return None
         except Unreachable as error:
             return f"{error.message}: is the API server up, and does the kubeconfig name the right one?"
         except ClusterError as error:
-            # It may be no more than "Unauthorized".
+            # The message may only be "Unauthorized".
             host = self._cluster.configuration.host
-            return f"the API server at {host} does not say whether it serves {api_version}: {error.message}"
+            return f"cannot check whether the API server at {host} serves {api_version}: {error.message}"
         return (
             f"the API server does not serve {api_version}: install the CustomResourceDefinition "
             "(it comes with the Helm chart)"
@@ -71,11 +71,11 @@ class Definitions:
         self._registrations = tuple(registrations)
         self._missing: dict[str, str] = {}
         # By kind: since when access is denied that was granted before.
-        self._refused_since: dict[str, float] = {}
+        self._denied_since: dict[str, float] = {}
 
     async def served(self, before: Iterable[Registration] = ()) -> tuple[Registration, ...]:
-        """The kinds that can be served now. before: those served until now; they are kept while the API
-        server does not answer, and for a while if it denies access.
+        """The kinds that can be served now. before: the kinds served until now; they stay while the API
+        server does not answer, and for `DENIED_KIND_SECONDS` if it denies access.
         """
         served = tuple(before)
         return tuple([kind for kind in self._registrations if await self._is_served(kind, kind in served)])
@@ -87,7 +87,7 @@ class Definitions:
         while await self.served(before=served) == served:
             await asyncio.sleep(timing.RECHECK_SECONDS)
 
-    async def _is_served(self, registration: Registration, was: bool) -> bool:
+    async def _is_served(self, registration: Registration, was_served: bool) -> bool:
         if not registration.is_optional:
             return True
         kind = registration.workload.resource.kind
@@ -95,16 +95,16 @@ class Definitions:
             missing = await self._missing_of(registration)
         except Forbidden as error:
             # Reapplying RBAC may remove the permissions for a moment.
-            since = self._refused_since.setdefault(kind, asyncio.get_running_loop().time())
-            if was and asyncio.get_running_loop().time() - since < timing.DENIED_KIND_SECONDS:
+            since = self._denied_since.setdefault(kind, asyncio.get_running_loop().time())
+            if was_served and asyncio.get_running_loop().time() - since < timing.DENIED_KIND_SECONDS:
                 log.warning("%s: %s", kind, error.message)
                 return True
             missing = error.message
         except ClusterError as error:
             log.warning("%s: %s", kind, error.message)
-            return was
+            return was_served
         else:
-            self._refused_since.pop(kind, None)
+            self._denied_since.pop(kind, None)
         if missing and self._missing.get(kind) != missing:
             log.warning("%s: not served: %s", kind, missing)
         self._missing[kind] = missing

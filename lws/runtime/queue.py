@@ -23,8 +23,9 @@ _NEVER, _AT_ONCE = float("inf"), float("-inf")
 class Again:
     """When the next pass over the key runs.
 
-    after: seconds; None = only after a change. rest: seconds from the beginning of the pass until events may
-    start the next one; None = the window of the queue.
+    after: in so many seconds at the latest; None for only after an event. failed: retry after a backoff.
+    rest: seconds from the beginning of the pass until events may start the next one; None for the window of
+    the queue.
     """
 
     after: float | None = None
@@ -42,7 +43,7 @@ class Meter(Protocol):
         """A pass is due and begins once a slot is free."""
 
     def dropped(self, key: Any) -> None:
-        """The key is not taken any more: no pass runs."""
+        """No pass runs, because the queue does not take the key any more."""
 
     def begun(self, key: Any) -> None:
         """The pass begins."""
@@ -56,9 +57,9 @@ class Meter(Protocol):
 
 @dataclass(slots=True)
 class _Entry:
-    """A waiting or running key. timer: starts its next pass, at `due_at` by the loop's clock. dirty_by: when
-    events during its pass need the next one; infinite without events. rested_at: events start no pass before
-    then.
+    """A waiting or running key; all times are by the clock of the event loop. timer: starts the next pass at
+    `due_at`. dirty_by: time by which events during the running pass need another one; infinite if there were
+    none. rested_at: time before which events start no pass.
     """
 
     timer: asyncio.Handle | None = None
@@ -93,13 +94,13 @@ class Queue:
         self._start_turns = OnePerIteration()
         self._meter = meter
         self._entries: dict[Hashable, _Entry] = {}
-        # Per resting key: when events may start a pass again. Removed at that time.
+        # Resting key → time from which events may start a pass again. Removed at that time.
         self._rested: dict[Hashable, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_open = False
 
     def open(self) -> None:
-        """Start taking keys. Keys added before are not kept."""
+        """Start taking keys. Keys that were added before are dropped."""
         self._is_open = True
 
     def drop(self) -> None:
@@ -128,7 +129,9 @@ class Queue:
             await asyncio.wait(self._tasks)
 
     def counts(self) -> dict[str, int]:
-        """Number of keys that are `running` (or about to), `waiting`, of these `failing`, and `resting`."""
+        """Number of keys by state: `running` (or about to), `waiting`, `resting`; `failing` are part of the
+        first two.
+        """
         entries = self._entries.values()
         running = sum(entry.is_running for entry in entries)
         failing = sum(entry.failures > 0 for entry in entries)
@@ -143,8 +146,8 @@ class Queue:
         return self._is_open and self._takes(key)
 
     def add(self, key: Hashable, within: float = 0.0) -> None:
-        """Enqueue a key. The pass begins within so many seconds, or earlier if another event needs it.
-        AT_ONCE skips the delay of the key too.
+        """Enqueue a key. The pass begins within `within` seconds, or earlier if another event needs it.
+        `timing.AT_ONCE` also skips the delay after the last pass.
         """
         if not self._is_taken(key):
             return
@@ -210,8 +213,8 @@ class Queue:
             self._meter.retried(key)
             self._schedule(key, entry, max(again.after or 0.0, _backoff(entry.failures)))
         elif entry.dirty_by < _NEVER or again.after is not None:
-            is_rested = entry.dirty_by == _AT_ONCE
-            by_event = 0.0 if is_rested else max(0.0, entry.dirty_by - _now(), entry.rested_at - _now())
+            is_urgent = entry.dirty_by == _AT_ONCE
+            by_event = 0.0 if is_urgent else max(0.0, entry.dirty_by - _now(), entry.rested_at - _now())
             self._schedule(key, entry, min(by_event, _NEVER if again.after is None else again.after))
         else:
             del self._entries[key]
@@ -223,8 +226,8 @@ class Queue:
 class OnePerIteration:
     """Lets one waiter continue per iteration of the event loop.
 
-    A burst of changes makes a hundred passes due at once. In one iteration they would take a tenth of a
-    second, during which no review of a pod is answered; the API server waits for one for every pod.
+    A burst of changes makes a hundred passes due at once. In a single iteration they would take a tenth of a
+    second, during which no review of a pod is answered, and the API server needs a review for every pod.
     """
 
     def __init__(self) -> None:

@@ -77,7 +77,7 @@ class WrittenStatuses:
 
 
 class RecentWrites(Generic[_Revision]):
-    """One per term and kind of workload.
+    """The records of one term for one kind of workload.
 
     kind: of the workload. parse: decodes a revision. fault: why the spec of a set cannot be read, empty if it
     can. shortest, active: as in `Throttle`.

@@ -67,10 +67,6 @@ class Controller:
     checks: Mapping[str, Check] = field(default_factory=dict)
 
 
-def _unreviewed(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str, Handler]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class Registration:
     """A kind of workload. reporter: the controller named in its Events. endpoints: handler id → reviewed
@@ -83,7 +79,7 @@ class Registration:
     reporter: str
     build: Callable[[Parts], Controller]
     endpoints: Mapping[str, Resource] = field(default_factory=dict)
-    handlers: Callable[[Settings, Store, Cluster], Mapping[str, Handler]] = _unreviewed
+    handlers: Callable[[Settings, Store, Cluster], Mapping[str, Handler]] = lambda *_: {}
     reads: tuple[StoredFields, ...] = ()
     is_optional: bool = False
     standings: tuple[KeyState, ...] = ()

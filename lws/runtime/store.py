@@ -70,8 +70,8 @@ class _Index:
 class Store:
     """The latest state of every watched object, trimmed. reads: the fields that decisions read, by kind.
 
-    is_current: whether all streams have listed and are heard. unserved: API versions that the API server is
-    known not to serve.
+    is_current: whether all streams have listed and still receive something. unserved: API versions that the
+    API server is known not to serve.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Store:
         return tuple(self._objects[kind].values())
 
     def sizes(self) -> dict[str, int]:
-        """How many objects there are of each kind."""
+        """Number of objects by kind."""
         return {kind: len(objects) for kind, objects in sorted(self._objects.items())}
 
     def controlled_by(self, uid: str, kind: str) -> list[Object]:
@@ -144,8 +144,8 @@ class Store:
         return index.find((namespace, value), kind)
 
     def labelled_pods(self, label: str, namespace: str, value: str) -> list[Object]:
-        """Pods that carry a label with this value, regardless of owner. Of each label that is asked for, an
-        index stays in memory.
+        """Pods that carry a label with this value, regardless of owner. The index of each label that is
+        looked up once stays in memory.
         """
         index = self._pods.get(label) or self._indexed(self._pods, label, _pod_key)
         return index.find((namespace, value), "Pod")
@@ -176,12 +176,12 @@ class Store:
         trimmed = self._trim(obj)
         kind, key, uid = trimmed["kind"], _key(trimmed), trimmed["metadata"]["uid"]
         version = _version(trimmed)
-        # Not at the same version: an object that lost its label leaves the stream with the version that a
-        # live read shows too.
+        # Equal versions are stored: an object that lost its label leaves the stream with the same version
+        # that a live read returns.
         if self._deleted.get(uid, -1) > version:
             return
         stored = self._objects[kind].get(key)
-        # Regardless of the UID: a former object of this name has an older version.
+        # Compared regardless of the UID: a former object of this name has an older version.
         if stored is not None and _version(stored) >= version:
             return
         if stored is not None and stored["metadata"]["uid"] != uid:
@@ -204,7 +204,7 @@ class Store:
             self._delete(stored, _version(stored) + 1)
         elif _version(stored) <= _version(obj):
             self._delete(stored, _version(obj))
-        # Otherwise it lost the label of the stream and has regained it since.
+        # Otherwise the object lost the label of the stream, and has regained it since.
 
     def retain(
         self, kind: str, uids: Collection[str], version: str, other_labels: Collection[str] = ()
@@ -242,7 +242,9 @@ class Store:
                 del self._disrupted[next(iter(self._disrupted))]
 
     def _record_node(self, before: Object | None, after: Object | None) -> None:
-        """Once per pod, in its state before the deletion: a terminating pod looks failed."""
+        """Record the node of a pod that ends, once per pod and by its state before the deletion: a
+        terminating pod looks failed.
+        """
         pod = before or after or {}
         is_over = after is None or is_terminating(after) or uid_of(after) != uid_of(pod)
         if pod["kind"] != "Pod" or not is_over or (before is not None and is_terminating(before)):
@@ -283,8 +285,8 @@ def _controller_uid(obj: Object) -> str | None:
 
 
 def _label_key(label: str, obj: Object) -> Key | None:
-    # These are found by their owners, so an index by label would only take memory. The StatefulSet of each
-    # group has a ControllerRevision that copies our labels.
+    # Pods and owned ControllerRevisions are found by their owners; an index by label would only take memory.
+    # The StatefulSet of each group has a ControllerRevision with our labels.
     kind = obj["kind"]
     if kind == "Pod" or (kind == "ControllerRevision" and controller_of(obj)):
         return None

@@ -28,8 +28,8 @@ ActiveSets = OrderedDict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """The last write of an object. at: time of the write. pause: seconds until the next status that can wait,
-    by the size of the set. saved_at: when the pace of a rollout allows the next step.
+    """The last write of an object. at: time of the write. pause: seconds until the next status that can be
+    delayed, by the size of the set. saved_at: time from which the pace of a rollout allows the next step.
     """
 
     at: float
@@ -40,9 +40,9 @@ class _Written:
 class Throttle:
     """Records when sets and leader StatefulSets were written.
 
-    shortest: kind → minimum seconds between two statuses that only report progress; by default what they
-    cost. is_edited: whether a status overwrites a change of another client, which is not delayed. active:
-    shared by all shards of this process.
+    shortest: kind → minimum seconds between two statuses that only report progress; by default, it follows
+    from their cost. is_edited: whether a status overwrites a change of another client, which is not delayed.
+    active: shared by all shards of this process.
     """
 
     def __init__(
@@ -163,7 +163,11 @@ class Throttle:
     def _wait_of_step(self, step: Postponable) -> float | None:
         """Seconds until the step is due; None if it is due now."""
         last = self._written.get(step.target.uid)
-        return _still(last.saved_at - timing.STEP_BURST_SECONDS - self._clock()) if last is not None else None
+        return (
+            _if_positive(last.saved_at - timing.STEP_BURST_SECONDS - self._clock())
+            if last is not None
+            else None
+        )
 
     def _wait_of_status(self, status: Status) -> float | None:
         """Seconds until the status is due, longer if many sets are active; None if it is due now."""
@@ -180,13 +184,13 @@ class Throttle:
         shortest = self._shortest.get(status.target.kind, last.pause)
         wait = max(shortest, self._count_active() / _STATUSES_PER_SECOND)
         wait = min(wait, timing.LONGEST_STATUS_SECONDS)
-        return _still(last.at + wait - self._clock())
+        return _if_positive(last.at + wait - self._clock())
 
     def _wait_of_edited(self, uid: str) -> float | None:
         """Restore a status at once after another client wrote to it, with a backoff if it keeps writing."""
         now = self._clock()
         last, times = self._restored.get(uid, (now, 0))
-        wait = _still(last + timing.STATUS_RESTORE.after(times) - now)
+        wait = _if_positive(last + timing.STATUS_RESTORE.after(times) - now)
         if wait is None:
             self._restoring.add(uid)
         return wait
@@ -205,5 +209,6 @@ def _groups_of(obj: Mapping[str, Any]) -> int:
     return replicas if is_integer(replicas) else 0
 
 
-def _still(wait: float) -> float | None:
+def _if_positive(wait: float) -> float | None:
+    """None if nothing is left to wait for."""
     return wait if wait > timing.CLOCK_TOLERANCE_SECONDS else None

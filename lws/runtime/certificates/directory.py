@@ -20,11 +20,11 @@ _Signature = tuple[tuple[int, int, int], ...]
 
 
 class CertificateDirectory:
-    """Keeps one server supplied from files.
+    """Supplies one server with the certificate from the files of a directory.
 
-    install: takes certificate and key (PEM); ValueError means that it keeps what it has. on_read: told of
-    each pair that is read, and each time that none could be, whether it is good. clock: the current time,
-    aware.
+    install: takes certificate and key (PEM); raises ValueError and keeps the former ones if they cannot be
+    used. on_read: called after each attempt to read changed files; True if a valid pair was installed. clock:
+    the current time, timezone-aware.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class CertificateDirectory:
 
     @property
     def is_ready(self) -> bool:
-        """A certificate is served that is good now."""
+        """A certificate is served that is valid now."""
         return self._served is not None and not time_flaw(read(self._served), self._clock())
 
     @property
     def expires(self) -> datetime | None:
-        """When the served certificate ends."""
+        """When the served certificate expires."""
         return self._expires
 
     async def run(self) -> None:
@@ -74,15 +74,15 @@ class CertificateDirectory:
             return
         self._loaded, self._served, self._expires, self._complaint = signature, certificate, expires, ""
         self._on_read(True)
-        log.info("webhooks are served with a certificate that ends on %s", expires)
+        log.info("webhooks are served with a certificate that expires on %s", expires)
 
     def _complain(self, complaint: str) -> None:
         if complaint != self._complaint:
-            log.warning("%s; it is tried again every %.0f s", complaint, timing.CERTIFICATE_FILES_SECONDS)
+            log.warning("%s; retrying every %.0f s", complaint, timing.CERTIFICATE_FILES_SECONDS)
         self._complaint = complaint
 
 
 def _signature(path: Path) -> tuple[int, int, int]:
-    # Volumes of Secrets are replaced by changing a symlink, so the inode changes where the time might not.
+    # Kubernetes updates a volume of a Secret by changing a symlink: the inode changes, the time may not.
     status = path.stat()
     return status.st_mtime_ns, status.st_size, status.st_ino

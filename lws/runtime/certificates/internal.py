@@ -1,4 +1,4 @@
-"""Create, store, serve and renew the webhook certificate when there is no cert-manager.
+"""Create, store, serve and renew the webhook certificate if cert-manager is not used.
 
 In: one Secret, the webhook configurations, the time. Runs on every replica, leader or not.
 """
@@ -39,24 +39,24 @@ log = logging.getLogger(__name__)
 
 
 class CertificateClient(Protocol):
-    """The parts of the connection that are used; all raise ClusterError."""
+    """The requests that are needed; all raise ClusterError."""
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
-        """One object; NotFound."""
+        """Read one object; raises NotFound."""
 
     async def create(self, obj: Object) -> dict[str, Any]:
-        """AlreadyExists."""
+        """Create an object; raises AlreadyExists."""
 
     async def replace(self, obj: Object) -> dict[str, Any]:
-        """Conflict if the resourceVersion is not the current one."""
+        """Replace an object; raises Conflict if its resourceVersion is not the current one."""
 
     async def merge(self, target: Reference, patch: Object) -> dict[str, Any]:
-        """JSON merge patch; Conflict if it carries a resourceVersion that is not the current one."""
+        """JSON merge patch; raises Conflict if it contains a resourceVersion that is not the current one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretReference:
-    """Where certificates are stored. names: DNS names and IP addresses that callers use."""
+    """The Secret in which certificates are stored. names: DNS names and IP addresses that clients use."""
 
     namespace: str
     secret: str
@@ -64,10 +64,11 @@ class SecretReference:
 
 
 class InternalCertificates:
-    """Keeps one server supplied.
+    """Supplies one server with certificates that it issues itself.
 
-    install: takes certificate and key (PEM); ValueError means that it keeps what it has. clock: the current
-    time, aware. on_check: told of each check, whether it came to a good end, and how many seconds it took.
+    install: takes certificate and key (PEM); raises ValueError and keeps the former ones if they cannot be
+    used. clock: the current time, timezone-aware. on_check: called after each check with whether it succeeded
+    and its duration in seconds.
     """
 
     def __init__(
@@ -84,7 +85,8 @@ class InternalCertificates:
         self._clock = clock
         self._on_check = on_check
         self._served = KeyPair()
-        self._unfit: KeyPair | None = None
+        # A stored pair that the server cannot use; the next check replaces it.
+        self._unusable: KeyPair | None = None
         self._known = Certificates()
         self._trusted_since: dict[bytes, datetime] = {}
         self._missing: set[str] = set()
@@ -92,14 +94,12 @@ class InternalCertificates:
 
     @property
     def is_ready(self) -> bool:
-        """A certificate is served that is good now, and the configurations that exist have been seen to
-        trust it.
-        """
+        """A certificate is served that is valid now, and all existing webhook configurations trust it."""
         return self._is_injected and self._is_usable(self._served, self._known)
 
     @property
     def expires(self) -> datetime | None:
-        """When the served certificate ends."""
+        """When the served certificate expires."""
         return expiry(self._served.certificate) if self._served.certificate else None
 
     async def run(self) -> None:
@@ -116,7 +116,7 @@ class InternalCertificates:
                 backoff, pause = usual.following(backoff), backoff
                 self._on_check(False, time.perf_counter() - began)
                 log.warning("serving certificate: %s; next try in about %.0f s", error, pause)
-            # Replicas that started together need not stay together.
+            # Jitter, so that replicas that started together do not check at the same time.
             await asyncio.sleep(pause * random.uniform(0.9, 1.1))
 
     async def check(self) -> None:
@@ -125,7 +125,7 @@ class InternalCertificates:
         Raises ClusterError.
         """
         certificates = self._known = await self._stored()
-        # Where nothing good is served there is nothing to lose by being early.
+        # Without a usable certificate, serve the stored one before API servers have seen its CA.
         if not self._is_usable(self._served, certificates):
             self._serve(certificates.server)
         for kind, name in CONFIGURATIONS:
@@ -146,43 +146,47 @@ class InternalCertificates:
         try:
             self._install(server.certificate, server.key)
         except ValueError as error:
-            # OpenSSL reads more of it than we do. The next check puts another one in its place.
-            self._unfit = server
-            raise ClusterError(f"{self._title} holds what cannot be served: {error}") from error
+            # OpenSSL checks more than we do. The next check replaces the stored pair.
+            self._unusable = server
+            raise ClusterError(
+                f"{self._title} contains a certificate that cannot be served: {error}"
+            ) from error
         self._served = server
-        log.info("webhooks are served with a certificate that ends on %s", self.expires)
+        log.info("webhooks are served with a certificate that expires on %s", self.expires)
 
     async def _stored(self) -> Certificates:
-        """The Secret's content once it is valid; of several replicas the first to write wins."""
+        """The certificates in the Secret, repaired if needed; of several replicas the first to write wins."""
         for _ in range(_ATTEMPTS):
             secret = await self._secret()
             stored = _certificates_in(secret)
-            if stored.server == self._unfit:
+            if stored.server == self._unusable:
                 stored = replace(stored, server=KeyPair())
             if not self._served.certificate and self._is_usable(stored.server, stored):
                 self._serve(stored.server)
-            wanted, why = await self._wanted(stored)
-            if wanted == stored:
+            desired, why = await self._desired(stored)
+            if desired == stored:
                 return stored
             try:
-                await self._write(secret, wanted)
+                await self._write(secret, desired)
             except (AlreadyExists, Conflict):
                 continue
             log.info("%s: %s", self._title, why)
-            return wanted
+            return desired
         raise ClusterError(f"{self._title} keeps being changed by another client")
 
-    async def _wanted(self, stored: Certificates) -> tuple[Certificates, str]:
-        """The desired content of the Secret, and why. (To force a new CA, remove `ca.key` from it.)"""
-        wanted, why = stored, ""
+    async def _desired(self, stored: Certificates) -> tuple[Certificates, str]:
+        """The desired content of the Secret, and the reason if it differs from `stored`. A user can force a
+        new CA by removing `ca.key` from the Secret.
+        """
+        desired, why = stored, ""
         if stored == Certificates():
-            # Tools that apply the chart again and again put their empty Secret in place of the filled one.
-            wanted, why = self._known, "its content was gone and is back"
-        # Drawing keys takes a tenth of a second, which other tasks should not have to wait for.
+            # Tools that keep applying the chart replace the Secret by their empty one.
+            desired, why = self._known, "its content was missing and is restored"
+        # Generating keys takes a tenth of a second, which must not delay other tasks.
         renewal = await asyncio.to_thread(
-            renewed, wanted, self._place.names, self._clock(), self._known.trusted
+            renewed, desired, self._place.names, self._clock(), self._known.trusted
         )
-        return renewal or (wanted, why)
+        return renewal or (desired, why)
 
     async def _secret(self) -> Object | None:
         try:
@@ -256,9 +260,10 @@ def _decoded(value: Any) -> bytes:
 
 
 def _trust(configuration: Object, bundle: str) -> Object | None:
-    """The merge patch that puts the CA bundle into every webhook, None if it is there.
+    """The merge patch that sets the CA bundle of every webhook; None if all have it.
 
-    A merge patch replaces the list, so the resourceVersion goes with it: nobody else's change is undone.
+    A merge patch replaces the whole list, so it contains the resourceVersion: a concurrent change of another
+    client is not overwritten.
     """
     webhooks = configuration.get("webhooks") or []
     if all(webhook["clientConfig"].get("caBundle") == bundle for webhook in webhooks):

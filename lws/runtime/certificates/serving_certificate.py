@@ -1,8 +1,8 @@
 """Judge a stored serving certificate, and create a new one if it needs to be replaced.
 
-Out: nothing while all is well, else what to store and why. No I/O, but keys are generated here. The fields
-are those of upstream's certificates, so that either controller can take over from the other. Serial numbers
-are not: RFC 5280 requires them to be positive and unique.
+Out: None if the stored one is valid, else the new content of the Secret and the reason. No I/O, but keys are
+generated here. All fields are as in upstream's certificates, so that either controller can take over from the
+other, except serial numbers: RFC 5280 requires them to be positive and unique.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A certificate and its key, PEM; empty where there is none."""
+    """A certificate and its key in PEM; empty if there is none."""
 
     certificate: bytes = b""
     key: bytes = b""
@@ -49,11 +49,11 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """All that callers and servers need.
+    """The CA and the serving certificate, as stored in the Secret.
 
-    authority: signs server certificates. server: what callers are shown.
-    retired: earlier CAs that callers still trust, because another replica may still be using them; also a
-    self-signed server certificate, as cert-manager makes them.
+    authority: the CA that signs serving certificates. server: the serving certificate.
+    retired: earlier CAs that clients still trust, because another replica may still serve a certificate of
+    theirs; also a self-signed serving certificate, as cert-manager creates them.
     """
 
     authority: KeyPair = KeyPair()
@@ -62,19 +62,19 @@ class Certificates:
 
     @property
     def trusted(self) -> tuple[bytes, ...]:
-        """The CAs that callers must trust, the current one first."""
+        """The CAs that clients must trust, the current one first."""
         return (self.authority.certificate, *self.retired)
 
 
 def renewed(
     stored: Certificates, names: tuple[str, ...], now: datetime, in_use: tuple[bytes, ...] = ()
 ) -> tuple[Certificates, str] | None:
-    """The new content and the reason; None if everything is valid for 90 more days.
+    """The new certificates and the reason; None if all are valid for 90 more days.
 
-    names: DNS names and IP addresses that the server certificate must cover, at least one.
-    in_use: CAs that this process relies on; they stay trusted when they have to be replaced.
+    names: DNS names and IP addresses that the serving certificate must cover, at least one.
+    in_use: CAs of certificates that this process serves; they stay trusted when a new CA replaces them.
     """
-    # A clock that was ahead issued a certificate that is not valid yet.
+    # Both times are checked, because a clock that was ahead may have issued one that is not valid yet.
     later = now + timing.RENEW_BEFORE
     flaw = authority_flaw(stored.authority, now) or authority_flaw(stored.authority, later)
     if flaw:
@@ -92,14 +92,14 @@ def renewed(
     flaw = server_flaw(stored.server, issuer, names, now) or server_flaw(stored.server, issuer, names, later)
     if flaw:
         server = _new_server(stored.authority, names, now)
-        return replace(kept, server=server), f"new server certificate: the one there is {flaw}"
+        return replace(kept, server=server), f"new server certificate: the current one is {flaw}"
     if kept != stored:
-        return kept, "earlier CAs need not be trusted any longer"
+        return kept, "earlier CAs are no longer trusted"
     return None
 
 
 def authority_flaw(authority: KeyPair, when: datetime) -> str:
-    """Why this cannot be the CA at that time, to follow “it is”; empty if it can."""
+    """Why this cannot be the CA at that time, as a phrase that follows “it is”; empty if it can."""
     if not authority.certificate:
         return "missing"
     try:
@@ -114,7 +114,7 @@ def authority_flaw(authority: KeyPair, when: datetime) -> str:
 
 
 def server_flaw(server: KeyPair, authority: bytes, names: tuple[str, ...], when: datetime) -> str:
-    """Why this cannot be served at that time, like `authority_flaw`."""
+    """Why this certificate cannot be served at that time, phrased as in `authority_flaw`."""
     if not server.certificate:
         return "missing"
     try:
@@ -138,7 +138,7 @@ def split(bundle: bytes) -> tuple[bytes, ...]:
 
 
 def expiry(certificate: bytes) -> datetime:
-    """When a certificate (PEM) ends. Raises ValueError if it is unreadable."""
+    """When a certificate (PEM) expires. Raises ValueError if it is unreadable."""
     try:
         return read(certificate).not_valid_after_utc
     except UNREADABLE as error:
@@ -223,7 +223,7 @@ def _pair(certificate: x509.Certificate, key: rsa.RSAPrivateKey) -> KeyPair:
         certificate.public_bytes(serialization.Encoding.PEM),
         key.private_bytes(
             serialization.Encoding.PEM,
-            # PKCS#1, which the original controller can read.
+            # PKCS#1, which upstream can read.
             serialization.PrivateFormat.TraditionalOpenSSL,
             serialization.NoEncryption(),
         ),
@@ -231,16 +231,16 @@ def _pair(certificate: x509.Certificate, key: rsa.RSAPrivateKey) -> KeyPair:
 
 
 def read(certificate: bytes) -> x509.Certificate:
-    """The first one of a PEM text. Raises one of UNREADABLE."""
+    """The first certificate in a PEM text. Raises one of UNREADABLE."""
     with warnings.catch_warnings():
-        # The original controller numbers its CA 0.
+        # Upstream gives its CA the serial number 0.
         warnings.simplefilter("ignore", CryptographyDeprecationWarning)
         return x509.load_pem_x509_certificate(certificate)
 
 
 @lru_cache(maxsize=8)
 def _read_key(key: bytes) -> rsa.RSAPrivateKey:
-    # Checking the numbers of an RSA key takes 50 ms, and the same two keys are looked at every minute.
+    # Cached: validating an RSA key takes 50 ms, and the same two keys are checked every minute.
     private = serialization.load_pem_private_key(key, password=None)
     if not isinstance(private, rsa.RSAPrivateKey):
         raise ValueError("the key is not an RSA key")
@@ -265,7 +265,7 @@ def _has_issued(issuer: bytes, certificate: bytes) -> bool:
 
 
 def time_flaw(certificate: x509.Certificate, when: datetime) -> str:
-    """Why it is not valid at that time; empty if it is."""
+    """Why the certificate is not valid at that time; empty if it is."""
     if certificate.not_valid_before_utc > when:
         return f"valid only from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on"
     if certificate.not_valid_after_utc < when:
@@ -281,7 +281,7 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def names_in(certificate: x509.Certificate) -> set[str]:
-    """DNS names and IP addresses that it is for."""
+    """DNS names and IP addresses that the certificate covers."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
@@ -290,16 +290,18 @@ def names_in(certificate: x509.Certificate) -> set[str]:
 
 
 def _still_trusted(stored: Certificates, now: datetime) -> tuple[bytes, ...]:
-    """The retired CAs for a day after the current one was made: by then every replica has changed over."""
+    """The retired CAs that clients still must trust: none a day after the current CA was created, because
+    every replica uses it by then.
+    """
     current = stored.authority.certificate
-    made = read(current).not_valid_before_utc + timing.CERTIFICATE_BACKDATING
-    if now > made + timing.CA_OVERLAP:
+    created = read(current).not_valid_before_utc + timing.CERTIFICATE_BACKDATING
+    if now > created + timing.CA_OVERLAP:
         return ()
     return tuple(retired for retired in _still_valid(stored.retired, now) if retired != current)
 
 
 def _still_valid(certificates: Iterable[bytes], now: datetime) -> tuple[bytes, ...]:
-    """Those that callers have a use for, each once."""
+    """The certificates that are readable and valid now, without duplicates."""
     valid: dict[bytes, None] = {}
     for pem in certificates:
         try:

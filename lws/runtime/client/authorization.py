@@ -1,7 +1,7 @@
-"""Check whether the bearer of a token may read a path: ask the API server, and cache the answer.
+"""Ask the API server whether the bearer of a token may read a path, and cache the answer.
 
-Out: an HTTP status: 200; 401 unknown token; 403 forbidden; 429 too many unknown tokens; 500 the API server
-cannot answer.
+Out: an HTTP status: 200 allowed; 401 unknown token; 403 forbidden; 429 too many unknown tokens; 500 the API
+server cannot answer.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from lws import timing
 from lws.runtime.client.connection import Cluster, RateLimit
 from lws.runtime.errors import ClusterError
 
-_REMEMBERED = 256
-# Limits for unknown tokens. Those of scrapers are known and do not count.
+_CACHED = 256
+# Limits for reviews of unknown tokens. Tokens of scrapers are known and do not count.
 _UNKNOWN_PER_SECOND, _UNKNOWN_AT_ONCE = 5.0, 10
 
 
 class Authorizer:
-    """TokenReview and SubjectAccessReview, with the times to live of kube-rbac-proxy and its successors.
+    """Authorizes by TokenReview and SubjectAccessReview; cached results live as long as in kube-rbac-proxy.
 
     Any client of the port may send any number of tokens. Unknown tokens share a small rate limit of reviews,
-    do not evict cached results, and do not wait for each other.
+    do not evict cached users, and do not wait for each other.
     """
 
     def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
-        # Without the rate limit of writes: bursts of writes and of scrapes must not delay each other.
+        # Not under the rate limit of writes: bursts of writes and of scrapes must not delay each other.
         self._cluster = cluster.paced(None)
         self._users = _Cache(clock)
-        self._strangers = _Cache(clock)
+        self._unknown = _Cache(clock)
         self._verdicts = _Cache(clock)
         self._running: dict[tuple[str, str], asyncio.Task[int]] = {}
         self._budget = RateLimit(_UNKNOWN_PER_SECOND, _UNKNOWN_AT_ONCE, clock)
@@ -46,35 +46,35 @@ class Authorizer:
             return 401
         # A token is a secret: only its hash is kept.
         key = hashlib.sha256(token.encode()).hexdigest()
-        known = self._known(key, path)
-        if known is not None:
-            return known
+        cached = self._cached_status(key, path)
+        if cached is not None:
+            return cached
         running = self._running.get((key, path))
         if running is None:
-            if not self._users.has_seen(key) and not self._may_ask():
+            if not self._users.has_seen(key) and not self._may_review():
                 return 429
-            running = asyncio.get_running_loop().create_task(self._ask(key, token, path))
+            running = asyncio.get_running_loop().create_task(self._authorize(key, token, path))
             self._running[key, path] = running
             running.add_done_callback(lambda _: self._running.pop((key, path)))
         # A client that disconnects must not cancel the review for others that wait for it.
         return await asyncio.shield(running)
 
-    def _may_ask(self) -> bool:
+    def _may_review(self) -> bool:
         return len(self._running) < _UNKNOWN_AT_ONCE and self._budget.try_acquire()
 
-    def _known(self, key: str, path: str) -> int | None:
-        if self._strangers.get(key) is not None:
+    def _cached_status(self, key: str, path: str) -> int | None:
+        if self._unknown.get(key) is not None:
             return 401
         user = self._users.get(key)
-        verdict = None if user is None else self._verdicts.get(_question(user, path))
-        return None if verdict is None else _status_of(verdict)
+        is_allowed = None if user is None else self._verdicts.get(_review_spec(user, path))
+        return None if is_allowed is None else 200 if is_allowed else 403
 
-    async def _ask(self, key: str, token: str, path: str) -> int:
+    async def _authorize(self, key: str, token: str, path: str) -> int:
         try:
             user = self._users.get(key)
             if user is None:
                 user = await self._review(key, token)
-            return 401 if user is None else _status_of(await self._is_allowed(user, path))
+            return 401 if user is None else 200 if await self._is_allowed(user, path) else 403
         except ClusterError:
             return 500
 
@@ -84,30 +84,32 @@ class Authorizer:
         status = (await self._cluster.create({**review, "metadata": {}})).get("status") or {}
         if not status.get("authenticated"):
             self._users.drop(key)
-            self._strangers.put(key, True, timing.AUTHENTICATED_SECONDS)
+            self._unknown.put(key, True, timing.AUTHENTICATED_SECONDS)
             return None
         user: dict[str, Any] = status.get("user") or {}
         self._users.put(key, user, timing.AUTHENTICATED_SECONDS)
         return user
 
     async def _is_allowed(self, user: dict[str, Any], path: str) -> bool:
-        question = _question(user, path)
-        known = self._verdicts.get(question)
-        if known is not None:
-            return bool(known)
+        spec = _review_spec(user, path)
+        cached = self._verdicts.get(spec)
+        if cached is not None:
+            return bool(cached)
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
             "metadata": {},
-            "spec": json.loads(question),
+            "spec": json.loads(spec),
         }
         allowed = bool(((await self._cluster.create(review)).get("status") or {}).get("allowed"))
-        self._verdicts.put(question, allowed, timing.ALLOWED_SECONDS if allowed else timing.DENIED_SECONDS)
+        self._verdicts.put(spec, allowed, timing.ALLOWED_SECONDS if allowed else timing.DENIED_SECONDS)
         return allowed
 
 
-def _question(user: dict[str, Any], path: str) -> str:
-    """The whole user: tokens of one user name may have different groups."""
+def _review_spec(user: dict[str, Any], path: str) -> str:
+    """The spec of a SubjectAccessReview, as JSON. It contains the whole user, because tokens of one user name
+    may have different groups.
+    """
     spec = {
         "user": user.get("username", ""),
         "uid": user.get("uid", ""),
@@ -116,10 +118,6 @@ def _question(user: dict[str, Any], path: str) -> str:
         "nonResourceAttributes": {"path": path, "verb": "get"},
     }
     return json.dumps(spec, sort_keys=True)
-
-
-def _status_of(allowed: bool) -> int:
-    return 200 if allowed else 403
 
 
 class _Cache:
@@ -134,13 +132,13 @@ class _Cache:
         return value if self._clock() < until else None
 
     def has_seen(self, key: str) -> bool:
-        """Whether there is a result, even an expired one."""
+        """Whether there is a result for this key, even an expired one."""
         return key in self._entries
 
     def put(self, key: str, value: Any, seconds: float) -> None:
         self._entries[key] = (self._clock() + seconds, value)
         self._entries.move_to_end(key)
-        if len(self._entries) > _REMEMBERED:
+        if len(self._entries) > _CACHED:
             self._entries.popitem(last=False)
 
     def drop(self, key: str) -> None:

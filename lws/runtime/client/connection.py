@@ -36,7 +36,7 @@ from lws.runtime.errors import ApiError, NotLeading, Unreachable, api_error
 
 
 _DEEPEST = 100
-"""Maximum nesting of JSON: a list of Kubernetes objects has a third of it."""
+"""Maximum depth of JSON: a list of Kubernetes objects has a third of it."""
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
 
 
@@ -47,7 +47,7 @@ def decoded(raw: bytes, what: str) -> dict[str, Any]:
     """
     payload = _json(raw)
     if not isinstance(payload, dict):
-        raise Unreachable(f"{what}: the answer is not a JSON object: {_start_of(raw)}")
+        raise Unreachable(f"{what}: the response is not a JSON object: {_start_of(raw)}")
     return payload
 
 
@@ -151,14 +151,14 @@ def renewal_rate(shards: int, retry_period: float, clock: Callable[[], float] = 
 
 FIELD_MANAGER = "lws"
 
-_APPLY = "application/apply-patch+yaml"
-_MERGE = "application/merge-patch+json"
-_STRATEGIC_MERGE = "application/strategic-merge-patch+json"
-_JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 
 # Share of the time for a write that connecting may take.
 _CONNECTING = 0.2
-# With such a status, the API server or a proxy may have given up on a write that is still running.
+# With a status from here on, the API server or a proxy may have abandoned a write that is still running.
 _SERVER_ERRORS = 500
 
 
@@ -181,11 +181,11 @@ def anywhere(namespace: str) -> bool:
 
 @dataclass(slots=True)
 class _Fence:
-    """Decides whether a request may be sent, and records whether it was."""
+    """Decides whether a request may be sent. was_sent: whether it was."""
 
     may_write: MayWrite = anywhere
     namespace: str = ""
-    has_left: bool = False
+    was_sent: bool = False
 
 
 _FENCE: ContextVar[_Fence] = ContextVar("fence")
@@ -198,13 +198,13 @@ class _FencedRequest(Request):
         fence = _FENCE.get()
         if not fence.may_write(fence.namespace):
             raise NotLeading("the Lease is not held or not fresh: nothing was written")
-        fence.has_left = True
+        fence.was_sent = True
         return await super().send(conn)
 
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """Options of a request besides method and path. timeout: None for the connection's own."""
+    """Options of a request in addition to method and path. timeout: None for the default."""
 
     query: Mapping[str, str] | None = None
     headers: Mapping[str, str] | None = None
@@ -253,12 +253,12 @@ class Cluster:
     def may_arrive(self, is_meant: Callable[[str], bool]) -> bool:
         """Whether a fenced write without a response may still be stored in one of these namespaces."""
         now = asyncio.get_running_loop().time()
-        for namespace in [each for each, until in self._unanswered.items() if until <= now]:
-            del self._unanswered[namespace]
+        for expired in [namespace for namespace, until in self._unanswered.items() if until <= now]:
+            del self._unanswered[expired]
         return any(map(is_meant, self._unanswered))
 
     def paced(self, rate: RateLimit | None) -> Cluster:
-        """The same connection with another rate limit, or (None) without one."""
+        """The same connection with another rate limit; None for no limit."""
         clone = copy.copy(self)
         clone._rate = rate
         return clone
@@ -276,7 +276,7 @@ class Cluster:
         return await self._request("GET", self._resources[kind].path(namespace, name))
 
     async def version(self) -> str:
-        """The Kubernetes version of the server, also to check that it responds."""
+        """The Kubernetes version of the server; also a check that it responds."""
         return str((await self._request("GET", "/version")).get("gitVersion", "unknown"))
 
     def learn(self, *resources: Resource) -> None:
@@ -309,10 +309,10 @@ class Cluster:
         """The body of a watch, newline-delimited JSON; `silence` seconds without a byte end it."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=timing.REQUEST_SECONDS)
         path, options = resource.path(), _Options({**query, "watch": "1"}, timeout=timeout)
-        hearing = Hearing(f"GET {path} at {self.configuration.host}", silence)
-        async with hearing, self._respond("GET", path, options) as response:
+        timer = SilenceTimeout(f"GET {path} at {self.configuration.host}", silence)
+        async with timer, self._respond("GET", path, options) as response:
             await raise_for(response)
-            yield hearing.pieces(response.content)
+            yield timer.pieces(response.content)
 
     async def create(self, obj: Object) -> dict[str, Any]:
         """POST an object."""
@@ -327,10 +327,8 @@ class Cluster:
 
     async def apply(self, intent: Object, force: bool) -> dict[str, Any]:
         """Server-side apply of a whole intent."""
-        metadata = intent["metadata"]
-        path = self._resources[intent["kind"]].path(metadata.get("namespace", ""), metadata["name"])
         query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
-        return await self._request("PATCH", path, body=intent, query=query, headers={"Content-Type": _APPLY})
+        return await self._patch(Reference.to(intent), intent, APPLY, query)
 
     async def merge(
         self, target: Reference, patch: Object, subresource: str = "", is_strategic: bool = False
@@ -340,18 +338,14 @@ class Cluster:
         """
         if target.uid:
             patch = {**patch, "metadata": {**patch.get("metadata", {}), "uid": target.uid}}
-        path = self._resources[target.kind].path(target.namespace, target.name, subresource)
-        query = {"fieldManager": FIELD_MANAGER}
-        headers = {"Content-Type": _STRATEGIC_MERGE if is_strategic else _MERGE}
-        return await self._request("PATCH", path, body=patch, query=query, headers=headers)
+        content_type = STRATEGIC_MERGE if is_strategic else MERGE
+        return await self._patch(target, patch, content_type, {"fieldManager": FIELD_MANAGER}, subresource)
 
     async def patch(self, target: Reference, operations: Sequence[Object]) -> dict[str, Any]:
         """JSON patch (RFC 6902): applied to the current object, so that there are no conflicts; a failed test
         is an Invalid.
         """
-        path = self._resources[target.kind].path(target.namespace, target.name)
-        query, headers = {"fieldManager": FIELD_MANAGER}, {"Content-Type": _JSON_PATCH}
-        return await self._request("PATCH", path, body=operations, query=query, headers=headers)
+        return await self._patch(target, operations, JSON_PATCH, {"fieldManager": FIELD_MANAGER})
 
     async def delete(
         self, target: Reference, propagation: Propagation, grace_seconds: int | None = None
@@ -368,6 +362,18 @@ class Cluster:
         return await self._request(
             "DELETE", self._resources[target.kind].path(target.namespace, target.name), body=options
         )
+
+    async def _patch(
+        self,
+        target: Reference,
+        body: Object | Sequence[Object],
+        content_type: str,
+        query: Mapping[str, str],
+        subresource: str = "",
+    ) -> dict[str, Any]:
+        path = self._resources[target.kind].path(target.namespace, target.name, subresource)
+        headers = {"Content-Type": content_type}
+        return await self._request("PATCH", path, body=body, query=query, headers=headers)
 
     async def _request(
         self,
@@ -394,7 +400,7 @@ class Cluster:
         seconds = self._time_left(fence.namespace)
         if seconds == math.inf:
             return await self._answer(method, path, options, fence)
-        # Without time left the fence raises. 0 would mean no timeout to aiohttp.
+        # Never 0, which would mean no timeout to aiohttp. If no time is left, the fence rejects the write.
         left = min(max(seconds, 0.001), timing.REQUEST_SECONDS)
         waiting = _CONNECTING * left
         timeout = aiohttp.ClientTimeout(total=left, connect=waiting, ceil_threshold=math.inf)
@@ -406,8 +412,8 @@ class Cluster:
             return await self._answer(method, path, options, fence)
         except (Unreachable, ApiError, asyncio.CancelledError) as error:
             # A webhook that cannot be called is a 500 too, but nothing is stored then.
-            is_answered = isinstance(error, ApiError) and (error.status < _SERVER_ERRORS or error.is_refusal)
-            if fence.has_left and not is_answered:
+            is_final = isinstance(error, ApiError) and (error.status < _SERVER_ERRORS or error.is_refusal)
+            if fence.was_sent and not is_final:
                 self._unanswered[fence.namespace] = max(until, self._unanswered.get(fence.namespace, until))
             raise
 
@@ -450,7 +456,7 @@ def _encode(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-class Hearing:
+class SilenceTimeout:
     """A context that raises Unreachable after `seconds` without data.
 
     what: name of the stream in the error. One timer checks at intervals: a timer for every piece would cost
@@ -465,7 +471,7 @@ class Hearing:
         self._heard_at = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def __aenter__(self) -> Hearing:
+    async def __aenter__(self) -> SilenceTimeout:
         await self._limit.__aenter__()
         self._check()
         return self
@@ -478,7 +484,7 @@ class Hearing:
         try:
             await self._limit.__aexit__(type_, error, trace)
         except TimeoutError as timeout:
-            raise Unreachable(f"{self._what}: nothing heard for {self._seconds:g} s") from timeout
+            raise Unreachable(f"{self._what}: nothing received for {self._seconds:g} s") from timeout
 
     async def pieces(self, stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
         """The content of the stream in pieces of any length."""
@@ -512,11 +518,11 @@ async def pages(
 
     Raises ClusterError: a Gone if reading takes longer than the server keeps the version of the first page.
     """
-    narrowed = {**query, "limit": _PAGE}
+    page_query = {**query, "limit": _PAGE}
     while True:
-        page = await cluster.list_page(resource, narrowed, metadata_only=metadata_only, namespace=namespace)
+        page = await cluster.list_page(resource, page_query, metadata_only=metadata_only, namespace=namespace)
         yield page
         token = (page.get("metadata") or {}).get("continue")
         if not token:
             return
-        narrowed["continue"] = token
+        page_query["continue"] = token

@@ -49,9 +49,8 @@ class Context:
 
 
 async def load_configuration(kubeconfig: str | None) -> Configuration:
-    """For a manager: from the current context of a kubeconfig, or (None) the pod's own service account.
-
-    Raises ClusterError with a sentence that says what to do.
+    """The configuration of a manager: from the current context of a kubeconfig; None for the service account
+    of the pod. Raises ClusterError with a message that says what to do.
     """
     if kubeconfig is not None:
         path = Path(kubeconfig).expanduser()
@@ -62,15 +61,15 @@ async def load_configuration(kubeconfig: str | None) -> Configuration:
         return await _in_pod()
     except ConfigException as error:
         raise ClusterError(
-            f"no cluster to talk to: not running in a pod ({error}) and no --kubeconfig or KUBECONFIG is set"
+            f"no cluster configured: not running in a pod ({error}) and no --kubeconfig or KUBECONFIG is set"
         ) from error
 
 
 async def load_context(
     kubeconfig: str | None, context: str | None, environment: Mapping[str, str]
 ) -> Context:
-    """For a command, as in kubectl: --kubeconfig, else the files of $KUBECONFIG, else ~/.kube/config, else
-    the service account of the pod.
+    """The context of a command, as in kubectl: from --kubeconfig, else the files of $KUBECONFIG, else
+    ~/.kube/config, else the service account of the pod.
 
     Raises NoCluster if none of them exists, ClusterError if the one that exists cannot be used.
     """
@@ -81,7 +80,7 @@ async def load_context(
         configuration = await _in_pod()
     except ConfigException as error:
         raise NoCluster(
-            "no cluster to talk to: give --kubeconfig, set KUBECONFIG to a file that exists, or have "
+            "no cluster configured: give --kubeconfig, set KUBECONFIG to an existing file, or create "
             "~/.kube/config"
         ) from error
     return Context(configuration, _POD_NAMESPACE.read_text().strip() or _DEFAULT_NAMESPACE)
@@ -96,7 +95,7 @@ def context_names(kubeconfig: str | None, environment: Mapping[str, str]) -> lis
     for path in _paths(kubeconfig, environment):
         try:
             content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-            names |= dict.fromkeys(str(each["name"]) for each in content.get("contexts") or ())
+            names |= dict.fromkeys(str(context["name"]) for context in content.get("contexts") or ())
         except (OSError, ValueError, AttributeError, KeyError, TypeError, yaml.YAMLError) as error:
             raise _unusable(str(path), error) from error
     return list(names)
@@ -119,10 +118,10 @@ def _paths(kubeconfig: str | None, environment: Mapping[str, str]) -> list[Path]
         if not path.is_file():
             raise ClusterError(f"kubeconfig {kubeconfig} is not a file: check --kubeconfig")
         return [path]
-    listed = environment.get("KUBECONFIG", "")
-    # Missing files of the list are skipped, as in kubectl.
-    named = [Path(name) for name in listed.split(os.pathsep) if name] if listed else [_HOME_FILE]
-    return [path.expanduser() for path in named if path.expanduser().is_file()]
+    variable = environment.get("KUBECONFIG", "")
+    paths = [Path(name) for name in variable.split(os.pathsep) if name] if variable else [_HOME_FILE]
+    # Missing files are skipped, as in kubectl.
+    return [path.expanduser() for path in paths if path.expanduser().is_file()]
 
 
 async def _from_files(paths: list[Path], context: str | None) -> Context:
@@ -213,7 +212,7 @@ class KubeconfigLoader(KubeConfigLoader):
         """Fill a configuration, and keep its credentials current."""
         user = self._user or ()
         configuration.impersonation = tuple(_impersonation(self._user.value)) if self._user else ()
-        if any(each in user for each in ("exec", "tokenFile", "auth-provider")):
+        if any(source in user for source in ("exec", "tokenFile", "auth-provider")):
             await Renewal(self._load).begin(configuration)
         else:
             await self._load(configuration)
@@ -231,7 +230,7 @@ class KubeconfigLoader(KubeConfigLoader):
         cluster = self._cluster_for_plugins() if settings.safe_get("provideClusterInfo") else None
         is_never = settings.safe_get("interactiveMode") == "Never"
         try:
-            status = await _answer_of(plugin, cluster, is_never)
+            status = await _status_from(plugin, cluster, is_never)
         except OSError as error:
             hint = settings.safe_get("installHint") or "install it, or name it by its path"
             reason = error.strerror or error
@@ -239,7 +238,7 @@ class KubeconfigLoader(KubeConfigLoader):
         if status.get("token"):
             self.token = f"Bearer {status['token']}"
         elif "clientCertificateData" not in status or "clientKeyData" not in status:
-            raise ConfigException(f"exec: {settings['command']} gave neither a token nor a certificate")
+            raise ConfigException(f"exec: {settings['command']} returned neither a token nor a certificate")
         if "clientCertificateData" in status:
             self.cert_file, self.key_file = (
                 FileOrData(status, None, data_key_name=key, base64_file_content=False).as_file()
@@ -278,11 +277,11 @@ def _directory(node: Any) -> Path:
     return Path(node.path).absolute().parent
 
 
-async def _answer_of(
+async def _status_from(
     plugin: ExecProvider, cluster: Mapping[str, Any] | None, is_never_interactive: bool
 ) -> dict[str, Any]:
-    """The status that a plugin returns. The client's own method passes it no cluster, and a stdin that may be
-    a manifest for us.
+    """The status of the ExecCredential that a plugin prints. The client's own method passes no cluster to the
+    plugin, and passes our stdin, which may be a manifest.
     """
     interactive = not is_never_interactive and sys.stdin is not None and sys.stdin.isatty()
     spec = {"interactive": interactive, **({} if cluster is None else {"cluster": cluster})}
@@ -296,22 +295,22 @@ async def _answer_of(
         stderr=None if interactive else PIPE,
     )
     try:
-        output, complaint = await process.communicate()
+        output, errors = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()
     if process.returncode != 0:
-        reason = (complaint or b"").decode(errors="replace").strip()
+        reason = (errors or b"").decode(errors="replace").strip()
         raise ConfigException(f"exec: process returned {process.returncode}" + (reason and f". {reason}"))
     try:
-        answer = json.loads(output)
-        version, status = answer["apiVersion"], answer["status"]
+        credential = json.loads(output)
+        version, status = credential["apiVersion"], credential["status"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigException(f"exec: {plugin.args[0]} gave no ExecCredential: {error!r}") from error
+        raise ConfigException(f"exec: {plugin.args[0]} returned no ExecCredential: {error!r}") from error
     if version != plugin.api_version:
         raise ConfigException(f"exec: plugin api version {version} does not match {plugin.api_version}")
     if not isinstance(status, dict):
-        raise ConfigException(f"exec: {plugin.args[0]} gave an ExecCredential without a status")
+        raise ConfigException(f"exec: {plugin.args[0]} returned an ExecCredential without a status")
     return status
 
 
@@ -330,7 +329,7 @@ def _impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     name, uid = _sendable(name, "as"), _sendable(uid, "as-uid")
     if not name:
         if uid or groups or extra:
-            raise ConfigException("it asks for a uid, groups or user-extra without impersonating a user (as)")
+            raise ConfigException("as-uid, as-groups and as-user-extra require a user to impersonate (as)")
         return
     yield "Impersonate-User", name
     if uid:
@@ -343,16 +342,16 @@ def _impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             for byte in _sendable(key, "as-user-extra").encode()
         )
         if not isinstance(values, list):
-            raise ConfigException(f"as-user-extra: what {key} holds is not a list")
+            raise ConfigException(f"as-user-extra: {key} is not a list")
         for value in values:
             yield f"Impersonate-Extra-{suffix}", _sendable(value, "as-user-extra")
 
 
 def _sendable(value: object, field: str) -> str:
     if not isinstance(value, str) or not value.isprintable():
-        raise ConfigException(f"{field}: {value!r} is not a text of one line")
+        raise ConfigException(f"{field}: {value!r} is not a string of one line")
     if value != value.strip():
-        raise ConfigException(f"{field}: {value!r} begins or ends with a space, which a header loses")
+        raise ConfigException(f"{field}: {value!r} begins or ends with a space, which headers cannot contain")
     return value
 
 

@@ -36,14 +36,16 @@ _EARLY_SHARE = 0.2
 
 
 class UserConfiguration(Configuration):
-    """From a kubeconfig. impersonation: headers for impersonation."""
+    """A configuration from a kubeconfig. impersonation: headers for impersonation."""
 
     impersonation: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """reload_in: seconds until newer credentials may exist. left: seconds until these expire."""
+    """How long credentials are valid. reload_in: seconds until newer ones may exist. left: seconds until
+    these expire.
+    """
 
     reload_in: float = math.inf
     left: float = math.inf
@@ -112,9 +114,9 @@ class Renewal:
             self._failure = None
         except Exception as error:
             # The kubernetes client raises any exception for invalid files and plugins.
-            is_late = isinstance(error, TimeoutError)
-            late = f"no answer within {timing.CREDENTIALS_SECONDS:g} s" if is_late else ""
-            self._failure = late or " ".join(str(error).split()) or type(error).__name__
+            timed_out = isinstance(error, TimeoutError)
+            timeout = f"no answer within {timing.CREDENTIALS_SECONDS:g} s" if timed_out else ""
+            self._failure = timeout or " ".join(str(error).split()) or type(error).__name__
             self._reload_at = self._clock() + timing.CREDENTIALS_RETRY_SECONDS
             log.warning("credentials for the API server cannot be renewed: %s", self._failure)
         finally:
@@ -125,7 +127,7 @@ class Renewal:
         self._reload_at, self._end_at = now + max(lifetime.reload_in, 1.0), now + lifetime.left
 
 
-_AUTHORIZATION, _REFUSED, _TOO_MANY = "Authorization", 401, 429
+_AUTHORIZATION, _UNAUTHORIZED, _TOO_MANY = "Authorization", 401, 429
 _IMPERSONATION = "impersonate-"
 _BUFFER_BYTES = 2**21
 
@@ -135,10 +137,10 @@ class NotAuthenticated(aiohttp.ClientConnectionError):
 
 
 class Request(aiohttp.ClientRequest):
-    """A request that gets the TLS context and server name of its connection late."""
+    """A request whose TLS context and server name are set just before it is sent."""
 
     def secure(self, context: ssl.SSLContext, server_name: str | None) -> None:
-        """Do not reuse connections of an earlier TLS context."""
+        """Set both, so that connections of an earlier TLS context are not reused."""
         self._ssl = context
         self.server_hostname = server_name
 
@@ -159,19 +161,20 @@ class Transport:
         self._trust = Trust(configuration)
 
     def session(self, request_class: type[Request]) -> aiohttp.ClientSession:
-        """For our own requests: paths below `base`."""
+        """A session for our own requests, to paths below `base`."""
         return aiohttp.ClientSession(
             base_url=self.base, request_class=request_class, middlewares=(self._send,), **self._options()
         )
 
     def session_of_another_client(self, user_agent: str) -> aiohttp.ClientSession:
-        """For a client that stops after a rejection but retries without a response: rejections are turned
-        into missing responses. The caller closes it.
+        """A session for a client that gives up after a rejection but retries a request without a response:
+        rejections of credentials and of too many requests look to it like missing responses. The caller
+        closes the session.
         """
         return aiohttp.ClientSession(
             headers={"User-Agent": user_agent},
             request_class=Request,
-            middlewares=(_obedient_silence, _refusal_as_silence, self._send),
+            middlewares=(_wait_if_throttled, _hide_rejection, self._send),
             **self._options(),
         )
 
@@ -183,12 +186,12 @@ class Transport:
         self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
         if _server(request.url) != self._server:
-            # A redirect to another host, which must not get our token.
+            # A redirect to another host: it must not get our token.
             return await send(request)
         former = await self._sign(request)
         response = await _answer(request, send)
         renewal = self._configuration.refresh_api_key_hook
-        if response.status != _REFUSED or not isinstance(renewal, Renewal):
+        if response.status != _UNAUTHORIZED or not isinstance(renewal, Renewal):
             return response
         if self._identity() == former:
             await renewal.after_refusal(self._configuration)
@@ -209,9 +212,9 @@ class Transport:
         # Files end with a newline, which kubectl strips too.
         if token and (token := token.strip()):
             if not token.isprintable():
-                raise NotAuthenticated("the token holds characters that no token can have")
+                raise NotAuthenticated("the token contains invalid characters")
             request.headers[_AUTHORIZATION] = token
-        for name in [each for each in request.headers if each.lower().startswith(_IMPERSONATION)]:
+        for name in [name for name in request.headers if name.lower().startswith(_IMPERSONATION)]:
             request.headers.popall(name, None)
         if isinstance(configuration, UserConfiguration):
             request.headers.extend(configuration.impersonation)
@@ -225,7 +228,7 @@ class Transport:
 
 
 def _server(url: URL) -> tuple[str, str | None, int | None]:
-    """Host and port of a request; the default port is made explicit."""
+    """Scheme, host and port of a URL; the default port is explicit."""
     return url.scheme, url.host, url.port
 
 
@@ -240,17 +243,18 @@ async def _answer(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerTyp
         raise aiohttp.ClientConnectionError(str(error)) from error
 
 
-async def _refusal_as_silence(
+async def _hide_rejection(
     request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
+    """Raise as if there were no response if the API server rejects the credentials."""
     response = await send(request)
-    if response.status == _REFUSED:
+    if response.status == _UNAUTHORIZED:
         response.close()
-        raise NotAuthenticated(f"{request.method} {request.url.origin()}: the credentials are refused (401)")
+        raise NotAuthenticated(f"{request.method} {request.url.origin()}: the credentials are rejected (401)")
     return response
 
 
-async def _obedient_silence(
+async def _wait_if_throttled(
     request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
     """Wait as a Retry-After header requests, then raise as if there were no response. kopf would wait for a
@@ -284,39 +288,39 @@ class Trust:
     """The TLS context of a configuration, as the kubernetes client creates it.
 
     The client creates its context once. This class recreates it if a CA is rotated or a certificate renewed.
-    Raises OSError (ssl.SSLError) if the first one cannot be made.
+    Raises OSError (ssl.SSLError) if the first context cannot be created.
     """
 
     def __init__(self, configuration: Configuration, clock: Callable[[], float] = time.monotonic) -> None:
         self._configuration = configuration
         self._clock = clock
         self._stamps = self._read_stamps()
-        self._looked_at = clock()
+        self._checked_at = clock()
         self._context: ssl.SSLContext = RESTClientObject(configuration).ssl_context
 
     @property
     def context(self) -> ssl.SSLContext:
         """The context for a new connection. If the files cannot be used, the former one stays."""
         now = self._clock()
-        if now < self._looked_at + timing.TRUST_SECONDS and self._names_as_before():
+        if now < self._checked_at + timing.TRUST_SECONDS and self._has_same_files():
             return self._context
-        self._looked_at = now
+        self._checked_at = now
         stamps = self._read_stamps()
         if stamps != self._stamps:
             self._stamps = stamps
             try:
                 self._context = RESTClientObject(self._configuration).ssl_context
-                log.info("certificates for the way to the API server have changed and were read anew")
+                log.info("certificates for the API server have changed and were reloaded")
             except (OSError, ValueError) as error:
                 # The files may be incomplete: the next write changes the stamps again.
-                log.warning("certificates for the way to the API server cannot be used: %s", error)
+                log.warning("certificates for the API server cannot be used: %s", error)
         return self._context
 
     def _files(self) -> tuple[str | None, ...]:
         configuration = self._configuration
         return configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
 
-    def _names_as_before(self) -> bool:
+    def _has_same_files(self) -> bool:
         return self._files() == tuple(stamp and stamp[0] for stamp in self._stamps)
 
     def _read_stamps(self) -> tuple[_Stamp, ...]:
@@ -324,7 +328,9 @@ class Trust:
 
 
 def _stamp(path: str) -> _Stamp:
-    """A value that changes with the content: Kubernetes volumes replace a link, other tools the file."""
+    """A value that changes with the content of the file: Kubernetes volumes replace a link, other tools the
+    file.
+    """
     try:
         status = os.stat(path)
     except OSError:
@@ -417,7 +423,7 @@ def _parsed(value: str, source: str) -> URL:
     except ValueError:
         usable = False
     if not usable:
-        # It may contain a password.
+        # The URL may contain a password.
         shown = value.rpartition("@")[2]
         raise ClusterError(
             f"the API server cannot be reached through the proxy {shown} ({source}): it must be "

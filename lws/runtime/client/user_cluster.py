@@ -5,18 +5,14 @@ In: requests for the kinds in `resources`. Out: objects as the server returned t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kubernetes.aio.client.configuration import Configuration
 
 from lws.runtime.actions import Object, Reference
-from lws.runtime.client.connection import Cluster, pages
+from lws.runtime.client.connection import APPLY, JSON_PATCH, MERGE, Cluster, pages
 from lws.runtime.client.resources import DISAGGREGATED_SETS, ROLE_SCALERS
-
-_APPLY = "application/apply-patch+yaml"
-_JSON_PATCH = "application/json-patch+json"
-_MERGE = "application/merge-patch+json"
 
 
 class UserCluster(Cluster):
@@ -41,7 +37,7 @@ class UserCluster(Cluster):
         self, target: Reference, operations: Sequence[Object], manager: str, *, dry_run: bool = False
     ) -> dict[str, Any]:
         """JSON patch (RFC 6902) by the field manager `manager`; a failed test is an Invalid."""
-        return await self._patch(target, operations, _JSON_PATCH, _query(manager, dry_run))
+        return await self._patch(target, operations, JSON_PATCH, _query(manager, dry_run))
 
     async def merge_patch(
         self, target: Reference, patch: Object, manager: str, *, dry_run: bool = False
@@ -52,7 +48,7 @@ class UserCluster(Cluster):
         if target.resource_version:
             metadata = {**patch.get("metadata", {}), "resourceVersion": target.resource_version}
             patch = {**patch, "metadata": metadata}
-        return await self._patch(target, patch, _MERGE, _query(manager, dry_run))
+        return await self._patch(target, patch, MERGE, _query(manager, dry_run))
 
     async def try_create(self, obj: Object) -> dict[str, Any]:
         """The object that a create would store (dry run)."""
@@ -61,19 +57,12 @@ class UserCluster(Cluster):
 
     async def try_merge(self, target: Reference, patch: Object) -> dict[str, Any]:
         """The object that a merge patch would store (dry run)."""
-        return await self._patch(target, patch, _MERGE, _strict("kubectl"))
+        return await self._patch(target, patch, MERGE, _strict("kubectl"))
 
     async def try_apply(self, intent: Object, *, force: bool) -> dict[str, Any]:
         """The object that `kubectl apply --server-side` would store (dry run)."""
         query = {**_strict("kubectl"), "force": "true" if force else "false"}
-        return await self._patch(Reference.to(intent), intent, _APPLY, query)
-
-    async def _patch(
-        self, target: Reference, body: Any, content_type: str, query: Mapping[str, str]
-    ) -> dict[str, Any]:
-        path = self._resources[target.kind].path(target.namespace, target.name)
-        headers = {"Content-Type": content_type}
-        return await self._request("PATCH", path, body=body, query=query, headers=headers)
+        return await self._patch(Reference.to(intent), intent, APPLY, query)
 
 
 def _query(manager: str, dry_run: bool) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Serve liveness and readiness probes, and what a developer asks of a running process, over plain HTTP.
+"""Serve liveness and readiness probes, and debug information about the process, over plain HTTP.
 
 /healthz and /readyz list the failed checks.
 """
@@ -28,7 +28,7 @@ from lws.config import Settings
 log = logging.getLogger(__name__)
 
 Check = Callable[[], str | None]
-"""Returns one line that says what is wrong, or None."""
+"""Returns the problem in one line; None if the check passes."""
 
 
 def split_address(address: str) -> tuple[str | None, int]:
@@ -43,7 +43,7 @@ def split_address(address: str) -> tuple[str | None, int]:
 
 
 class PlainServer:
-    """Serves an application."""
+    """Serves an aiohttp application on `host:port`."""
 
     def __init__(self, address: str, application: web.Application) -> None:
         self._host, self._port = split_address(address)
@@ -74,20 +74,16 @@ class HealthServer(PlainServer):
         for path, checks in endpoints.items():
             application.router.add_get(path, _all(checks))
             # This check always passes: it shows that the process answers.
-            for name, check in {path.strip("/"): _fine, **checks}.items():
+            for name, check in {path.strip("/"): lambda: None, **checks}.items():
                 application.router.add_get(f"{path}/{name}", _all({name: check}))
         super().__init__(address, application)
-
-
-def _fine() -> str | None:
-    return None
 
 
 def _all(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.Response]]:
     logged: set[str] = set()
 
     async def respond(request: web.Request) -> web.Response:
-        failures = {name: wrong for name, check in checks.items() if (wrong := check()) is not None}
+        failures = {name: problem for name, check in checks.items() if (problem := check()) is not None}
         # Probes arrive every few seconds; log a failure only once.
         for name in failures.keys() - logged:
             log.warning("%s fails: %s: %s", request.path, name, failures[name])
@@ -112,7 +108,7 @@ def _all(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.R
 LONGEST_PROFILE = 60.0
 """Seconds."""
 
-Tell = Callable[[], Mapping[str, Any]]
+Report = Callable[[], Mapping[str, Any]]
 
 _INDEX = """\
 /debug/tasks               stacks of all asyncio tasks and threads
@@ -125,7 +121,7 @@ _INDEX = """\
 class DebugServer(PlainServer):
     """Serves /debug. queue, caches: return the current state for JSON."""
 
-    def __init__(self, address: str, queue: Tell, caches: Tell) -> None:
+    def __init__(self, address: str, queue: Report, caches: Report) -> None:
         self._is_profiling = False
         application = web.Application()
         application.router.add_get("/debug", _index)
@@ -141,9 +137,9 @@ class DebugServer(PlainServer):
         except ValueError:
             seconds = math.nan
         if not 0 < seconds <= LONGEST_PROFILE:
-            return web.Response(status=400, text=f"seconds: a number up to {LONGEST_PROFILE:g}, please\n")
+            return web.Response(status=400, text=f"seconds must be a number up to {LONGEST_PROFILE:g}\n")
         if self._is_profiling:
-            return web.Response(status=409, text="a profile is being taken: ask again when it is done\n")
+            return web.Response(status=409, text="another profile is running: retry when it is done\n")
         self._is_profiling = True
         try:
             counts = await sampled(threading.get_ident(), seconds)
@@ -156,9 +152,9 @@ async def _index(request: web.Request) -> web.Response:
     return web.Response(text=_INDEX)
 
 
-def _json(tell: Tell) -> Callable[[web.Request], Any]:
+def _json(report: Report) -> Callable[[web.Request], Any]:
     async def respond(request: web.Request) -> web.Response:
-        return web.Response(body=orjson.dumps(dict(tell())) + b"\n", content_type="application/json")
+        return web.Response(body=orjson.dumps(dict(report())) + b"\n", content_type="application/json")
 
     return respond
 
@@ -181,21 +177,21 @@ _PER_SECOND = 100
 
 
 async def sampled(thread: int, seconds: float) -> Counter[str]:
-    """Sample a thread. Stacks are `outermost;…;innermost`, each frame as `module.function`. thread: its
-    identifier.
+    """Sample the stacks of a thread for this long, and count equal ones. A stack is `outermost;…;innermost`,
+    each frame `module.function`. thread: its identifier.
     """
     counts: Counter[str] = Counter()
     stop = threading.Event()
-    looking = asyncio.get_running_loop().run_in_executor(None, _look, thread, counts, stop)
+    sampling = asyncio.get_running_loop().run_in_executor(None, _sample, thread, counts, stop)
     try:
         await asyncio.sleep(seconds)
     finally:
         stop.set()
-        await looking
+        await sampling
     return counts
 
 
-def _look(thread: int, counts: Counter[str], stop: threading.Event) -> None:
+def _sample(thread: int, counts: Counter[str], stop: threading.Event) -> None:
     pause = 1 / _PER_SECOND
     while not stop.wait(pause):
         frame = sys._current_frames().get(thread)
@@ -216,13 +212,9 @@ def _stack(innermost: FrameType) -> str:
 # server opens its port itself, later.
 
 
-Place = tuple[str, str | None, int]
-"""(setting, host or None for every interface, port)"""
-
-
 async def check_ports(settings: Settings) -> None:
     """Open and close every port that will be served. Raises OSError for the first that cannot be opened."""
-    for setting, host, port in _places(settings):
+    for setting, host, port in _addresses(settings):
         try:
             server = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port)
         except OSError as error:
@@ -231,13 +223,14 @@ async def check_ports(settings: Settings) -> None:
             reason = os.strerror(number).lower() if number > 0 else str(error)
             raise OSError(
                 f"{setting}: cannot listen on {host or 'every interface'} port {port}: {reason}; "
-                "set another address, or stop what uses this one"
+                "set another address, or stop the process that uses this one"
             ) from error
         server.close()
         await server.wait_closed()
 
 
-def _places(settings: Settings) -> Iterator[Place]:
+def _addresses(settings: Settings) -> Iterator[tuple[str, str | None, int]]:
+    """(setting, host or None for every interface, port) of each server."""
     webhook = settings.webhook
     if webhook.enabled:
         yield "webhook.port", webhook.host or None, webhook.port
@@ -275,9 +268,9 @@ class Silence:
     def check(self, stream: Stream) -> Check:
         """A check that fails once the stream has been silent for longer than a healthy one can be."""
 
-        def find() -> str | None:
+        def check() -> str | None:
             expected = 0.0 if self._since is None else self._clock() - self._since
             silence = min(stream.silent_for, expected)
-            return f"nothing heard for {silence:.0f} s" if silence > timing.SILENT_STREAM_SECONDS else None
+            return f"nothing received for {silence:.0f} s" if silence > timing.SILENT_STREAM_SECONDS else None
 
-        return find
+        return check

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from prometheus_client import (
     CollectorRegistry,
@@ -109,9 +110,9 @@ _NEVER = {
 }
 
 
-# One per controller: looking up a label takes as long as counting.
+# Cached for each controller: looking up a label takes as long as counting.
 @dataclass(slots=True)
-class _Of:
+class _ControllerSeries:
     """The series of one controller. results: by result. running: number of passes."""
 
     results: dict[str, Counter]
@@ -125,7 +126,7 @@ class PassSeries:
     """Series about passes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._by_controller: dict[str, _Of] = {}
+        self._by_controller: dict[str, _ControllerSeries] = {}
         self._results = Counter(
             "controller_runtime_reconcile",
             "Reconciles by result.",
@@ -180,13 +181,13 @@ class PassSeries:
         self._of(controller).panics.inc()
         self.ended(controller, "error", seconds)
 
-    def _of(self, controller: str) -> _Of:
+    def _of(self, controller: str) -> _ControllerSeries:
         existing = self._by_controller.get(controller)
         if existing is not None:
             return existing
         for counter in self._never:
             counter.labels(controller)
-        series = _Of(
+        series = _ControllerSeries(
             results={result: self._results.labels(controller, result) for result in _RESULTS},
             errors=self._errors.labels(controller),
             panics=self._panics.labels(controller),
@@ -198,10 +199,10 @@ class PassSeries:
 
 
 Ages = Callable[[], Mapping[str, float]]
-"""Seconds since each stream was last heard, by name."""
+"""Returns the seconds since each stream, by name, last received something."""
 
 Expiry = Callable[[], datetime | None]
-"""When a certificate expires; None while there is none."""
+"""Returns when a certificate expires; None while there is none."""
 
 
 class ProcessSeries(Collector):
@@ -348,7 +349,7 @@ class ReviewSeries:
             for decision in DECISIONS:
                 self._decisions.labels(path, decision)
             self._seconds.labels(path)
-            self._in_flight.labels(path).set_function(_counting(in_flight, webhook))
+            self._in_flight.labels(path).set_function(partial(in_flight, webhook))
 
     def answered(self, webhook: str, code: int, seconds: float, decision: str) -> None:
         """Count a request that was answered with this HTTP status. webhook: empty for an unknown path.
@@ -362,10 +363,6 @@ class ReviewSeries:
         # If the manager is not ready, the status is a different one.
         if (code, decision) == (200, "failed"):
             self._panics.inc()
-
-
-def _counting(in_flight: Callable[[str], int], webhook: str) -> Callable[[], float]:
-    return lambda: float(in_flight(webhook))
 
 
 _LABELS = ("name", "controller")

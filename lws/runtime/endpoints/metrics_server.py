@@ -25,8 +25,8 @@ CERTIFICATES = Path("/tmp/k8s-metrics-server/serving-certs")
 """Mount path of cert-manager's certificate for the metrics; without one, a self-signed one is created."""
 
 _PATH = "/metrics"
-_MOST_CALLERS = 16
-_REFUSALS = {401: "Unauthorized", 403: "Forbidden", 429: "Too Many Requests"}
+_MOST_CLIENTS = 16
+_ERRORS = {401: "Unauthorized", 403: "Forbidden", 429: "Too Many Requests"}
 
 
 class MetricsServer:
@@ -50,15 +50,15 @@ class MetricsServer:
         application.router.add_get(_PATH, self._serve)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=timing.ENDPOINTS_GRACE_SECONDS)
         await runner.setup()
-        callers = TlsPort(served_by(runner), self._tls.context, _MOST_CALLERS)
+        port = TlsPort(served_by(runner), self._tls.context, _MOST_CLIENTS)
         try:
-            callers.open(self._host, self._port)
-            self.port = callers.port
+            port.open(self._host, self._port)
+            self.port = port.port
             self.bound.set()
             log.info("metrics are served at %s:%d%s", self._host or "*", self.port, _PATH)
             await (supplier.run() if supplier is not None else self._keep_own())
         finally:
-            callers.close()
+            port.close()
             await runner.cleanup()
 
     async def _supply(self, directory: Path) -> CertificateDirectory | None:
@@ -90,5 +90,5 @@ class MetricsServer:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         status = await self._authorizer.status(token.strip() if scheme.lower() == "bearer" else "", _PATH)
         if status != 200:
-            return web.Response(status=status, text=_REFUSALS.get(status, "Error"))
+            return web.Response(status=status, text=_ERRORS.get(status, "Error"))
         return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})

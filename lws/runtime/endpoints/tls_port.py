@@ -2,8 +2,9 @@
 others waiting.
 
 A connection with TLS costs 0.4 MB, which glibc keeps: 2,000 at once made a process grow from 75 MB to 930 MB
-for good. So a client that has sent nothing costs only a descriptor, and few of the others are served at a
-time. Clients that send nothing, or too little for too long, make room for the next.
+for good. So a client that has sent nothing gets no TLS connection yet, and only a limited number of the
+others are served at a time. Clients that send nothing, or too little for too long, are dropped if others
+wait.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path from which OpenSSL can read the content; on Linux no private key is written to disk."""
+    """A path from which OpenSSL can read the content; on Linux, private keys are not written to disk."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("lws-tls")
         try:
@@ -108,7 +109,9 @@ def _as_file(content: bytes) -> Iterator[str]:
 
 
 MOST_WAITING = 512
-"""Clients that are not served yet. Together with all other open files below the common limit of 1,024."""
+"""Maximum number of clients that are not served yet. With all other open files it is below the common limit
+of 1,024 file descriptors.
+"""
 
 _BACKLOG = 128
 
@@ -116,13 +119,15 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
-class _Talk:
-    """A client that is served. since: when it connected or last got an answer."""
+class _Client:
+    """A client that is served. since: when it connected or last got an answer. is_waiting: its request is
+    being answered. was_answered: it got an answer before.
+    """
 
     since: float
     task: asyncio.Task[None] | None = None
     transport: asyncio.Transport | None = None
-    is_answered: bool = False
+    is_waiting: bool = False
     was_answered: bool = False
 
     @property
@@ -140,17 +145,19 @@ class _Talk:
 
 
 class TlsPort:
-    """Opens a port. serve: creates a protocol per client. most: limit of clients served at a time."""
+    """A port. serve: creates the protocol of a client. most: maximum number of clients served at a time."""
 
     def __init__(self, serve: Callable[[], asyncio.Protocol], tls: ssl.SSLContext, most: int) -> None:
         self._serve, self._tls, self._most = serve, tls, most
         self._listening: socket.socket | None = None
+        # Clients that have sent nothing, oldest first.
         self._silent: dict[socket.socket, None] = {}
-        self._spoken: list[socket.socket] = []
-        self._talks: dict[_Talk, None] = {}
-        self._look: asyncio.TimerHandle | None = None
-        self._again: asyncio.TimerHandle | None = None
-        self._ended = 0
+        # Clients that have sent something and wait to be served, oldest first.
+        self._waiting: list[socket.socket] = []
+        self._served: dict[_Client, None] = {}
+        self._check: asyncio.TimerHandle | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._dropped = 0
 
     @property
     def port(self) -> int:
@@ -161,123 +168,120 @@ class TlsPort:
         return port
 
     def open(self, host: str | None, port: int) -> None:
-        """host: None means every interface. Raises OSError if the port cannot be opened."""
+        """Open the port. host: None for every interface. Raises OSError if that fails."""
         self._listening = _listening(host, port)
         self._listen(self._listening)
 
     def close(self) -> None:
-        """Accept no more clients and drop those that are not served yet; `serve` handles the others."""
-        for timer in (self._look, self._again):
+        """Accept no more clients and drop those that are not served yet; protocols handle the others."""
+        for timer in (self._check, self._retry):
             if timer is not None:
                 timer.cancel()
-        for sock in (*self._silent, *self._spoken):
-            self._forget(sock)
+        for sock in (*self._silent, *self._waiting):
+            self._close(sock)
         self._silent.clear()
-        self._spoken.clear()
-        for talk in self._talks:
-            if talk.transport is None:
-                talk.end()
+        self._waiting.clear()
+        for client in self._served:
+            if client.transport is None:
+                client.end()
         if self._listening is not None:
-            self._forget(self._listening)
+            self._close(self._listening)
             self._listening = None
 
     @contextmanager
     def answering(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
-        """The request is complete and the client waits for the answer: keep its connection meanwhile."""
-        talk = next((candidate for candidate in self._talks if candidate.transport is transport), None)
-        if talk is None:
+        """Keep the connection of a client while its complete request is being answered."""
+        client = next((client for client in self._served if client.transport is transport), None)
+        if client is None:
             yield
             return
-        talk.is_answered = True
+        client.is_waiting = True
         try:
             yield
         finally:
-            talk.is_answered, talk.was_answered = False, True
-            talk.since = asyncio.get_running_loop().time()
+            client.is_waiting, client.was_answered = False, True
+            client.since = asyncio.get_running_loop().time()
 
     def _take(self, listening: socket.socket) -> None:
-        """Accept one client, so that other callbacks of the loop run in between."""
+        """Accept only one client, so that other callbacks of the loop run in between."""
         loop = asyncio.get_running_loop()
         try:
             sock, _ = listening.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return
         except OSError as error:
-            log.warning("no caller can be accepted at port %d: %s", self.port, error)
+            log.warning("cannot accept clients on port %d: %s", self.port, error)
             loop.remove_reader(listening)
-            self._again = loop.call_later(timing.SLOW_CLIENT_SECONDS, self._listen, listening)
+            self._retry = loop.call_later(timing.SLOW_CLIENT_SECONDS, self._listen, listening)
             return
         sock.setblocking(False)
-        if len(self._silent) + len(self._spoken) >= MOST_WAITING:
-            self._forget_the_oldest()
+        if len(self._silent) + len(self._waiting) >= MOST_WAITING:
+            self._drop_oldest()
         self._silent[sock] = None
-        loop.add_reader(sock, self._speaks, sock)
+        loop.add_reader(sock, self._on_data, sock)
 
     def _listen(self, listening: socket.socket) -> None:
         asyncio.get_running_loop().add_reader(listening, self._take, listening)
 
-    def _forget_the_oldest(self) -> None:
+    def _drop_oldest(self) -> None:
         if self._silent:
             sock = next(iter(self._silent))
             del self._silent[sock]
         else:
-            sock = self._spoken.pop(0)
-        self._forget(sock)
+            sock = self._waiting.pop(0)
+        self._close(sock)
 
-    def _forget(self, sock: socket.socket) -> None:
+    def _close(self, sock: socket.socket) -> None:
         asyncio.get_running_loop().remove_reader(sock)
         sock.close()
 
-    def _speaks(self, sock: socket.socket) -> None:
+    def _on_data(self, sock: socket.socket) -> None:
         asyncio.get_running_loop().remove_reader(sock)
         del self._silent[sock]
-        if _has_left(sock):
+        if _has_disconnected(sock):
             sock.close()
             return
-        self._spoken.append(sock)
+        self._waiting.append(sock)
         self._advance()
 
     def _advance(self) -> None:
         """Serve waiting clients, newest first: if there are too many, the oldest have timed out already."""
         loop = asyncio.get_running_loop()
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
-        while self._spoken and self._has_room(loop.time()):
-            talk = _Talk(loop.time())
-            self._talks[talk] = None
-            talk.task = loop.create_task(self._begin(talk, self._spoken.pop()))
-        if self._spoken:
-            self._look = loop.call_later(timing.SLOW_CLIENT_CHECK_SECONDS, self._advance)
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None
+        while self._waiting and self._has_room(loop.time()):
+            client = _Client(loop.time())
+            self._served[client] = None
+            client.task = loop.create_task(self._begin(client, self._waiting.pop()))
+        if self._waiting:
+            self._check = loop.call_later(timing.SLOW_CLIENT_CHECK_SECONDS, self._advance)
 
     def _has_room(self, now: float) -> bool:
-        if len(self._talks) < self._most:
+        """Report whether one more client can be served; drop the slowest one for it if necessary."""
+        if len(self._served) < self._most:
             return True
-        for talk in [candidate for candidate in self._talks if candidate.is_over]:
-            del self._talks[talk]
-        if len(self._talks) < self._most:
+        for client in [client for client in self._served if client.is_over]:
+            del self._served[client]
+        if len(self._served) < self._most:
             return True
         long_ago = now - timing.SLOW_CLIENT_SECONDS
-        slow = [
-            candidate
-            for candidate in self._talks
-            if not candidate.is_answered and candidate.since <= long_ago
-        ]
+        slow = [client for client in self._served if not client.is_waiting and client.since <= long_ago]
         if not slow:
             return False
-        # An API server may be about to reuse an idle connection.
-        self._end(min(slow, key=lambda candidate: (candidate.was_answered, candidate.since)))
+        # Those that got an answer last: an API server may be about to reuse its idle connection.
+        self._drop(min(slow, key=lambda client: (client.was_answered, client.since)))
         return True
 
-    def _end(self, slow: _Talk) -> None:
-        slow.end()
-        del self._talks[slow]
-        self._ended += 1
-        if self._ended % self._most == 0:
-            # Ended connections are reference cycles, 0.5 MB each with half a body, and would stay for long.
+    def _drop(self, client: _Client) -> None:
+        client.end()
+        del self._served[client]
+        self._dropped += 1
+        if self._dropped % self._most == 0:
+            # Dropped connections are reference cycles, 0.5 MB each with half a body, and would stay for long.
             gc.collect()
 
-    async def _begin(self, talk: _Talk, sock: socket.socket) -> None:
+    async def _begin(self, client: _Client, sock: socket.socket) -> None:
         # A client's mistake is not logged as an error.
         with suppress(OSError):
             transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
@@ -287,7 +291,7 @@ class TlsPort:
                 ssl_handshake_timeout=timing.CLIENT_SECONDS,
                 ssl_shutdown_timeout=timing.SLOW_CLIENT_SECONDS,
             )
-            talk.transport = transport
+            client.transport = transport
 
 
 def served_by(runner: web.AppRunner) -> Callable[[], asyncio.Protocol]:
@@ -297,7 +301,7 @@ def served_by(runner: web.AppRunner) -> Callable[[], asyncio.Protocol]:
     return runner.server
 
 
-def _has_left(sock: socket.socket) -> bool:
+def _has_disconnected(sock: socket.socket) -> bool:
     try:
         return not sock.recv(1, socket.MSG_PEEK)
     except OSError:

@@ -41,11 +41,11 @@ rollout, and start duration in seconds of the group that became ready last.
 _STARTS = (1, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
 _ROLLOUTS = (10, 30, 60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 _NAMESPACE = "namespace"
-# Words whose values cannot be summed.
-_OF_ONE = frozenset({ROLLOUT_START, LAST_START})
+# Words whose values cannot be summed over workloads.
+_NOT_SUMMED = frozenset({ROLLOUT_START, LAST_START})
 
-_REMEMBERED = 1_000
-"""Number of deleted workloads for which running passes may still report."""
+_MOST_DELETED = 1_000
+"""Number of deleted workloads that are recorded, because running passes may still report figures of them."""
 
 _Owner = tuple[str, str, str]
 """Kind, namespace and name of a workload."""
@@ -73,7 +73,9 @@ class WorkloadSeries:
 
 @dataclass(slots=True)
 class _Record:
-    """State of one workload. known: leader pods whose start is measured or cannot be measured."""
+    """State of one workload. own: figures of the workload itself; parts: of its groups. measured: UIDs of
+    leader pods whose start was measured or cannot be measured.
+    """
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     own: Figures | None = None
@@ -81,7 +83,7 @@ class _Record:
     revision: str = ""
     rolling_since: float | None = None
     last_start: float | None = None
-    known: set[str] = field(default_factory=set)
+    measured: set[str] = field(default_factory=set)
 
 
 class Workloads(Collector):
@@ -97,9 +99,9 @@ class Workloads(Collector):
         self._owner_of: dict[PassKey, _Owner] = {}
         # Parts of dropped workloads, so that they are not counted twice.
         self._left: dict[PassKey, Figures] = {}
-        self._lately_gone: dict[_Owner, None] = {}
+        self._lately_deleted: dict[_Owner, None] = {}
         # By kind: counts of deleted workloads. A sum that decreases looks like a restart of the process.
-        self._of_gone: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+        self._counts_of_deleted: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         self._starts = Histogram(
             "lws_group_start_duration_seconds",
             "Seconds from the creation of a leader pod until its group is first ready.",
@@ -122,7 +124,9 @@ class Workloads(Collector):
             self._rollouts.labels(added.kind)
 
     def observe(self, key: PassKey, figures: Figures | None) -> None:
-        """Record the figures of a pass. None: no figures of a part, or no change of a workload."""
+        """Record the figures of a pass over a workload or part. None: a part has no figures any more, or
+        those of a workload have not changed.
+        """
         if figures is None:
             self._left.pop(key, None)
             owner = self._owner_of.get(key)
@@ -131,8 +135,8 @@ class Workloads(Collector):
             return
         owner = (figures.kind, key.namespace, figures.name)
         if figures.name == key.name:
-            self._lately_gone.pop(owner, None)
-        elif owner in self._lately_gone:
+            self._lately_deleted.pop(owner, None)
+        elif owner in self._lately_deleted:
             return
         self._owner_of[key] = owner
         record = self._records[owner]
@@ -150,14 +154,14 @@ class Workloads(Collector):
         """
         for tally in tallies:
             owner = (tally.kind, namespace, tally.name)
-            is_late = owner in self._lately_gone
-            counts = self._of_gone[tally.kind] if is_late else self._records[owner].counts
+            is_late = owner in self._lately_deleted
+            counts = self._counts_of_deleted[tally.kind] if is_late else self._records[owner].counts
             counts[tally.word, tally.label] += 1
 
     def count_for_others(self, tallies: Iterable[Tally]) -> None:
         """Count writes for workloads that another process shows by now."""
         for tally in tallies:
-            self._of_gone[tally.kind][tally.word, tally.label] += 1
+            self._counts_of_deleted[tally.kind][tally.word, tally.label] += 1
 
     def gone(self, key: PassKey) -> None:
         """Drop a deleted workload or part."""
@@ -167,12 +171,12 @@ class Workloads(Collector):
             return
         if owner[2] == key.name:
             record = self._records.pop(owner, _Record())
-            self._of_gone[owner[0]].update(record.counts)
+            self._counts_of_deleted[owner[0]].update(record.counts)
             for part in record.parts:
                 self._owner_of.pop(part, None)
-            self._lately_gone[owner] = None
-            if len(self._lately_gone) > _REMEMBERED:
-                del self._lately_gone[next(iter(self._lately_gone))]
+            self._lately_deleted[owner] = None
+            if len(self._lately_deleted) > _MOST_DELETED:
+                del self._lately_deleted[next(iter(self._lately_deleted))]
         else:
             self._records[owner].parts.pop(key, None)
 
@@ -180,7 +184,7 @@ class Workloads(Collector):
         """Drop the workloads of these namespaces: the process that leads them now shows them."""
         for owner in [owner for owner in self._records if is_meant(owner[1])]:
             record = self._records.pop(owner)
-            self._of_gone[owner[0]].update(record.counts)
+            self._counts_of_deleted[owner[0]].update(record.counts)
             self._left.update(record.parts)
         for key in [key for key in self._owner_of if is_meant(key.namespace)]:
             del self._owner_of[key]
@@ -203,13 +207,13 @@ class Workloads(Collector):
         """Groups that exist at the first observation are not measured: they may have been ready before."""
         groups = figures.groups
         if is_first:
-            record.known = {*groups}
+            record.measured = {*groups}
             return
-        record.known &= groups.keys()
+        record.measured &= groups.keys()
         for uid, created in groups.items():
-            moment = moment_of(created) if created and uid not in record.known else None
+            moment = moment_of(created) if created and uid not in record.measured else None
             if moment is not None:
-                record.known.add(uid)
+                record.measured.add(uid)
                 record.last_start = max(0.0, self._clock() - moment.timestamp())
                 self._starts.observe(record.last_start)
 
@@ -218,7 +222,7 @@ class Workloads(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for series in self._series.values():
-            if not self._is_each_shown and series.word in _OF_ONE:
+            if not self._is_each_shown and series.word in _NOT_SUMMED:
                 continue
             family = _family(series)
             for labels, value in self._samples(series):
@@ -237,7 +241,7 @@ class Workloads(Collector):
         sums = dict.fromkeys((_place_in_sums(series, value) for value in series.values or ("",)), 0.0)
         for labels, value in samples:
             sums[_place_in_sums(series, *labels[2:])] += value
-        for (word, label), count in self._of_gone[series.kind].items() if series.is_counter else ():
+        for (word, label), count in self._counts_of_deleted[series.kind].items() if series.is_counter else ():
             if word == series.word:
                 sums[_place_in_sums(series, label)] += count
         return sums.items()
@@ -282,7 +286,7 @@ def _place_in_sums(series: WorkloadSeries, label: str = "") -> tuple[str, ...]:
 
 def _values(series: WorkloadSeries, record: _Record) -> Mapping[tuple[str, ...], float]:
     """Values by additional label, if there is one."""
-    if series.word in _OF_ONE:
+    if series.word in _NOT_SUMMED:
         value = record.rolling_since if series.word == ROLLOUT_START else record.last_start
         return {(): value} if value is not None else {}
     values_by_label: dict[str, float] = dict.fromkeys(series.values or (() if series.label else ("",)), 0.0)

@@ -1,7 +1,7 @@
 """Election by one Lease, for all namespaces or none, or no election. `shard_election.py` shares the
 namespaces among several managers.
 
-In: a Lease. Out: permission at the moment of each write, and calls when it changes.
+In: a Lease. Out: whether a write is allowed at that moment, and a call when leadership is gained or lost.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ def everywhere(namespace: str) -> bool:
 
 
 class Election(Protocol):
-    """The part of this process in an election."""
+    """An election, as the candidate in this process sees it."""
 
     def may_write(self, namespace: str) -> bool:
-        """Report whether no other process can be acting on the namespace right now. Checked before every
-        write.
+        """Report whether this process, and certainly no other one, acts on the namespace right now. Checked
+        before every write.
         """
 
     def time_left(self, namespace: str) -> float:
         """Seconds within which a write that is sent now must end."""
 
     def acts_on(self, namespace: str) -> bool:
-        """Report whether passes run there. Changes only with calls of `on_gain` and `on_loss`."""
+        """Report whether passes over it run. Changes only with calls of `on_gain` and `on_loss`."""
 
     async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
         """Compete indefinitely."""
@@ -98,12 +98,14 @@ class LeaseElection:
         return self._acts
 
     async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
-        await self._lease.run(lambda: self._turn(True, on_gain), lambda: self._turn(False, on_loss))
+        await self._lease.run(
+            lambda: self._set_leading(True, on_gain), lambda: self._set_leading(False, on_loss)
+        )
 
     async def release(self) -> None:
         await self._lease.release()
 
-    def _turn(self, acts: bool, on_change: OnChange) -> None:
+    def _set_leading(self, acts: bool, on_change: OnChange) -> None:
         self._acts = acts
         self._on_leading(self._lease.name, acts)
         on_change(everywhere)
@@ -118,8 +120,8 @@ log = logging.getLogger(__name__)
 
 
 class Takeover:
-    """refresh: returns once everything that was stored before the call is known; raises ClusterError. begin:
-    called with namespaces whose passes may begin.
+    """Delays passes over gained namespaces. refresh: returns once the store has everything that was written
+    before the call; raises ClusterError. begin: called with namespaces whose passes may begin.
     """
 
     def __init__(self, refresh: Callable[[], Awaitable[None]], begin: OnChange) -> None:
@@ -146,7 +148,7 @@ class Takeover:
             try:
                 await self._refresh()
             except ClusterError as error:
-                log.warning("no pass begins before everything is listed: %s", error.message)
+                log.warning("passes wait until everything is relisted: %s", error.message)
                 self._gained.set()
                 await asyncio.sleep(timing.TAKEOVER_RETRY_SECONDS)
                 continue

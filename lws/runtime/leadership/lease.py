@@ -74,9 +74,9 @@ class Lease:
         self._clock = who.clock
         self._holds = False
         self._renewed_at = self._sent_at = 0.0
-        # Number of acquisitions; a lapse that ended before it was noticed counts too.
+        # Number of acquisitions; it also grows if the Lease lapsed and was reacquired between two checks.
         self._gains = 0
-        # Whether the Lease may name us: a write without a response may have been stored.
+        # Whether the stored Lease may name us as its holder: a write without a response may have been stored.
         self._may_be_ours = False
         # The result of our last successful write.
         self._stored: dict[str, Any] | None = None
@@ -106,7 +106,7 @@ class Lease:
 
     @property
     def term(self) -> int:
-        """Number of this tenure, from 1 on; 0 while the Lease is not held."""
+        """The number of the current term, from 1 on; 0 while the Lease is not held."""
         return self._gains if self.is_held() else 0
 
     async def attempt(self) -> None:
@@ -114,18 +114,18 @@ class Lease:
         try:
             await self._try()
         except (ClusterError, TimeoutError) as error:
-            log.warning("lease %s: %s", self.name, str(error) or "no answer in time")
+            log.warning("lease %s: %s", self.name, str(error) or "no response in time")
 
     async def observe(self) -> None:
         """Begin to measure the holder's silence, without acquiring the Lease."""
         try:
             self._may_take((await self._read()).get("spec") or {})
         except (ClusterError, TimeoutError) as error:
-            log.debug("lease %s: %s", self.name, str(error) or "no answer in time")
+            log.debug("lease %s: %s", self.name, str(error) or "no response in time")
 
     def assume_holder(self) -> None:
         """Assume a former holder: a missing Lease is acquired only after its duration."""
-        self._seen = self._seen or "somebody"
+        self._seen = self._seen or "unknown"
 
     async def run(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
         """Try to acquire and renew the Lease indefinitely, again after it was lost."""
@@ -156,17 +156,17 @@ class Lease:
                         self._may_be_ours = False
                         return
         except (ClusterError, TimeoutError) as error:
-            log.warning("lease %s: not released: %s", self.name, str(error) or "no answer in time")
+            log.warning("lease %s: not released: %s", self.name, str(error) or "no response in time")
 
     async def _try_release(self) -> bool:
         """False if another client, or a late write of ours, changed the Lease at the same moment."""
-        # Our last write is the newest version unless the server reports a conflict.
+        # Use the result of our last write; if it is not the newest version, the server reports a conflict.
         lease, self._stored = self._stored, None
         try:
             lease = lease or await self._cluster.get("Lease", self._namespace, self.name)
             if (lease.get("spec") or {}).get("holderIdentity") not in ("", None, self.identity):
                 return True
-            # Even if it names no holder: a write of ours in flight then meets another version.
+            # Written even if the Lease names no holder: a late write of ours then gets a conflict.
             await self._cluster.replace(released(lease))
         except NotFound:
             return True
@@ -189,9 +189,9 @@ class Lease:
         self._seen, self._seen_at, self._patience = self.identity, self._sent_at, self._times.duration
 
     async def _renew(self) -> dict[str, Any] | None:
-        """Rewrite our last state with a new time, in one request instead of two.
+        """Write our last state of the Lease with a new time, in one request instead of two.
 
-        None if the last write was not ours, which its version shows.
+        None if another client has written the Lease since.
         """
         if self._stored is None:
             return None
@@ -233,7 +233,7 @@ class Lease:
         return lease
 
     def _timeout(self) -> asyncio.Timeout:
-        """Half the deadline, so that one missing response does not cost the Lease."""
+        """Half the renew deadline, so that the Lease is not lost by one missing response."""
         return asyncio.timeout(self._times.renew_deadline / 2)
 
     def _check_version(self, lease: dict[str, Any]) -> None:
@@ -264,10 +264,10 @@ class Lease:
         }
 
     def _may_take(self, spec: dict[str, Any]) -> bool:
-        """Report whether the Lease may be acquired. If it was deleted, or emptied by another client than its
-        holder, that must be waited for too, because the holder may not know it yet.
+        """Report whether the Lease may be acquired. A Lease that was deleted, or emptied by a client other
+        than its holder, must expire first too, because the holder may not know it yet.
         """
-        # Measured after the response: the holder may have renewed until then.
+        # Measured after the response, because the holder may have renewed the Lease until then.
         now = self._clock()
         holder = spec.get("holderIdentity") or None
         if _is_released(spec) or (self.is_ours and holder in (None, self.identity)):
@@ -286,13 +286,13 @@ class Lease:
 
 
 def released(lease: dict[str, Any]) -> dict[str, Any]:
-    """The same Lease without a holder: the next one need not wait."""
+    """The same Lease without a holder, which others can acquire at once."""
     spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time()}
     return {**lease, "spec": {**(lease.get("spec") or {}), **spec}}
 
 
 def _is_released(spec: dict[str, Any]) -> bool:
-    """Whether its holder released the Lease; upstream does it in the same way."""
+    """Whether the Lease was released by its holder; upstream releases it in the same way."""
     return not spec.get("holderIdentity") and spec.get("leaseDurationSeconds") == 1
 
 

@@ -1,7 +1,7 @@
 """Share the namespaces among several managers by shards.
 
-In: a membership Lease and one Lease per shard. Out: permission at the moment of each write, and calls when
-shards are gained or lost.
+In: a membership Lease and one Lease per shard. Out: whether a write is allowed at that moment, and a call
+when a shard is gained or lost.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _PERIODS_HEARD = 3
 
 @dataclass(slots=True)
 class _Heard:
-    """A manager's last annotation, and when it changed by our clock. who: empty if it cannot be read."""
+    """The last annotation of a manager, and when it changed by our clock. who: its identity; empty if it
+    cannot be read. holds: its shards.
+    """
 
     text: str
     at: float
@@ -70,7 +72,7 @@ class ShardMembership(Lease):
 
     async def _try(self) -> None:
         await super()._try()
-        # A member that is silent for this long has stopped acting.
+        # A member that has not renewed for the duration of the Lease has stopped acting.
         recent = {member.text for member in self._heard_within(self._times.duration)}
         silent = {key: member.text for key, member in self._heard.items() if member.text not in recent}
         await asyncio.gather(*(self._remove_member(key, text) for key, text in silent.items()))
@@ -85,7 +87,7 @@ class ShardMembership(Lease):
             log.debug("lease %s: %s has changed", self.name, key)
 
     async def _try_release(self) -> bool:
-        """Leave; the last manager releases the Lease. False if another one joined just now."""
+        """Remove our entry; the last manager releases the Lease. False if another manager has just joined."""
         lease, self._stored = self._stored, None
         try:
             lease = lease or await self._cluster.get("Lease", self._namespace, self.name)
@@ -127,7 +129,7 @@ class ShardMembership(Lease):
         return await super()._taken(lease)
 
     async def _join(self, lease: dict[str, Any]) -> dict[str, Any]:
-        """Add or renew our own entry. lease: as last seen."""
+        """Add or renew our own entry. lease: its last known state."""
         duration = max(int(lease["spec"].get("leaseDurationSeconds") or 0), self._duration_seconds())
         own = self._entry()
         operations = [
@@ -216,7 +218,7 @@ def _path(annotation: str) -> str:
 log = logging.getLogger(__name__)
 
 Tenure = tuple[int, int]
-"""Terms of the membership Lease and of the Lease of the shard; neither is 0."""
+"""(term of the membership Lease, term of the Lease of the shard); neither is 0."""
 
 
 class ShardElection:
@@ -257,7 +259,7 @@ class ShardElection:
 
     async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
         """One task per Lease, so that no renewal waits for another shard or another manager's Lease."""
-        # The silence of dead holders is measured from now on.
+        # From now on, measure how long other holders have not renewed.
         await asyncio.gather(*(lease.observe() for lease in self._leases))
         decide = partial(self._decide, on_gain, on_loss)
         async with asyncio.TaskGroup() as tasks:
@@ -266,7 +268,7 @@ class ShardElection:
                 tasks.create_task(self._keep(shard, decide))
 
     async def release(self) -> None:
-        # Released first, so that the others count one manager fewer when the shards become free.
+        # Released first, so that the other managers count one manager fewer when the shards become free.
         await self._membership.release()
         await asyncio.gather(*(lease.release() for lease in self._leases))
 
@@ -389,8 +391,8 @@ def share_of(shards: int, managers: Mapping[str, frozenset[int]], who: str) -> S
     """Compute the share of `who`, one of `managers`: identity → shards that it holds.
 
     Shares differ by at most one shard. Managers that hold more keep the surplus, so that the fewest shards
-    move. Each manager decides for itself from what it has heard; if they heard different things, Leases keep
-    two of them from holding the same shard.
+    move. Each manager decides for itself from the entries that it has read; if two managers read different
+    entries, the Leases prevent that both hold the same shard.
     """
     targets = _targets(shards, managers)
     mine = sorted(managers[who])
@@ -416,7 +418,7 @@ def _targets(shards: int, managers: Mapping[str, frozenset[int]]) -> dict[str, i
 def shard_of(namespace: str, shards: int) -> int:
     """Shard of a namespace, 0 to shards - 1: 64-bit FNV-1a over the name in UTF-8, modulo `shards`.
 
-    Every process and every release must compute it alike: two that disagreed would act on the same sets. Only
-    the low bits spread well: in the high ones, names that differ in their last characters hardly differ.
+    Every process and every release must compute it alike, or two of them would act on the same sets. The low
+    bits are used: names that differ only in their last characters hardly differ in the high bits.
     """
     return fnv_1a(namespace, bits=64) % shards

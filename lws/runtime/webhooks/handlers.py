@@ -21,7 +21,7 @@ _FORBIDDEN = 403
 
 Handler = Callable[..., Coroutine[None, None, None]]
 Siblings = Callable[[str], Iterable[Object]]
-"""The known sets of a namespace."""
+"""Returns the sets in a namespace, from the store."""
 
 
 def register(
@@ -85,16 +85,18 @@ Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 _MUTATING = "mutate-"
 # The only way from a handler back to its review: changes in kopf's `patch.fns` would be applied by kopf.
-_COLLECTED: ContextVar[list[Change]] = ContextVar("changes of the review that is answered")
+_COLLECTED: ContextVar[list[Change]] = ContextVar("changes of the current review")
 
 
 def is_mutating(webhook: str) -> bool:
-    """Decide by its id. Handlers of such webhooks return changes and need only the identity of the object."""
+    """Report whether a webhook, by its id, is mutating. Handlers of such webhooks return changes and need
+    only the identity of the object.
+    """
     return webhook.startswith(_MUTATING)
 
 
 def change_object(change: Change) -> None:
-    """Add a change of the reviewed object."""
+    """Add a change to apply to the reviewed object. Called by handlers."""
     _COLLECTED.get().append(change)
 
 
@@ -118,7 +120,7 @@ def patch_of(obj: Mapping[str, Any], changes: Iterable[Change]) -> list[Operatio
 
 
 def head_of(obj: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The identity of an object."""
+    """The identity of an object: apiVersion, kind and metadata."""
     return (
         None if obj is None else {key: obj[key] for key in ("apiVersion", "kind", "metadata") if key in obj}
     )

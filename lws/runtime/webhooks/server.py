@@ -31,9 +31,9 @@ _API_VERSION = "admission.k8s.io/v1"
 _KIND = "AdmissionReview"
 _OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 _REASONS = {403: "Forbidden", 500: "InternalError"}
-# kopf records the UID of every UPDATE until its watch reports the object deleted: never, for kinds that it
-# does not watch. Without a UID it records nothing. Managed fields are half of many objects; no rule reads
-# them.
+# kopf records the UID of every UPDATE until its watch reports the deletion, which never happens for kinds
+# that it does not watch. Without a UID it records nothing. Managed fields are half of many objects, and no
+# rule reads them.
 _NOT_FOR_KOPF = frozenset({"uid", "managedFields"})
 
 
@@ -54,7 +54,7 @@ class BadReview(Exception):
 
 
 class MisdirectedReview(BadReview):
-    """It is a review nevertheless, so a client's write fails."""
+    """The request is a review, but not one for this endpoint; a user's write fails because of it."""
 
 
 def review_in(body: bytes, resource: Resource) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def answer(
         return Answer(orjson.dumps({**response, "response": payload}), 200)
     code, message = status["code"], status["message"]
     if code == 500:
-        message = f"the webhook failed, the manager's log says where: {message}"
+        message = f"the webhook failed, see the log of the manager: {message}"
     return refusal(review, code, message, payload.get("warnings"))
 
 
@@ -118,7 +118,7 @@ def refusal(review: Mapping[str, Any], code: int, message: str, warnings: list[s
 def _check(request: Mapping[str, Any], resource: Resource) -> None:
     uid, operation = request.get("uid"), request.get("operation")
     if not isinstance(uid, str) or not uid:
-        raise BadReview("request.uid is missing: an answer could not be told from another one")
+        raise BadReview("request.uid is missing: an answer must contain it")
     if operation not in _OPERATIONS:
         raise MisdirectedReview(
             f"request.operation must be one of {', '.join(_OPERATIONS)}, not {_text(operation)}"
@@ -161,9 +161,9 @@ _LARGE_BODY_BYTES, _LARGE_AT_ONCE = 256 * 1024, 4
 Without a limit, 2,000 clients that stopped after 1 MB of a body made the process grow to 5.4 GB.
 """
 
-_MOST_CALLERS = 128
-"""Served concurrently: an API server keeps 25 idle connections, and one event loop answers one review at a
-time.
+_MOST_CLIENTS = 128
+"""Maximum number of clients that are served concurrently: an API server keeps 25 idle connections, and one
+event loop answers one review at a time.
 """
 
 log = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ class Address:
     port: int = 9443
 
 
-class _Refused(Exception):
+class _HttpError(Exception):
     """An HTTP error instead of an answer; `text` is one line. decision: empty if the request is no review, as
     any client of the port may send one.
     """
@@ -225,7 +225,7 @@ class AdmissionServer:
         self._port: int | None = None
         self._in_flight = dict.fromkeys((*endpoints, ""), 0)
         self._is_closing = False
-        self._callers: TlsPort | None = None
+        self._tls_port: TlsPort | None = None
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     @property
@@ -258,25 +258,26 @@ class AdmissionServer:
         application.router.add_route("*", "/{path:.*}", self._serve)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=timing.REVIEWS_GRACE_SECONDS)
         await runner.setup()
-        callers = self._callers = TlsPort(served_by(runner), self._tls.context, _MOST_CALLERS)
+        port = self._tls_port = TlsPort(served_by(runner), self._tls.context, _MOST_CLIENTS)
         try:
             host = self._address.host or None
-            callers.open(host, self._address.port)
-            self._port = callers.port
+            port.open(host, self._address.port)
+            self._port = port.port
             log.info("webhooks listen on %s port %d", host or "all interfaces", self._port)
             self._opened.set()
             await asyncio.Event().wait()
         finally:
             self._opened.clear()
             self._port = None
-            callers.close()
+            port.close()
             await runner.cleanup()
 
     async def close_gently(self, seconds: float) -> None:
         """Keep answering for so many seconds, with `Connection: close`. Cancel `run` afterwards.
 
         API servers keep connections for 90 s. A review that is in flight when its connection is closed is
-        lost, because Go's net/http does not retry a POST; so they must be told first.
+        lost, because Go's net/http does not retry a POST; so API servers must stop using the connection
+        first.
         """
         self._is_closing = True
         if self.is_listening:
@@ -291,9 +292,9 @@ class AdmissionServer:
             reply = await self._answer(path, request)
             decision = reply.decision
             response = web.Response(body=reply.body, content_type="application/json")
-        except _Refused as refused:
-            decision = refused.decision
-            response = web.Response(status=refused.status, text=f"{refused.text}\n", headers=refused.headers)
+        except _HttpError as error:
+            decision = error.decision
+            response = web.Response(status=error.status, text=f"{error.text}\n", headers=error.headers)
         finally:
             self._in_flight[webhook] -= 1
         if self._is_closing:
@@ -306,24 +307,24 @@ class AdmissionServer:
     async def _answer(self, webhook: str, request: web.Request) -> Answer:
         resource = self._endpoints.get(webhook)
         if resource is None:
-            raise _Refused(404, f"no webhook here; there are /{', /'.join(self._endpoints)}")
+            raise _HttpError(404, f"no such webhook; there are /{', /'.join(self._endpoints)}")
         if request.method != "POST":
-            raise _Refused(405, f"reviews are POSTed, {request.method} means nothing here", {"Allow": "POST"})
+            raise _HttpError(405, f"reviews must be sent by POST, not {request.method}", {"Allow": "POST"})
         if request.content_type != "application/json":
-            raise _Refused(400, f"the content type must be application/json, not {request.content_type}")
+            raise _HttpError(400, f"the content type must be application/json, not {request.content_type}")
         if self._webhookfn is None:
-            raise _Refused(503, "not ready yet: the API server was not reached so far", decision="failed")
+            raise _HttpError(503, "not ready yet: no connection to the API server so far", decision="failed")
         body = await self._body(request)
-        assert self._callers is not None
+        assert self._tls_port is not None
         try:
-            with self._callers.answering(request.transport):
+            with self._tls_port.answering(request.transport):
                 return await reviewed(self._webhookfn, webhook, resource, body)
         except BadReview as error:
             decision = "failed" if isinstance(error, MisdirectedReview) else ""
-            raise _Refused(400, str(error), decision=decision) from error
+            raise _HttpError(400, str(error), decision=decision) from error
 
     async def _body(self, request: web.Request) -> bytes:
-        too_large = _Refused(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
+        too_large = _HttpError(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
         size = request.content_length
         # A body with a Content-Length is rejected before it is read.
         if size is not None and size > MAX_BODY_BYTES:
@@ -333,14 +334,14 @@ class AdmissionServer:
             async with asyncio.timeout(timing.CLIENT_SECONDS), self._large if is_large else nullcontext():
                 return await request.read()
         except TimeoutError as error:
-            raise _Refused(408, f"the body is not there after {timing.CLIENT_SECONDS:.0f} s") from error
+            raise _HttpError(408, f"the body did not arrive within {timing.CLIENT_SECONDS:.0f} s") from error
         except ConnectionError as error:
-            raise _Refused(400, "the connection ended before the body") from error
+            raise _HttpError(400, "the connection ended before the body") from error
         except web.HTTPRequestEntityTooLarge as error:
             raise too_large from error
         except web.RequestPayloadError as error:
             reason = " ".join(str(error).split())
-            raise _Refused(400, f"the body cannot be read: {reason}") from error
+            raise _HttpError(400, f"the body cannot be read: {reason}") from error
 
 
 async def reviewed(webhookfn: kopf.WebhookFn, webhook: str, resource: Resource, body: bytes) -> Answer:
@@ -386,7 +387,7 @@ class Dispatcher:
     async def __call__(self, request: Any, *, webhook: str | None = None, **_: Any) -> Any:
         """Return the response. Errors of a handler other than rejections are raised."""
         payload, warnings = request["request"], list[str]()
-        status = await self._refusal(webhook or "", payload, warnings)
+        status = await self._rejection(webhook or "", payload, warnings)
         response: dict[str, Any] = {"uid": payload["uid"], "allowed": status is None}
         if warnings:
             response["warnings"] = [str(warning) for warning in warnings]
@@ -394,21 +395,21 @@ class Dispatcher:
             response["status"] = status
         return {"apiVersion": request["apiVersion"], "kind": request["kind"], "response": response}
 
-    async def _refusal(
+    async def _rejection(
         self, webhook: str, payload: Mapping[str, Any], warnings: list[str]
     ) -> dict[str, Any] | None:
-        """None if the object is admitted."""
+        """Message and code of the rejection; None if the object is admitted."""
         if is_mutating(webhook) and payload["operation"] == "DELETE":
-            # An object that is being deleted is not mutated.
+            # A deletion changes nothing.
             return None
         new, old = payload["object"], payload["oldObject"]
         namespace = (old if new is None else new)["metadata"].get("namespace")
         if webhook not in self._handlers:
-            raise LookupError("nothing answers it as long as its kind of workload is not served")
+            raise LookupError("no handler answers it while its kind of workload is not served")
         try:
             await self._handlers[webhook](new=new, old=old, namespace=namespace, warnings=warnings)
-        except kopf.AdmissionError as refused:
-            return {"message": str(refused), "code": refused.code or 500}
+        except kopf.AdmissionError as error:
+            return {"message": str(error), "code": error.code or 500}
         return None
 
 

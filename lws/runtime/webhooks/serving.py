@@ -44,9 +44,9 @@ class Serving:
         return self._server if self._is_enabled else None
 
     def not_ready(self) -> str | None:
-        """What is missing for readiness; None once reviews are answered."""
+        """The reason why reviews are not answered yet, for the readiness probe; None once they are."""
         if not self._certificates.is_ready:
-            return "no serving certificate is in place that is valid now"
+            return "there is no valid serving certificate"
         if self._is_enabled and not self._server.is_listening:
             return "the webhook port is not open yet"
         return None

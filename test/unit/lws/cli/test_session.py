@@ -51,5 +51,5 @@ def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     async def nothing(session: Session) -> None:
         raise AssertionError("there is no cluster")
 
-    with pytest.raises(Refusal, match=r"^no cluster to talk to: give --kubeconfig"):
+    with pytest.raises(Refusal, match=r"^no cluster configured: give --kubeconfig"):
         run(ClusterOptions(), nothing)

@@ -203,13 +203,13 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "shards, name of somebody else's shard": (
         {"sharding": {"shards": 2}, "leaderElection": {"resourceName": "lws-7"}},
         "leaderElection.resourceName",
-        "'lws-7' is what managers of 'lws' call the Lease of their shard 7; with sharding, choose a name "
+        "'lws-7' is the Lease of shard 7 for managers with the name 'lws'; with sharding, choose a name "
         "that does not end in a number",
     ),
     "shards, name too long for a suffix": (
         {"sharding": {"shards": 11}, "leaderElection": {"resourceName": "l" * 251}},
         "leaderElection.resourceName",
-        f"with 11 shards there is a Lease '{'l' * 251}-10': ",
+        f"with 11 shards, one Lease is named '{'l' * 251}-10': ",
     ),
     "node loss": ({"nodeLoss": {"after": "-1s"}}, "nodeLoss.after", "must be 0s or more, not -1s"),
 }

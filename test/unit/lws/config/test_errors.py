@@ -37,7 +37,7 @@ LINES: dict[str, tuple[Any, str]] = {
     ),
     "gang without provider": (
         HEAD | {"gangSchedulingManagement": {}},
-        "f:gangSchedulingManagement.schedulerProvider: is required: name it, or leave the section out",
+        "f:gangSchedulingManagement.schedulerProvider: is required: set it, or remove the section",
     ),
     "an address without quotes": (
         HEAD | {"metrics": {"bindAddress": 0}},

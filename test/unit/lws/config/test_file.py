@@ -40,15 +40,15 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "a word": ("hello\n", f": must be a mapping; {START}"),
     "a key twice": (
         "kind: a\nwebhook: {}\nkind: b\n",
-        ":3: kind stands here a second time: remove one of the two",
+        ":3: kind is a duplicate key: remove one of them",
     ),
     "a nested key twice": (
         "webhook:\n  port: 1\n  port: 1\n",
-        ":3: port stands here a second time: remove one of the two",
+        ":3: port is a duplicate key: remove one of them",
     ),
-    "a key that is no string": ("webhook:\n  1: a\n", ":2: 1 is no key: keys are strings"),
-    "a key that YAML takes for true": ("on: a\n", ":1: True is no key: keys are strings"),
-    "a key that is a list": ("? [a]\n: b\n", ":1: ['a'] is no key: keys are strings"),
+    "a key that is no string": ("webhook:\n  1: a\n", ":2: 1 is not a valid key: keys must be strings"),
+    "a key that YAML takes for true": ("on: a\n", ":1: True is not a valid key: keys must be strings"),
+    "a key that is a list": ("? [a]\n: b\n", ":1: ['a'] is not a valid key: keys must be strings"),
     "bad indentation": (
         "a:\n  b: 1\n c: 2\n",
         ":3: while parsing a block mapping expected <block end>, but found",

@@ -141,7 +141,7 @@ async def test_what_was_remembered_goes_with_the_lease() -> None:
         engine._gain(everywhere)
         former = engine._terms.passes_over("ns")
         assert set(former) == {"set", "group", "disaggregatedset"}
-        engine._stand_back(everywhere)
+        engine._lose(everywhere)
         assert engine._terms.passes_over("ns") == {}
         engine._gain(everywhere)
         passes = engine._terms.passes_over("ns")
@@ -163,7 +163,7 @@ async def test_only_the_shard_that_is_lost_is_forgotten() -> None:
         engine._gain(of_two)
         one, two = map(engine._terms.passes_over, ("one", "two"))
         assert one is not two and engine._terms.passes_over("three") == {}
-        engine._stand_back(of_one)
+        engine._lose(of_one)
         engine._gain(of_one)
         assert engine._terms.passes_over("two") is two
         assert engine._terms.passes_over("one") not in (one, {})
@@ -180,10 +180,10 @@ async def test_work_beside_the_passes_ends_with_the_engine_and_its_failure_is_lo
         raise ValueError("unreadable")
 
     async with an_engine() as engine:
-        engine._start_beside(endless())
-        engine._start_beside(broken())
+        engine._start_background(endless())
+        engine._start_background(broken())
         await asyncio.sleep(0.1)
-        assert "work beside the passes has failed" in caplog.text and "unreadable" in caplog.text
-        (waiting,) = engine._beside
+        assert "a background task has failed" in caplog.text and "unreadable" in caplog.text
+        (waiting,) = engine._background
         await engine.take_down()
-        assert waiting.cancelled() and not engine._beside
+        assert waiting.cancelled() and not engine._background

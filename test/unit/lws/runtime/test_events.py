@@ -231,7 +231,7 @@ async def test_nobody_waits_and_what_is_too_much_is_only_logged(caplog: pytest.L
         assert now() == began
     assert len(cluster.events) == 2000
     assert "LeaderWorkerSet ns/demo GroupsProgressing: note 2005" in caplog.messages
-    assert "too many Events wait to be written, left out: note 2005" in caplog.messages
+    assert "too many pending Events, dropped: note 2005" in caplog.messages
 
 
 @in_fake_time

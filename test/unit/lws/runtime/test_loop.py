@@ -392,7 +392,7 @@ async def test_debug_lines_of_a_pass_say_which_it_is(bench: _Bench, caplog: pyte
     lines = [record.getMessage() for record in caplog.records]
     assert lines[:3] == ["pass begins", "planned 1 writes", "set ns/demo waits for group 1 to be ready"]
     assert lines[3].startswith("pass ended after ") and lines[3].endswith(
-        ": looked at again when something changes"
+        ": next pass when something changes"
     )
     first, second = seen[:4], seen[4:]
     assert {each["pass"] for each in first} == {first[0]["pass"]} != {each["pass"] for each in second}

@@ -20,7 +20,7 @@ from test.unit.fake_time import in_fake_time, now
 @pytest.mark.parametrize(
     ("trouble", "words"),
     [
-        pytest.param(lambda: failure(401, "Unauthorized", "Unauthorized"), "does not say whether", id="401"),
+        pytest.param(lambda: failure(401, "Unauthorized", "Unauthorized"), "cannot check whether", id="401"),
         pytest.param(lambda: failure(403, "Forbidden", "may not get"), "x-k8s.io/v1: may not get", id="403"),
         pytest.param(lambda: plain(503, "<html>no backend"), "x-k8s.io/v1: <html>no backend", id="503"),
         pytest.param(reset, "is the API server up", id="no answer"),

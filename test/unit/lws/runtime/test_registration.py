@@ -158,8 +158,8 @@ async def test_an_engine_has_its_streams_and_no_others() -> None:
         serving = Serving(settings, cluster, Metrics(), {})
         within = Surroundings(settings, cluster, Metrics(), serving, "one", lambda: None, registrations)
         engine = Engine(within)
-        assert engine.wrong().keys() >= streams
-        assert len(engine.wrong()) == (2 if registrations is ALONE else 11)
+        assert engine.checks().keys() >= streams
+        assert len(engine.checks()) == (2 if registrations is ALONE else 11)
         assert [each._reporter for each in engine._recorders] == [each.reporter for each in registrations]
         await cluster.close()
 

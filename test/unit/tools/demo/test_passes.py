@@ -50,7 +50,7 @@ def test_the_endpoint_is_asked_with_the_token(tmp_path: Path, monkeypatch: pytes
     [
         pytest.param(URLError("refused"), id="nobody listens"),
         pytest.param(HTTPError("", 403, "Forbidden", None, None), id="not allowed"),  # type: ignore[arg-type]
-        pytest.param(TimeoutError(), id="no answer in time"),
+        pytest.param(TimeoutError(), id="no response in time"),
     ],
 )
 def test_a_manager_that_does_not_answer_has_made_no_pass(

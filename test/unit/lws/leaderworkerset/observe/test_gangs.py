@@ -191,7 +191,7 @@ async def test_the_process_is_alive_until_a_stream_that_had_begun_falls_silent()
         await asyncio.sleep(60)
         assert (scene.gangs.wrong(), scene.spoken) == (None, VOLCANO)
         await asyncio.sleep(300)
-        assert (scene.gangs.wrong() or "").startswith("nothing heard for ")
+        assert (scene.gangs.wrong() or "").startswith("nothing received for ")
         cluster.versions.clear()
         await asyncio.sleep(31)
         assert scene.gangs.wrong() is None

@@ -128,7 +128,7 @@ def test_server_certificate_is_renewed_from_the_kept_authority(first: Certificat
     assert after.authority == first.authority
     assert after.server != first.server
     assert not server_flaw(after.server, first.authority.certificate, NAMES, NOW + days(365 - 89))
-    assert why == "new server certificate: the one there is valid only until 2027-03-01 12:00 UTC"
+    assert why == "new server certificate: the current one is valid only until 2027-03-01 12:00 UTC"
 
 
 def test_what_a_clock_that_was_ahead_has_made_is_made_anew(first: Certificates) -> None:
@@ -149,7 +149,7 @@ def test_a_server_certificate_alone_of_a_clock_that_was_ahead_is_made_anew(first
     made = renewed(ahead[0], NAMES, NOW)
     assert made is not None
     assert made[0].authority == first.authority
-    assert made[1] == "new server certificate: the one there is valid only from 2026-03-03 11:00 UTC on"
+    assert made[1] == "new server certificate: the current one is valid only from 2026-03-03 11:00 UTC on"
 
 
 @pytest.mark.parametrize("key", ["rsa", "elliptic"])
@@ -194,7 +194,7 @@ def test_another_name_needs_another_certificate(first: Certificates) -> None:
     made = renewed(first, (*NAMES, "webhook.example"), NOW)
     assert made is not None
     assert made[0].authority == first.authority
-    assert made[1] == "new server certificate: the one there is not for webhook.example"
+    assert made[1] == "new server certificate: the current one is not for webhook.example"
 
 
 def test_authority_is_replaced_90_days_before_its_end_and_stays_trusted(first: Certificates) -> None:
@@ -218,7 +218,7 @@ def test_replaced_authority_is_trusted_for_a_day(
     made = renewed(rotated, NAMES, NOW + timedelta(hours=hours))
     assert (made is None) is is_trusted
     if made is not None:
-        assert made == (other, "earlier CAs need not be trusted any longer")
+        assert made == (other, "earlier CAs are no longer trusted")
 
 
 def test_what_this_process_relies_on_stays_trusted(first: Certificates) -> None:

@@ -196,7 +196,7 @@ async def test_a_flood_of_unknown_tokens_gets_a_few_reviews_and_no_memory() -> N
         statuses.append(await authorizer.status(f"bad-{number}", PATH))
     assert set(statuses) == {401, 429}
     assert 50 <= len(reviews.asked) <= 60, "10 s at 5 a second, and what was saved up"
-    assert all(len(each._entries) <= 256 for each in (authorizer._users, authorizer._strangers))
+    assert all(len(each._entries) <= 256 for each in (authorizer._users, authorizer._unknown))
     assert authorizer._running == {}
     reviews.asked.clear()
     assert await authorizer.status("good", PATH) == 200
@@ -235,4 +235,4 @@ async def test_a_token_that_is_good_no_more_is_a_stranger() -> None:
     reviews.users.clear()
     clock.now += 61.0
     assert await authorizer.status("good", PATH) == 401
-    assert not authorizer._users.has_seen(next(iter(authorizer._strangers._entries)))
+    assert not authorizer._users.has_seen(next(iter(authorizer._unknown._entries)))

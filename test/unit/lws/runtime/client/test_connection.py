@@ -593,7 +593,7 @@ async def test_watches_may_be_open_for_long_but_not_silent_for_long() -> None:
     async with _connected() as (api, cluster):
         api.will(stream(*lines))
         began = now()
-        with pytest.raises(Unreachable, match=r"/api/v1/pods at .*: nothing heard for 90 s"):
+        with pytest.raises(Unreachable, match=r"/api/v1/pods at .*: nothing received for 90 s"):
             async with cluster.watch(PODS, {"resourceVersion": "7"}, silence=90.0) as body:
                 async for chunk in body:
                     received += chunk
@@ -607,7 +607,7 @@ async def test_a_watch_that_is_never_answered() -> None:
     async with _connected() as (api, cluster):
         api.will(silence(1000.0))
         began = now()
-        with pytest.raises(Unreachable, match="nothing heard for 90 s"):
+        with pytest.raises(Unreachable, match="nothing received for 90 s"):
             async with cluster.watch(PODS, {}, silence=90.0):
                 pytest.fail("there is nothing to read")
         assert now() - began == pytest.approx(90.0, abs=2.0)

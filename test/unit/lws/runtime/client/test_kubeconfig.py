@@ -81,7 +81,7 @@ async def test_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("environment", [{}, {"KUBECONFIG": "/none/a:/none/b"}])
 async def test_nothing_says_which(environment: dict[str, str]) -> None:
-    with pytest.raises(NoCluster, match="no cluster to talk to: give --kubeconfig") as error:
+    with pytest.raises(NoCluster, match="no cluster configured: give --kubeconfig") as error:
         await load_context(None, None, environment)
     assert isinstance(error.value, Unreachable)
 

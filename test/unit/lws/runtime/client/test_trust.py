@@ -81,7 +81,7 @@ def test_what_cannot_be_read_leaves_the_former_one(
     for clock.now in (1.0, 2.0):
         replaced(path, f"half written at {clock.now}")
         assert trusted.context == "context 1"
-    assert "certificates for the way to the API server cannot be used: no start line" in caplog.text
+    assert "certificates for the API server cannot be used: no start line" in caplog.text
     made.error = None
     replaced(path, "whole")
     clock.now = 3.0

@@ -80,9 +80,9 @@ async def _probes() -> AsyncIterator[_Probes]:
         ),
         pytest.param(
             "/healthz",
-            {"pods": "nothing heard for 300 s"},
+            {"pods": "nothing received for 300 s"},
             500,
-            "[-]pods failed: nothing heard for 300 s\n[+]services ok\nhealthz check failed\n",
+            "[-]pods failed: nothing received for 300 s\n[+]services ok\nhealthz check failed\n",
             id="failing",
         ),
         pytest.param("/healthz/pods", {}, 200, "ok", id="one-check"),

@@ -27,9 +27,9 @@ class Stream:
     [
         pytest.param(0.0, 1000.0, None, id="speaks"),
         pytest.param(240.0, 1000.0, None, id="misses bookmarks"),
-        pytest.param(241.0, 1000.0, "nothing heard for 241 s", id="is dead"),
+        pytest.param(241.0, 1000.0, "nothing received for 241 s", id="is dead"),
         pytest.param(1000.0, 10.0, None, id="has just begun"),
-        pytest.param(1000.0, 300.0, "nothing heard for 300 s", id="has never spoken"),
+        pytest.param(1000.0, 300.0, "nothing received for 300 s", id="has never spoken"),
     ],
 )
 def test_a_stream(silent_for: float, running_for: float, said: str | None) -> None:

@@ -63,7 +63,7 @@ class Callers:
         """That of a caller. The port knows it a moment after it is served."""
         await until(lambda: len(self.served) > index)
         transport = self.served[index]
-        await until(lambda: any(each.transport is transport for each in self.port._talks))
+        await until(lambda: any(each.transport is transport for each in self.port._served))
         return transport
 
     async def is_answered(self) -> bool:

@@ -158,7 +158,7 @@ def test_few_that_are_gone_are_remembered(bench: Bench) -> None:
         key = Key("fleet", "ns", f"fleet-{number}")
         bench.find(key)
         bench.workloads.gone(key)
-    assert len(bench.workloads._lately_gone) == 1_000
+    assert len(bench.workloads._lately_deleted) == 1_000
 
 
 def test_what_is_told_late_is_in_the_sums(summed: Bench) -> None:

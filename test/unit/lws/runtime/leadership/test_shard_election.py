@@ -223,7 +223,7 @@ async def test_who_is_missing_at_the_roll_call_stops_whatever_else_it_holds() ->
                 await asyncio.sleep(0.1)
                 assert not (one.writes and sole.writes)
             assert not one.writes and not one.acts
-            # What it holds is left to run out.
+            # Its Leases are left to expire.
             await asyncio.sleep(30.0)
             assert sole.writes == set(PLACES) and not one.writes
 

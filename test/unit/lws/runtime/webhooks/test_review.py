@@ -90,7 +90,7 @@ def test_what_is_no_review_is_refused(body: bytes, complaint: str) -> None:
 
 
 NO_REVIEW = "the body must be an admission.k8s.io/v1 AdmissionReview, not"
-NO_UID = "request.uid is missing: an answer could not be told from another one"
+NO_UID = "request.uid is missing: an answer must contain it"
 NO_METADATA = "request.object must be an object with metadata"
 SERVICES = {"group": "", "version": "v1", "resource": "services"}
 
@@ -187,7 +187,7 @@ def test_crashed_handlers_are_no_verdict_on_the_object() -> None:
     response = {"response": {"allowed": False, "status": {"code": 500, "message": "'key'"}}}
     status = json.loads(answer(review(), response).body)["response"]["status"]
     assert status["reason"] == "InternalError"
-    assert status["message"] == "the webhook failed, the manager's log says where: 'key'"
+    assert status["message"] == "the webhook failed, see the log of the manager: 'key'"
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ async def test_reviews_before_kopf_runs_are_refused_with_a_reason(running: Runni
         async with running.session.post(url, json=review()) as response:
             assert (response.status, await response.text()) == (
                 503,
-                "not ready yet: the API server was not reached so far\n",
+                "not ready yet: no connection to the API server so far\n",
             )
 
 
@@ -284,9 +284,9 @@ async def test_what_is_announced_too_large_is_not_waited_for(
         (
             "/nowhere",
             {"json": review()},
-            (404, "no webhook here; there are /mutate--v1-pod, /validate-sets\n"),
+            (404, "no such webhook; there are /mutate--v1-pod, /validate-sets\n"),
         ),
-        ("/", {"json": review()}, (404, "no webhook here; there are /mutate--v1-pod, /validate-sets\n")),
+        ("/", {"json": review()}, (404, "no such webhook; there are /mutate--v1-pod, /validate-sets\n")),
         ("/mutate--v1-pod", {"data": b"{", "headers": JSON}, (400, "the body is not JSON: ")),
         ("/mutate--v1-pod", {"data": b"", "headers": JSON}, (400, "the body is not JSON: ")),
         (
@@ -336,7 +336,7 @@ async def test_other_methods_are_405(running: Running, method: str) -> None:
     async with running.session.request(method, f"{running.url}/mutate--v1-pod") as response:
         assert response.status == 405
         assert response.headers["Allow"] == "POST"
-        assert await response.text() == f"reviews are POSTed, {method} means nothing here\n"
+        assert await response.text() == f"reviews must be sent by POST, not {method}\n"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from lws.runtime.webhooks.server import AdmissionServer
 from lws.runtime.webhooks.serving import Serving
 
 DEFAULTS = load(None, {}, {}, namespace_file=Path("there-is-none"))
-NO_CERTIFICATE = "no serving certificate is in place that is valid now"
+NO_CERTIFICATE = "there is no valid serving certificate"
 NO_PORT = "the webhook port is not open yet"
 
 
