@@ -161,7 +161,7 @@ def _delete(name: str, **more: Any) -> Delete:
     return Delete(_reference(name), "Foreground", why="because", announce=(_told(f"deleted {name}"),), **more)
 
 
-async def test_what_must_be_remembered_first_goes_into_the_status(bench: _Bench) -> None:
+async def test_a_record_is_written_with_the_status_before_other_writes(bench: _Bench) -> None:
     memory = Merge(SET, {"status": {"rollout": {"partition": 1}}}, why="because", subresource="status")
     await bench.run((memory, _delete("d")))
     assert bench.diary[:2] == ["status demo", "delete Foreground d"]
@@ -233,7 +233,7 @@ async def test_the_status_is_written_where_nothing_takes_it_along(bench: _Bench)
     assert bench.cluster.sent[1]["status"] == {"replicas": 1}
 
 
-async def test_a_sequence_is_carried_out_in_order_and_each_step_is_told_after_it(bench: _Bench) -> None:
+async def test_a_sequence_runs_in_order_and_each_event_follows_its_write(bench: _Bench) -> None:
     merge = Merge(_reference("c"), {"spec": {"replicas": 1}}, why="because", announce=(_told("merged c"),))
     bench.cluster.slow = {"a": 5}
     outcome = await bench.run((_create("a"), _apply("b"), merge, _delete("d")))
@@ -329,7 +329,7 @@ async def test_what_an_older_definition_drops_is_sent_once(
     ],
 )
 @pytest.mark.parametrize("is_remembered", [False, True], ids=["by itself", "with what is remembered"])
-async def test_a_status_that_somebody_else_changed_meanwhile_is_looked_at_again(
+async def test_a_status_that_another_client_changed_needs_a_further_pass(
     bench: _Bench, stored: dict[str, Any], is_other: bool, is_remembered: bool
 ) -> None:
     bench.cluster.answers["status demo"] = {**_object("demo", resourceVersion="7"), "status": stored}
@@ -354,7 +354,7 @@ class _Statuses:
         self._diary.append(f"written {stored['status']} by {patch} over {before}")
 
 
-async def test_every_write_of_a_status_is_expected_before_it_begins_and_known_before_it_is_news() -> None:
+async def test_every_status_write_is_recorded_before_it_is_sent_and_before_its_event() -> None:
     cluster: Any = _Cluster()
     bench, diary = _Bench(cluster), cluster.diary
     statuses = _Statuses(diary)
@@ -376,7 +376,7 @@ async def test_what_is_said_of_failures_only_is_not_said_without_one(bench: _Ben
     assert bench.diary == ["create a", *(["status demo", "tell: status"] if fails else ["tell: created a"])]
 
 
-async def test_what_a_plan_deletes_is_known_to_leave_until_the_plan_has_ended(bench: _Bench) -> None:
+async def test_deletions_are_recorded_until_the_plan_has_ended(bench: _Bench) -> None:
     bench.cluster.slow = {"a": 5}
     running = asyncio.create_task(bench.run((_create("a"), _delete("b")), (_delete("c"),)))
     await asyncio.sleep(0)
@@ -427,7 +427,7 @@ async def test_a_bug_hides_neither_the_status_nor_other_sequences(bench: _Bench)
     assert "tell: created y" in bench.diary
 
 
-async def test_what_needs_no_write_is_told_too(bench: _Bench) -> None:
+async def test_events_without_a_write_are_announced_too(bench: _Bench) -> None:
     await bench.run(announce=(_told("one"), _told("two")))
     assert bench.diary == ["tell: one", "tell: two"]
 
@@ -480,7 +480,7 @@ def _terminating() -> ApiError:
     ],
 )
 @pytest.mark.parametrize("kind", [_create, _apply], ids=["create", "apply"])
-async def test_users_are_told_what_the_server_refused(
+async def test_rejections_by_the_server_are_reported_to_users(
     bench: _Bench, kind: Any, error: ClusterError, is_reported: bool
 ) -> None:
     bench.cluster.failures["x"] = error
@@ -518,7 +518,7 @@ async def test_a_refusal_of_any_verb_is_remembered_for_the_status_to_tell(bench:
     ],
     ids=["404", "409"],
 )
-async def test_a_webhook_may_refuse_as_if_something_were_gone_or_there(
+async def test_a_webhook_may_reject_with_the_status_of_a_missing_or_existing_object(
     bench: _Bench, action: Any, error: ApiError
 ) -> None:
     bench.cluster.answers["get x"] = _object("x", uid="u-x")
@@ -664,7 +664,7 @@ async def test_what_existed_cannot_be_read(bench: _Bench, error: ClusterError) -
     assert outcome.errors == [error] and bench.diary == ["create a", "get a"] and bench.put == []
 
 
-async def test_what_is_gone_already_counts_as_deleted(bench: _Bench) -> None:
+async def test_an_object_that_does_not_exist_counts_as_deleted(bench: _Bench) -> None:
     """The answer to the deletion may have been lost: then this is the second try."""
     bench.cluster.failures["a"] = NotFound(404, "NotFound", "gone")
     outcome = await bench.run((_delete("a"), _create("b")))
@@ -685,7 +685,7 @@ async def test_what_is_gone_already_counts_as_deleted(bench: _Bench) -> None:
         ),
     ],
 )
-async def test_what_a_deletion_has_ended_is_known_at_once(
+async def test_objects_that_a_deletion_removed_are_reported_at_once(
     bench: _Bench, answer: dict[str, Any], is_gone: bool
 ) -> None:
     bench.cluster.answers["delete Foreground a"] = answer
@@ -722,7 +722,7 @@ async def test_what_another_one_has_followed_counts_as_deleted(bench: _Bench, fo
         pytest.param(Unreachable("refused"), True, id="nobody knows"),
     ],
 )
-async def test_a_conflict_is_no_proof_that_something_is_gone(
+async def test_a_conflict_does_not_mean_that_the_object_is_deleted(
     bench: _Bench, found: Any, is_told_by_the_read: bool
 ) -> None:
     """A 409 may come from a webhook or a proxy: a deletion that did not happen is tried again."""
@@ -736,7 +736,7 @@ async def test_a_conflict_is_no_proof_that_something_is_gone(
     assert bench.diary == ["delete Foreground a", "get a"]
 
 
-async def test_nothing_is_made_for_an_owner_that_was_deleted_meanwhile(bench: _Bench) -> None:
+async def test_no_child_is_created_for_an_owner_that_is_deleted(bench: _Bench) -> None:
     """Two passes at the same time: one deletes a leader, the other makes workers for it."""
     workers = Create(_object("workers", owner="u-leader"), why="because", announce=(_told("created"),))
     outcome = await bench.run((_delete("leader"),), (workers, _apply("next")))
@@ -744,7 +744,7 @@ async def test_nothing_is_made_for_an_owner_that_was_deleted_meanwhile(bench: _B
     assert outcome.errors == []
 
 
-async def test_an_owner_is_deleted_when_what_is_made_for_it_is_there(bench: _Bench) -> None:
+async def test_an_owner_is_deleted_after_its_children_are_created(bench: _Bench) -> None:
     bench.cluster.slow["workers"] = 5
     workers = Create(_object("workers", owner="u-leader"), why="because", announce=(_told("created"),))
     await bench.run((workers,), (_delete("leader"),))

@@ -55,7 +55,7 @@ def test_workers_that_go_with_their_leader_are_in_a_hurry() -> None:
         pytest.param((PENDING, LEADER), WORKERS, id="the leader is ready, its workers are made"),
     ],
 )
-def test_a_group_that_comes_up_brings_more(change: Change, workers: dict[str, Any] | None) -> None:
+def test_a_starting_group_causes_more_events(change: Change, workers: dict[str, Any] | None) -> None:
     assert group_delay_of(*change, LEADER, workers) == 1.0
 
 

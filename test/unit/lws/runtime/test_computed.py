@@ -5,7 +5,7 @@ from __future__ import annotations
 from lws.runtime.refusals import Computed
 
 
-def test_an_answer_is_computed_once_for_a_state_and_the_oldest_goes() -> None:
+def test_a_result_is_computed_once_per_state_and_the_oldest_is_evicted() -> None:
     asked: list[tuple[str, int]] = []
     known = Computed[int](2)
 

@@ -33,7 +33,7 @@ def test_a_small_set_says_little_of_each_group(groups: int) -> None:
     assert costs.status_pause(groups) == timing.LONGEST_PACE_SECONDS / max(1, groups)
 
 
-def test_a_key_rests_fifty_times_as_long_as_it_was_looked_at() -> None:
+def test_the_delay_of_a_key_is_fifty_times_the_duration_of_its_pass() -> None:
     assert costs.delay_after(0.0067) == pytest.approx(0.335)
 
 

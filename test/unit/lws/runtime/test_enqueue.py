@@ -61,7 +61,7 @@ def test_everything() -> None:
     assert [key for key, _ in queue.added] == [ELSEWHERE]
 
 
-def test_who_remembers_is_told_what_is_gone() -> None:
+def test_deleted_objects_are_passed_to_forget() -> None:
     told: list[Any] = []
     triggers = Triggers(_Queue(), lambda obj: None, told.append)  # type: ignore[arg-type]
     made, other = ({**SERVICE, "metadata": {**SERVICE["metadata"], "uid": uid}} for uid in ("u-1", "u-2"))

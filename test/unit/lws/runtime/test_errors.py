@@ -115,6 +115,6 @@ def test_namespaces_on_their_way_out(causes: list[dict[str, str]], expected: boo
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("namespaces", True), ("statefulsets", False), (None, False)])
-def test_a_namespace_that_is_gone(kind: str | None, expected: bool) -> None:
+def test_a_deleted_namespace(kind: str | None, expected: bool) -> None:
     error = api_error(404, _status("NotFound", "no", name="x", kind=kind), "no", None)
     assert error.is_namespace_terminating is expected

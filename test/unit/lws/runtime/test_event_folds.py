@@ -40,11 +40,11 @@ def test_several_name_all() -> None:
         pytest.param(replace(ONE, type="Warning"), id="type"),
     ],
 )
-def test_what_is_told_apart(other: Announce) -> None:
+def test_events_that_are_not_combined(other: Announce) -> None:
     assert fold_key(ONE) != fold_key(other)
 
 
-def test_another_group_of_the_set_is_told_together() -> None:
+def test_events_of_another_group_of_the_set_are_combined() -> None:
     newer = replace(TWO, regarding=replace(SET, resource_version="43"))
     assert fold_key(ONE) == fold_key(newer) is not None
 
@@ -84,12 +84,12 @@ def test_changes_of_one_lead_from_its_first_count_to_its_last() -> None:
     assert (told.note, told.related) == ("Scaling up a from 1 to 7 replicas", POD)
 
 
-def test_changes_of_several_are_told_in_the_order_in_which_they_came() -> None:
+def test_changes_of_several_members_are_listed_in_order() -> None:
     told = folded([_scaled("b", 1, 2), _scaled("a", 4, 6), _scaled("b", 2, 3)])
     assert told.note == "Scaling up b from 1 to 3 replicas, a from 4 to 6 replicas"
     assert told.related == SET
 
 
-def test_of_many_changes_the_first_ten_are_told() -> None:
+def test_of_many_changes_the_first_ten_are_listed() -> None:
     text = changed((f"d-{index}", index, index + 1) for index in range(13))
     assert text.endswith("d-9 from 9 to 10 replicas and 3 more")

@@ -165,14 +165,14 @@ async def test_pages_are_one_list() -> None:
 
 
 @in_fake_time
-async def test_an_empty_list_is_told_too() -> None:
+async def test_an_empty_list_is_reported_too() -> None:
     nothing = answer_json({"metadata": {"resourceVersion": "7"}, "items": None})
     async with _bench() as bench:
         assert await bench.run(nothing) == [("retain", [], "7")]
 
 
 @in_fake_time
-async def test_a_list_that_broke_off_is_begun_again_and_nothing_is_taken_for_gone() -> None:
+async def test_an_interrupted_list_is_restarted_and_deletes_nothing() -> None:
     async with _bench() as bench:
         told = await bench.run(
             _page("a", version=7, token="1"),
@@ -303,7 +303,7 @@ async def test_the_server_is_not_hammered(answers: list[Answer]) -> None:
 
 
 @in_fake_time
-async def test_delays_grow_while_nobody_answers_the_watch() -> None:
+async def test_delays_grow_while_the_watch_gets_no_response() -> None:
     """Not only the list: an API server that is down for half a minute is mostly met by watches."""
     moments = await _attempts(_page(version=7), *[failure(503)] * 300, seconds=60.0)
     assert 5 <= len(moments) <= 20
@@ -421,7 +421,7 @@ async def test_a_watch_that_lags_behind_is_no_restored_etcd() -> None:
     ],
 )
 @in_fake_time
-async def test_an_object_that_goes_back_in_a_newer_list_is_a_restored_etcd(
+async def test_an_older_object_in_a_newer_list_means_that_etcd_was_restored(
     known: int, is_restored: bool
 ) -> None:
     """An etcd that is restored as its makers advise counts on from a number that was never reached."""

@@ -68,7 +68,7 @@ class World:
         pytest.param([PLAIN, OURS], OURS, False, [PLAIN], id="taken away"),
     ],
 )
-async def test_an_owner_comes_or_goes_and_all_others_stay(
+async def test_an_owner_is_added_or_removed_and_all_others_are_kept(
     before: list[Object], owner: Object, is_owner: bool, after: list[Object]
 ) -> None:
     world = World(*before)
@@ -85,7 +85,7 @@ async def test_what_is_so_already_is_not_written(before: list[Object], is_owner:
     assert world.cluster.writes == 0
 
 
-async def test_an_owner_that_somebody_added_since_the_plan_is_kept() -> None:
+async def test_an_owner_that_another_client_added_since_the_plan_is_kept() -> None:
     world = World()
     owned_by(PLAIN)(world.cluster, world.planned)
     await world.write()
@@ -144,7 +144,7 @@ async def test_whoever_was_faster_after_the_read_keeps_it(change: Change) -> Non
     assert world.seen == ([after] if after else [])
 
 
-async def test_a_conflict_that_is_nobodys_change_is_an_error() -> None:
+async def test_a_conflict_without_a_concurrent_change_is_an_error() -> None:
     """Webhooks answer 409 too."""
     world = World()
 

@@ -104,7 +104,7 @@ async def test_a_kind_that_is_optional_is_served_as_long_as_its_definition_is_th
 
 
 @in_fake_time
-async def test_a_definition_that_comes_or_goes_is_noticed() -> None:
+async def test_an_added_or_removed_crd_is_noticed() -> None:
     async with definitions(BOTH, failure(404), failure(500), SERVED, SERVED, failure(404)) as (looking, api):
         await looking.changed((NEEDED,))
         assert len(api.requests) == 3

@@ -129,7 +129,7 @@ async def test_events_that_follow_within_the_window_are_one_pass_at_its_end() ->
 
 
 @in_fake_time
-async def test_what_comes_at_once_waits_for_no_rest() -> None:
+async def test_an_urgent_event_skips_the_delay() -> None:
     async with _bench(duration=0.01) as bench:
         bench.queue.add("a")
         await bench.at(0.05)
@@ -141,7 +141,7 @@ async def test_what_comes_at_once_waits_for_no_rest() -> None:
 
 
 @in_fake_time
-async def test_what_comes_at_once_during_a_pass_follows_it() -> None:
+async def test_an_urgent_event_during_a_pass_follows_it() -> None:
     async with _bench(duration=0.01) as bench:
         bench.queue.add("a")
         await bench.at(0.005)
@@ -241,7 +241,7 @@ async def test_only_so_many_passes_at_a_time_and_first_come_first_served() -> No
 
 
 @in_fake_time
-async def test_a_key_that_waits_for_a_slot_is_not_worked_twice_for_events_meanwhile() -> None:
+async def test_events_while_a_key_waits_for_a_slot_cause_no_second_pass() -> None:
     async with _bench(duration=1.0, concurrency=1) as bench:
         bench.queue.add("a")
         bench.queue.add("b")
@@ -275,7 +275,7 @@ async def test_again_after(after: float, event_at: float | None, moments: list[f
 
 
 @in_fake_time
-async def test_an_event_during_a_pass_comes_before_again_after() -> None:
+async def test_an_event_during_a_pass_precedes_its_requeue() -> None:
     async with _bench(duration=0.1) as bench:
         bench.work.says = lambda key: Again(after=60.0 if len(bench.work.began) == 1 else None)
         bench.queue.add("a")

@@ -162,14 +162,14 @@ def test_a_list_narrowed_by_one_label_says_nothing_about_what_carries_another(st
     assert [each["metadata"]["name"] for each in store.of_kind("Service")] == ["two"]
 
 
-def test_what_came_before_anybody_looked_for_a_label_is_found_by_it(store: Store) -> None:
+def test_an_index_contains_objects_stored_before_its_first_look_up(store: Store) -> None:
     store.put(_service(5))
     assert len(store.labelled(NAME_LABEL, "ns", "demo", "Service")) == 1
     store.drop(_service(6))
     assert store.labelled(NAME_LABEL, "ns", "demo", "Service") == []
 
 
-def test_who_is_told_what(store: Store, changes: Changes) -> None:
+def test_which_changes_are_reported(store: Store, changes: Changes) -> None:
     store.put(_pod(5))
     store.put(_pod(6, phase="Failed"))
     store.put(_pod(9, "u-2"))
@@ -202,7 +202,7 @@ def _whole(version: int, **changed: Any) -> dict[str, Any]:
         pytest.param(_whole(6, conditions=[{"type": "Ready", "status": "True"}]), True, id="readiness"),
     ],
 )
-def test_only_changes_that_a_decision_could_see_are_told(
+def test_only_changes_of_fields_that_decisions_read_are_reported(
     store: Store, changes: Changes, after: dict[str, Any], is_reported: bool
 ) -> None:
     store.put(_whole(5))
@@ -212,7 +212,7 @@ def test_only_changes_that_a_decision_could_see_are_told(
     assert _version(store) == 6, "its version must be remembered all the same"
 
 
-def test_managed_fields_are_kept_but_wake_nobody(store: Store, changes: Changes) -> None:
+def test_managed_fields_are_kept_but_trigger_no_pass(store: Store, changes: Changes) -> None:
     """The StatefulSet of the leaders is kept whole; its managedFields move with every status update."""
     for version in (5, 6):
         entry = {"manager": "lws", "operation": "Apply", "time": str(version)}
@@ -229,7 +229,7 @@ def test_managed_fields_are_kept_but_wake_nobody(store: Store, changes: Changes)
     assert known is not None and known["metadata"]["managedFields"][0]["time"] == "6"
 
 
-def test_nothing_is_told_of_an_unknown_object_that_goes(store: Store, changes: Changes) -> None:
+def test_the_deletion_of_an_unknown_object_is_not_reported(store: Store, changes: Changes) -> None:
     store.drop(_pod(5))
     assert changes == []
 
@@ -255,7 +255,7 @@ def test_look_ups(store: Store) -> None:
     assert store.of_kind("Secret") == () and store.controlled_by("nobody", "Pod") == []
 
 
-def test_revisions_that_somebody_controls_are_reached_through_their_owners(store: Store) -> None:
+def test_owned_revisions_are_found_through_their_owners(store: Store) -> None:
     """The StatefulSet of each group has one that copies the labels of the set."""
     for name, owner in (("of-workers", "s-1"), ("orphan", "")):
         made = {**_service(1, owner=owner or "x"), "kind": "ControllerRevision", "apiVersion": "apps/v1"}
@@ -282,7 +282,7 @@ def test_objects_move_between_indices_when_their_owner_or_label_changes(store: S
     )
 
 
-def test_what_an_owner_has_is_the_very_same_answer_until_something_of_it_changes(store: Store) -> None:
+def test_the_children_of_an_owner_are_the_identical_tuple_until_one_changes(store: Store) -> None:
     assert store.owned_by("p-1", "Service") == ()
     store.put(_service(1, "s-1", "one", "p-1"))
     store.put(_service(2, "s-2", "two", "p-2"))
@@ -460,7 +460,7 @@ def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
     assert store.terminating_pods(NAME_LABEL, "default", "demo") == []
 
 
-def test_pods_that_went_by_a_disruption_are_known_for_a_while(store: Store) -> None:
+def test_deleted_pods_that_were_disrupted_are_recorded_for_a_while(store: Store) -> None:
     def living(version: int, uid: str, owner: str = "workers") -> dict[str, Any]:
         pod = _pod(version, uid)
         owned = {"ownerReferences": [{"kind": "StatefulSet", "name": "s", "uid": owner, "controller": True}]}
@@ -535,7 +535,7 @@ def test_the_node_of_the_last_pod_of_a_name(
     assert store.last_node("ns", "demo-0-1") == expected
 
 
-def test_not_all_nodes_are_known_forever(store: Store) -> None:
+def test_the_number_of_recorded_nodes_is_limited(store: Store) -> None:
     for number in range(10_001):
         pod = {**_pod(2 * number + 1, f"u-{number}", f"pod-{number}"), "spec": {"nodeName": "node-1"}}
         store.put(pod)

@@ -49,7 +49,7 @@ def met(obj: dict[str, Any]) -> tuple[Store, SetWrites]:
     return store, memory
 
 
-def test_what_has_the_name_is_shown_until_it_is_gone() -> None:
+def test_the_object_with_the_name_is_returned_until_it_is_deleted() -> None:
     store, memory = met(a_stranger())
     (found,) = memory.taken.of_set(UID)
     assert found["metadata"]["name"] == CREATE.intent["metadata"]["name"]
@@ -58,12 +58,12 @@ def test_what_has_the_name_is_shown_until_it_is_gone() -> None:
     assert memory.taken.of_set(UID) == ()
 
 
-def test_what_is_the_set_s_own_is_no_stranger() -> None:
+def test_objects_of_the_set_itself_do_not_conflict() -> None:
     own = a_stranger(ownerReferences=CREATE.intent["metadata"]["ownerReferences"])
     assert met(own)[1].taken.of_set(UID) == ()
 
 
-def test_names_of_other_kinds_are_looked_at_in_each_pass_anyway() -> None:
+def test_names_of_other_kinds_are_not_recorded() -> None:
     _, memory = met(a_stranger())
     memory.taken.record(Create({**CREATE.intent, "kind": "Service"}, why="because"))
     assert len(memory.taken.of_set(UID)) == 1
@@ -124,7 +124,7 @@ UNIQUE = {"subdomainPolicy": "UniquePerReplica"}
         pytest.param("group", "PodGroup", "demo-0-{key}", {}, id="PodGroup"),
     ],
 )
-async def test_every_create_whose_name_is_taken_is_tried_once_and_told(
+async def test_a_create_whose_name_is_taken_is_tried_once_and_reported(
     key: str, kind: str, name: str, changes: dict[str, Any]
 ) -> None:
     """No stream shows the stranger, which has no label of ours: the create meets it, the next pass tells."""

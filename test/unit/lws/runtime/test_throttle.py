@@ -47,7 +47,7 @@ def _spend(throttle: Throttle, obj: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("groups", "seconds"), [(1, 5.0), (2, 2.5), (40, 1.66), (100, 2.0), (1000, 5.0)])
-def test_progress_is_told_as_often_as_it_costs(
+def test_progress_is_reported_as_often_as_its_cost_allows(
     throttle: Throttle, now: list[float], groups: int, seconds: float
 ) -> None:
     throttle.note({**WRITTEN, "spec": {"replicas": groups}})
@@ -99,7 +99,7 @@ def _first(*announce: Announce) -> Plan:
     return Plan(statuses=(Status(SET, {"conditions": []}, announce, is_first=True),))
 
 
-def test_the_first_word_about_a_set_waits_for_what_comes_of_it(throttle: Throttle, now: list[float]) -> None:
+def test_the_first_status_of_a_set_waits_for_its_result(throttle: Throttle, now: list[float]) -> None:
     begun = _told("GroupsProgressing")
     assert throttle.due(_first(begun)) == Plan(announce=(begun,), again_after=2.0), "Events say it at once"
     now[0] += 0.5
@@ -142,7 +142,7 @@ def test_what_others_remember_in_the_status_does_not_put_it_off_for_ever(
     assert written == 10, "every 8 s: the first look after 5 s"
 
 
-def test_a_status_that_was_written_waits_anew(throttle: Throttle, now: list[float]) -> None:
+def test_the_delay_of_a_status_starts_again_after_a_write(throttle: Throttle, now: list[float]) -> None:
     throttle.note(WRITTEN)
     now[0] += 1.0
     assert throttle.due(_status()) == Plan(again_after=4.0)
@@ -152,7 +152,7 @@ def test_a_status_that_was_written_waits_anew(throttle: Throttle, now: list[floa
     assert throttle.due(_status()) == Plan(again_after=4.0)
 
 
-def test_a_pass_that_comes_sooner_anyway_stays_where_it_is(throttle: Throttle) -> None:
+def test_an_earlier_pass_is_not_moved(throttle: Throttle) -> None:
     throttle.note(WRITTEN)
     status = _status().statuses
     assert throttle.due(Plan(statuses=status, again_after=1.0)) == Plan(again_after=1.0)
@@ -217,7 +217,7 @@ def test_a_set_of_forty_groups_waits_for_nothing(throttle: Throttle, now: list[f
         throttle.note(stepped)
 
 
-def test_a_step_is_taken_where_nobody_knows_when_the_last_one_was(throttle: Throttle) -> None:
+def test_a_step_is_not_delayed_if_the_last_one_is_unknown(throttle: Throttle) -> None:
     assert throttle.due(_step()) == _step()
 
 
@@ -236,7 +236,7 @@ def test_a_step_that_is_taken_brings_the_status_along(throttle: Throttle, now: l
     assert throttle.due(_step(statuses=(status,))).statuses == (), "one that waits does not"
 
 
-def test_what_somebody_else_left_is_put_right_at_once(now: list[float]) -> None:
+def test_a_status_that_another_client_overwrote_is_restored_at_once(now: list[float]) -> None:
     edited = {"replicas": 9}
     throttle = Throttle(lambda: now[0], is_edited=lambda status: status.before == edited)
     throttle.note(WRITTEN)
@@ -265,7 +265,7 @@ def test_who_writes_over_a_status_each_time_is_answered_ever_later(now: list[flo
     assert throttle.due(edited).statuses
 
 
-def test_what_is_gone_is_forgotten(throttle: Throttle, now: list[float]) -> None:
+def test_records_of_deleted_objects_are_dropped(throttle: Throttle, now: list[float]) -> None:
     throttle.note(WRITTEN)
     assert throttle.due(_status()).again_after is not None
     throttle.forget("u-set")

@@ -410,7 +410,7 @@ async def test_a_certificate_of_a_clock_that_was_ahead_is_replaced(cluster: Fake
     ids=["broken", "cut"],
 )
 @pytest.mark.parametrize("is_first", [True, False], ids=["starting", "running"])
-async def test_a_second_block_that_is_broken_stops_nobody(
+async def test_a_broken_second_block_does_not_prevent_serving(
     cluster: FakeCluster, replica: Replica, part: str, spoiled: bytes, is_first: bool
 ) -> None:
     await replica.check()
@@ -456,7 +456,7 @@ async def test_a_fight_over_an_object_ends_with_an_error(
         await replica.check()
 
 
-async def test_run_tries_again_after_an_error_and_goes_on(
+async def test_run_retries_after_an_error(
     replica: Replica, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(timing, "CERTIFICATES_PAUSE", timing.Backoff(0.001, 0.001))

@@ -131,7 +131,7 @@ def test_server_certificate_is_renewed_from_the_kept_authority(first: Certificat
     assert why == "new server certificate: the current one is valid only until 2027-03-01 12:00 UTC"
 
 
-def test_what_a_clock_that_was_ahead_has_made_is_made_anew(first: Certificates) -> None:
+def test_certificates_that_are_not_valid_yet_are_replaced(first: Certificates) -> None:
     early = NOW - days(2)
     made = renewed(first, NAMES, early)
     assert made is not None
@@ -143,7 +143,7 @@ def test_what_a_clock_that_was_ahead_has_made_is_made_anew(first: Certificates) 
     assert renewed(after, NAMES, NOW) is None, "the clock that is ahead finds nothing to do"
 
 
-def test_a_server_certificate_alone_of_a_clock_that_was_ahead_is_made_anew(first: Certificates) -> None:
+def test_a_serving_certificate_that_is_not_valid_yet_is_replaced(first: Certificates) -> None:
     ahead = renewed(replace(first, server=KeyPair()), NAMES, NOW + days(2))
     assert ahead is not None
     made = renewed(ahead[0], NAMES, NOW)

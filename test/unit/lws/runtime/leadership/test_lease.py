@@ -202,7 +202,7 @@ async def test_slow_answers_do_not_cost_the_lease(seconds: float) -> None:
 
 
 @in_fake_time
-async def test_slow_answers_keep_nobody_from_taking_and_releasing_it() -> None:
+async def test_slow_responses_do_not_prevent_acquiring_and_releasing() -> None:
     """A read and a write together may take longer than an answer is waited for."""
     one = _Candidate(_Server(), "one")
     one.line.server.create({"metadata": {"name": "b"}, "spec": {}})
@@ -235,9 +235,7 @@ async def test_fields_of_others_stay() -> None:
     ids=lambda value: str(value),
 )
 @in_fake_time
-async def test_others_are_never_told_to_wait_for_less_than_the_duration(
-    duration: float, seconds: int
-) -> None:
+async def test_the_stored_duration_is_never_shorter_than_configured(duration: float, seconds: int) -> None:
     times = LeaseTimes(duration=duration, renew_deadline=duration * 0.9, retry_period=0.1)
     one = _Candidate(_Server(), "one", times=times)
     one.start()
@@ -378,7 +376,7 @@ async def test_short_trouble_costs_nothing(trouble: ClusterError) -> None:
 
 @pytest.mark.parametrize("hangs", [False, True], ids=["refused", "no-answer"])
 @in_fake_time
-async def test_long_trouble_costs_the_lease_and_the_candidate_stands_again(hangs: bool) -> None:
+async def test_a_long_outage_costs_the_lease_and_the_candidate_competes_again(hangs: bool) -> None:
     one = _Candidate(_Server(), "one")
     one.start()
     await asyncio.sleep(1.0)
@@ -397,7 +395,7 @@ async def test_long_trouble_costs_the_lease_and_the_candidate_stands_again(hangs
 
 
 @in_fake_time
-async def test_one_answer_that_never_comes_does_not_cost_the_lease() -> None:
+async def test_one_missing_response_does_not_cost_the_lease() -> None:
     one = _Candidate(_Server(), "one")
     one.start()
     await asyncio.sleep(1.0)
@@ -411,7 +409,7 @@ async def test_one_answer_that_never_comes_does_not_cost_the_lease() -> None:
 
 
 @in_fake_time
-async def test_a_lapse_that_ends_before_anybody_looked_is_told_as_loss_and_gain() -> None:
+async def test_an_unnoticed_lapse_is_reported_as_loss_and_gain() -> None:
     """Meanwhile writes were refused: the manager must look at everything again."""
     one = _Candidate(_Server(), "one")
     one.start()
@@ -429,7 +427,7 @@ async def test_a_lapse_that_ends_before_anybody_looked_is_told_as_loss_and_gain(
 
 
 @in_fake_time
-async def test_somebody_else_took_it() -> None:
+async def test_another_manager_acquired_the_lease() -> None:
     one = _Candidate(_Server(), "one")
     one.start()
     await asyncio.sleep(1.0)
@@ -441,7 +439,7 @@ async def test_somebody_else_took_it() -> None:
 
 
 @in_fake_time
-async def test_somebody_else_was_faster() -> None:
+async def test_another_manager_was_faster() -> None:
     server = _held_by_another()
     server.spec["holderIdentity"] = ""
     one, two = _Candidate(server, "one"), _Candidate(server, "two")
@@ -482,7 +480,7 @@ async def test_only_a_holder_releases() -> None:
 
 
 @in_fake_time
-async def test_a_lease_that_somebody_else_has_by_now_is_not_released() -> None:
+async def test_a_lease_that_another_manager_holds_is_not_released() -> None:
     one = _Candidate(_Server(), "one")
     one.start()
     await asyncio.sleep(0.1)
@@ -494,7 +492,7 @@ async def test_a_lease_that_somebody_else_has_by_now_is_not_released() -> None:
 
 @pytest.mark.parametrize("hangs", [False, True], ids=["refused", "no-answer"])
 @in_fake_time
-async def test_a_release_that_fails_holds_nobody_up(hangs: bool, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_release_does_not_block(hangs: bool, caplog: pytest.LogCaptureFixture) -> None:
     one = _Candidate(_Server(), "one")
     one.start()
     await asyncio.sleep(0.1)
@@ -573,7 +571,7 @@ def _emptied(server: _Server) -> None:
 @pytest.mark.parametrize("gone", [_deleted, _emptied], ids=["deleted", "its holder edited away"])
 @pytest.mark.parametrize("cut", [False, True], ids=["holder is well", "holder is cut off"])
 @in_fake_time
-async def test_never_two_where_somebody_takes_the_lease_away(
+async def test_never_two_holders_if_another_client_takes_the_lease_away(
     gone: Callable[[_Server], None], cut: bool
 ) -> None:
     server = _Server()
@@ -599,7 +597,7 @@ async def test_never_two_where_somebody_takes_the_lease_away(
 
 
 @in_fake_time
-async def test_a_lease_that_was_not_looked_at_for_long_is_no_older_for_that() -> None:
+async def test_time_without_reads_does_not_count_as_silence_of_the_holder() -> None:
     """A manager of shards looks at those of others at its start, and then no more."""
     server = _Server()
     one, two = _Candidate(server, "one"), _Candidate(server, "two")
@@ -624,7 +622,7 @@ async def test_a_lease_that_was_not_looked_at_for_long_is_no_older_for_that() ->
     assert not one.lease.is_held()
 
 
-def test_a_machine_that_was_suspended_holds_nothing_when_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suspended_machine_holds_nothing_when_it_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The monotonic clock of Linux stands still meanwhile, and others do not."""
     suspended = 0.0
 
@@ -794,7 +792,7 @@ def test_never_two(times: LeaseTimes, seed: int, monkeypatch: pytest.MonkeyPatch
             process.end()
 
 
-def test_a_stopped_leader_does_not_act_when_it_goes_on() -> None:
+def test_a_stopped_leader_does_not_act_when_it_resumes() -> None:
     """SIGSTOP for a minute, then SIGCONT: nothing of the old leader runs before its clock is asked."""
     world = _World(TIMES, random.Random(0))
     try:

@@ -118,7 +118,7 @@ async def test_who_is_alone_takes_all_at_once() -> None:
 
 
 @in_fake_time
-async def test_two_share_and_each_is_told_of_what_it_gives_up() -> None:
+async def test_two_managers_share_and_each_reports_released_shards() -> None:
     server = LeaseServer()
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one):

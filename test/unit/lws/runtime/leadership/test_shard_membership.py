@@ -103,7 +103,7 @@ async def test_the_last_one_to_leave_gives_it_up() -> None:
 
 
 @in_fake_time
-async def test_nobody_leaves_behind_the_back_of_one_who_comes() -> None:
+async def test_the_last_manager_does_not_release_while_another_joins() -> None:
     server = LeaseServer()
     one, two = membership(server, "one"), membership(server, "two")
     await one.attempt()
@@ -128,7 +128,7 @@ async def test_nobody_leaves_behind_the_back_of_one_who_comes() -> None:
     ],
 )
 @in_fake_time
-async def test_what_cannot_be_read_is_nobody_and_does_not_stay(garbage: str) -> None:
+async def test_an_unreadable_entry_is_no_manager_and_is_removed(garbage: str) -> None:
     server = LeaseServer()
     one = membership(server, "one")
     await one.attempt()
@@ -154,7 +154,7 @@ async def test_where_all_annotations_are_taken_away_everybody_is_heard_again() -
 
 
 @in_fake_time
-async def test_nobody_waits_for_others_who_write_all_the_time() -> None:
+async def test_constant_writes_of_others_do_not_delay_a_renewal() -> None:
     server = LeaseServer()
     one, others = membership(server, "one"), [membership(server, f"other-{n}") for n in range(8)]
     client: Any = one._cluster

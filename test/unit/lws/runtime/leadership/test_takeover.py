@@ -54,7 +54,7 @@ async def test_a_new_leader_begins_after_it_has_listed_everything() -> None:
 
 
 @in_fake_time
-async def test_what_is_gained_together_is_listed_once_and_what_comes_later_again() -> None:
+async def test_scopes_gained_together_are_listed_once_and_later_ones_again() -> None:
     streams = Streams()
     async with running(streams) as (takeover, begun):
         first, second, third = only("a"), only("b"), only("c")
