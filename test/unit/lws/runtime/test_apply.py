@@ -178,7 +178,7 @@ async def test_a_record_is_written_with_the_status_before_other_writes(bench: _B
         pytest.param([{"kind": "Thing", "uid": "u-9", "controller": True}], False, id="a rival's"),
     ],
 )
-async def test_whoever_is_faster_with_an_orphan_is_not_robbed_and_nothing_has_failed(
+async def test_an_orphan_that_another_client_adopted_first_is_left_alone(
     bench: _Bench, owners: list[Any], is_done: bool
 ) -> None:
     live = _object("a", owner="", uid="u-a", resourceVersion="7", ownerReferences=owners)
@@ -218,7 +218,7 @@ async def test_nothing_is_made_for_an_owner_that_another_controller_has_deleted(
 STATUS = Status(SET, {"replicas": 1}, announce=(_told("status"),))
 
 
-async def test_what_is_remembered_takes_the_rest_of_the_status_along(bench: _Bench) -> None:
+async def test_a_record_is_written_together_with_the_rest_of_the_status(bench: _Bench) -> None:
     memory = Merge(SET, {"status": {"rollout": {"partition": 1}}}, why="because", subresource="status")
     await bench.run((memory, _delete("d")), statuses=(STATUS,))
     assert bench.diary[:3] == ["status demo", "tell: status", "delete Foreground d"]
@@ -305,7 +305,7 @@ async def test_the_status_is_written_last_whatever_happened(
         ),
     ],
 )
-async def test_what_an_older_definition_drops_is_sent_once(
+async def test_fields_that_an_older_crd_drops_are_sent_once(
     bench: _Bench, stored: dict[str, Any], then: tuple[str, dict[str, Any]], writes: int
 ) -> None:
     cluster: Any = bench.cluster
@@ -369,7 +369,7 @@ async def test_every_status_write_is_recorded_before_it_is_sent_and_before_its_e
 
 
 @pytest.mark.parametrize("fails", [True, False])
-async def test_what_is_said_of_failures_only_is_not_said_without_one(bench: _Bench, fails: bool) -> None:
+async def test_a_status_for_failures_is_not_written_without_one(bench: _Bench, fails: bool) -> None:
     if fails:
         bench.cluster.failures["a"] = ApiError(500, "InternalError", "m")
     await bench.run((_create("a"),), statuses=(replace(STATUS, only_after_failure=True),))
@@ -395,7 +395,7 @@ async def test_deletions_are_recorded_until_the_plan_has_ended(bench: _Bench) ->
 REMEMBER = Merge(SET, {"status": {"a": "b"}}, why="because", subresource="status", announce=(_told("it"),))
 
 
-async def test_what_must_be_remembered_is_written_before_the_act(bench: _Bench) -> None:
+async def test_a_record_is_written_before_the_next_action(bench: _Bench) -> None:
     outcome = await bench.run((REMEMBER, _delete("a")))
     assert outcome.errors == []
     assert bench.diary == ["status demo", "tell: it", "delete Foreground a", "tell: deleted a"]
@@ -411,7 +411,7 @@ async def test_what_must_be_remembered_is_written_before_the_act(bench: _Bench) 
         pytest.param(NotLeading("no"), id="no Lease"),
     ],
 )
-async def test_what_could_not_be_remembered_is_not_done(bench: _Bench, failure: ClusterError) -> None:
+async def test_without_its_record_the_next_action_is_not_run(bench: _Bench, failure: ClusterError) -> None:
     bench.cluster.failures = {"demo": failure}
     outcome = await bench.run((REMEMBER, _delete("a")))
     assert outcome.errors == [failure]
@@ -588,7 +588,7 @@ async def test_memory_learns_what_the_server_returned(bench: _Bench) -> None:
         pytest.param(_object("a", owner="", uid="u-1"), False, id="no-controller"),
     ],
 )
-async def test_what_exists_already(bench: _Bench, existing: dict[str, Any], is_done: bool) -> None:
+async def test_creates_of_existing_objects(bench: _Bench, existing: dict[str, Any], is_done: bool) -> None:
     bench.cluster.failures["create a"] = error = AlreadyExists(409, "AlreadyExists", "there")
     bench.cluster.answers["get a"] = existing
     outcome = await bench.run((_create("a", failure=FAILURE), _create("b")))
@@ -658,7 +658,7 @@ async def test_an_intent_without_controller_never_takes_what_exists(bench: _Benc
     [NotFound(404, "NotFound", "gone"), Unreachable("refused")],
     ids=lambda error: type(error).__name__,
 )
-async def test_what_existed_cannot_be_read(bench: _Bench, error: ClusterError) -> None:
+async def test_the_existing_object_cannot_be_read(bench: _Bench, error: ClusterError) -> None:
     bench.cluster.failures = {"create a": AlreadyExists(409, "AlreadyExists", "there"), "get a": error}
     outcome = await bench.run((_create("a", failure=FAILURE),))
     assert outcome.errors == [error] and bench.diary == ["create a", "get a"] and bench.put == []
@@ -704,7 +704,7 @@ ANOTHER_UID = Conflict(409, "Conflict", "another UID")
         pytest.param(_object("a", uid="u-next"), [_object("a", uid="u-next")], id="another one of that name"),
     ],
 )
-async def test_what_another_one_has_followed_counts_as_deleted(bench: _Bench, found: Any, put: Any) -> None:
+async def test_a_recreated_object_counts_as_deleted(bench: _Bench, found: Any, put: Any) -> None:
     bench.cluster.failures = {"delete Foreground a": ANOTHER_UID}
     if isinstance(found, Exception):
         bench.cluster.failures["get a"] = found
@@ -780,7 +780,7 @@ async def test_deletions_in_a_row_of_one_kind_are_sent_at_once(bench: _Bench) ->
     ]
 
 
-async def test_what_is_counted_of_deletions_is_that_of_those_that_are_done(bench: _Bench) -> None:
+async def test_only_successful_deletions_are_counted(bench: _Bench) -> None:
     bench.cluster.failures["b"] = ApiError(500, "", "x")
     tallies = {name: Tally("Fleet", name, "lost") for name in "abc"}
     outcome = await bench.run(*((_delete(name, tallies=(tallies[name],)),) for name in "abc"))
@@ -832,5 +832,5 @@ async def test_only_what_lingers_is_remembered(bench: _Bench, answer: dict[str, 
         ),
     ],
 )
-def test_how_long_to_stay_away(errors: list[ClusterError], seconds: float) -> None:
+def test_the_longest_retry_after_of_all_errors(errors: list[ClusterError], seconds: float) -> None:
     assert Outcome(errors).retry_after == seconds

@@ -76,7 +76,7 @@ def test_a_starting_group_causes_more_events(change: Change, workers: dict[str, 
         pytest.param((make_set(), None), WORKERS, id="the set is gone"),
     ],
 )
-def test_what_a_next_step_waits_for_cannot_wait(change: Change, workers: dict[str, Any] | None) -> None:
+def test_events_that_a_step_waits_for_are_not_delayed(change: Change, workers: dict[str, Any] | None) -> None:
     assert group_delay_of(*change, LEADER, workers) == 0.0
 
 

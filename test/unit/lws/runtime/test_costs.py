@@ -59,7 +59,7 @@ def test_many_sets_take_less_each_than_one_alone(keys: int, duration: float, sha
     assert _core_taken(keys, duration) == pytest.approx(share, rel=0.3)
 
 
-def test_what_was_long_ago_is_forgotten() -> None:
+def test_old_passes_do_not_count() -> None:
     load = costs.PassLoad()
     for number in range(100):
         load.delay_after(0.02, number / 100)

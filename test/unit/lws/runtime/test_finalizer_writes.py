@@ -69,13 +69,13 @@ async def test_the_same_write_changes_more() -> None:
     assert (stored["finalizers"], stored["annotations"]) == ([OURS], {"a": "b"})
 
 
-async def test_what_has_none_is_not_written() -> None:
+async def test_a_missing_finalizer_needs_no_write() -> None:
     world = World(THEIRS)
     assert await world.write(is_there=False) is not None
     assert world.cluster.writes == 0
 
 
-async def test_what_is_being_deleted_gets_none() -> None:
+async def test_a_terminating_object_gets_no_finalizer() -> None:
     world = World(THEIRS, is_terminating=True)
     with pytest.raises(Overtaken):
         await world.write(is_there=True)

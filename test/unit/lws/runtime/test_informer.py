@@ -132,7 +132,7 @@ async def test_list_then_watch() -> None:
 
 
 @in_fake_time
-async def test_what_is_asked_for() -> None:
+async def test_the_queries_of_list_and_watch() -> None:
     async with _bench("a.b/c") as bench:
         await bench.run(_page("a", version=7, token="more"), _page("b", version=7))
         first, second, watch = bench.api.requests
@@ -355,7 +355,7 @@ async def test_a_silent_watch_is_given_up_and_resumed() -> None:
 
 
 @in_fake_time
-async def test_how_long_nothing_was_heard() -> None:
+async def test_seconds_without_data() -> None:
     async with _bench() as bench:
         await asyncio.sleep(5.0)
         assert bench.informer.silent_for == pytest.approx(5.0)

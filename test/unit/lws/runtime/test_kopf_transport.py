@@ -253,7 +253,7 @@ async def test_no_answer_has_kopf_stay_away_for_long(answer: Answer, monkeypatch
             assert await asks["kopf"]() == {"gitVersion": "v1"}
 
 
-async def test_what_cannot_change_is_sent_once() -> None:
+async def test_credentials_that_cannot_change_are_sent_once() -> None:
     async with serving() as api:
         api.will(UNAUTHORIZED)
         async with clients(Configuration(host=api.url)) as asks:

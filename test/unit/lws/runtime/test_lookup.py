@@ -52,7 +52,7 @@ async def test_by_name(known: Any, live: Any, look: bool, found: Any, asked: int
     assert store.get("StatefulSet", "default", "demo") == found
 
 
-async def test_what_is_gone_is_none() -> None:
+async def test_a_deleted_object_is_none() -> None:
     lookup = Lookup(cast(Cluster, FakeCluster()), Store(lambda before, after: None, TABLES), NAME_LABEL)
     assert await lookup.reread(OURS) is None
     assert await lookup.node_of({"spec": {"nodeName": "node-1"}}) is None

@@ -71,7 +71,7 @@ def test_without_webhooks_there_is_no_server() -> None:
     assert list(registry_of(reviewing=None)._webhooks.get_all_handlers()) == []
 
 
-def test_what_kopf_is_given() -> None:
+def test_the_settings_of_kopf() -> None:
     registry = registry_of()
     assert len(list(registry._webhooks.get_all_handlers())) >= len(ENDPOINTS)
     assert len(list(registry._watching.get_all_handlers())) == len(REGISTRATIONS) == 2

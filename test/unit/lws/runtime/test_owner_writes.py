@@ -79,7 +79,7 @@ async def test_an_owner_is_added_or_removed_and_all_others_are_kept(
 @pytest.mark.parametrize(
     ("before", "is_owner"), [([OURS, PLAIN], True), ([PLAIN], False)], ids=["there", "not there"]
 )
-async def test_what_is_so_already_is_not_written(before: list[Object], is_owner: bool) -> None:
+async def test_an_unchanged_owner_needs_no_write(before: list[Object], is_owner: bool) -> None:
     world = World(*before)
     assert await world.write(is_owner=is_owner) == world.planned
     assert world.cluster.writes == 0
@@ -100,7 +100,7 @@ async def test_the_number_of_a_revision_is_raised_by_the_same_write() -> None:
     assert (await world.write(patch={"revision": 4}))["revision"] == 4
 
 
-async def test_what_else_the_write_changes_of_the_metadata_leaves_the_owners() -> None:
+async def test_other_changes_of_the_metadata_keep_the_owners() -> None:
     world = World(PLAIN)
     world.planned = world.cluster.change(world.planned, {"labels": {"kro.run/owned": "true", "team": "a"}})
     stored = await world.write(patch={"metadata": {"labels": {"kro.run/owned": None}}})
@@ -123,7 +123,7 @@ FASTER = [
 
 @pytest.mark.parametrize("change", FASTER)
 @pytest.mark.parametrize("is_owner", [True, False], ids=["given", "taken away"])
-async def test_whoever_was_faster_before_the_read_keeps_it(change: Change, is_owner: bool) -> None:
+async def test_an_adoption_before_the_read_is_kept(change: Change, is_owner: bool) -> None:
     world = World(*([] if is_owner else [{**OURS, "controller": False}]))
     change(world.cluster, world.planned)
     before = world.cluster.find("Service", "demo")
@@ -134,7 +134,7 @@ async def test_whoever_was_faster_before_the_read_keeps_it(change: Change, is_ow
 
 
 @pytest.mark.parametrize("change", [*FASTER, pytest.param(owned_by(PLAIN), id="a plain owner came")])
-async def test_whoever_was_faster_after_the_read_keeps_it(change: Change) -> None:
+async def test_an_adoption_after_the_read_is_kept(change: Change) -> None:
     world = World()
     world.meanwhile(change)
     with pytest.raises(Overtaken):

@@ -28,7 +28,7 @@ from test.unit.fake_time import in_fake_time, now
     ],
 )
 @in_fake_time
-async def test_what_is_missing_is_said_and_waited_for(trouble: Callable[[], Answer], words: str) -> None:
+async def test_missing_crds_are_reported_and_awaited(trouble: Callable[[], Answer], words: str) -> None:
     async with serving() as api:
         api.will(*[trouble() for _ in range(200)], answer_json({"kind": "APIResourceList"}))
         cluster = api.cluster()
@@ -130,7 +130,7 @@ async def test_a_kind_that_is_refused_for_good_is_not_served_any_more() -> None:
 
 
 @in_fake_time
-async def test_where_every_kind_is_needed_nothing_is_looked_for() -> None:
+async def test_without_optional_kinds_nothing_is_checked() -> None:
     async with definitions((NEEDED,)) as (looking, api):
         assert await looking.served() == (NEEDED,)
         with pytest.raises(TimeoutError):

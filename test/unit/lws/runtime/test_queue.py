@@ -407,7 +407,7 @@ async def test_drop_forgets_what_waits() -> None:
 
 
 @in_fake_time
-async def test_what_is_not_taken_any_more_is_forgotten_and_the_rest_goes_on() -> None:
+async def test_keys_that_are_not_taken_any_more_are_dropped_and_others_stay() -> None:
     work, taken = _Work(duration=1.0, says=lambda key: Again(after=2.0)), {"mine", "runs", "lost"}
     queue = Queue(work, WINDOW, 8, _Meter(), taken.__contains__)
     queue.open()
@@ -573,7 +573,7 @@ async def test_whatever_happens_no_event_is_lost(seed: int) -> None:
     ],
 )
 @in_fake_time
-async def test_what_can_wait_waits(events: list[tuple[float, float]], moments: list[float]) -> None:
+async def test_delayable_events_are_delayed(events: list[tuple[float, float]], moments: list[float]) -> None:
     async with _bench(duration=0.1) as bench:
         for at, within in events:
             await bench.at(at)
@@ -583,7 +583,7 @@ async def test_what_can_wait_waits(events: list[tuple[float, float]], moments: l
 
 
 @in_fake_time
-async def test_what_can_wait_puts_off_nothing_that_is_due() -> None:
+async def test_delayable_events_do_not_delay_a_due_pass() -> None:
     async with _bench(duration=0.1) as bench:
         bench.work.says = lambda key: Again(after=0.5 if len(bench.work.began) == 1 else None)
         bench.queue.add("a")
@@ -630,7 +630,7 @@ async def test_one_pass_begins_per_iteration_in_the_order_of_their_coming() -> N
     assert all(later - earlier == 1 for (_, earlier), (_, later) in pairwise(began)), began
 
 
-async def test_who_gave_up_costs_the_others_no_iteration() -> None:
+async def test_a_cancelled_waiter_costs_no_iteration() -> None:
     turns, counter = OnePerIteration(), _Iterations()
     began: list[int] = []
 
@@ -648,7 +648,7 @@ async def test_who_gave_up_costs_the_others_no_iteration() -> None:
     assert last - first == 1
 
 
-async def test_it_goes_on_after_it_was_empty() -> None:
+async def test_it_continues_after_it_was_empty() -> None:
     turns, counter = OnePerIteration(), _Iterations()
     began: list[int] = []
     for _ in range(3):

@@ -21,7 +21,7 @@ def _service(**labels: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
-def test_what_anybody_reads_is_kept() -> None:
+def test_fields_that_any_workload_reads_are_kept() -> None:
     kept = SharedKinds([*TABLES, PORTS]).trim(
         _service(**{"app": "x", "leaderworkerset.sigs.k8s.io/name": "demo"})
     )
@@ -39,7 +39,7 @@ def test_what_anybody_reads_is_kept() -> None:
         pytest.param({"replicas": 1}, False, False, id="what sets read"),
     ],
 )
-def test_what_is_news_for_anybody_is_news(
+def test_a_change_for_any_workload_is_a_change(
     status: dict[str, Any], is_same: bool, is_same_for_all: bool
 ) -> None:
     known = {"replicas": 2, "readyReplicas": 2}

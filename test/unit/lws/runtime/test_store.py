@@ -299,7 +299,7 @@ def test_the_children_of_an_owner_are_the_identical_tuple_until_one_changes(stor
     assert store.owned_by("p-1", "Service") == ()
 
 
-def test_what_was_given_is_not_changed_and_not_kept(store: Store) -> None:
+def test_the_stored_object_is_a_copy(store: Store) -> None:
     given = _whole(5)
     before = copy.deepcopy(given)
     store.put(given)

@@ -82,7 +82,7 @@ def test_kinds_have_a_pace_of_their_own(now: list[float], kind: str, waits: floa
     assert throttle.due(_status()).again_after == waits
 
 
-def test_what_cannot_wait_is_written_at_once(throttle: Throttle) -> None:
+def test_urgent_statuses_are_written_at_once(throttle: Throttle) -> None:
     throttle.note(WRITTEN)
     assert throttle.due(_status(can_wait=False)) == _status(can_wait=False)
 
@@ -127,9 +127,7 @@ def test_the_more_sets_are_new_the_longer_their_first_word_waits(throttle: Throt
     assert throttle.due(_first()).again_after == 5.0
 
 
-def test_what_others_remember_in_the_status_does_not_put_it_off_for_ever(
-    throttle: Throttle, now: list[float]
-) -> None:
+def test_records_of_groups_do_not_delay_a_status_indefinitely(throttle: Throttle, now: list[float]) -> None:
     """Groups that restart one after the other, each with a write of its own."""
     throttle.note(WRITTEN)
     written = 0
@@ -246,7 +244,7 @@ def test_a_status_that_another_client_overwrote_is_restored_at_once(now: list[fl
     assert throttle.due(urgent) == urgent
 
 
-def test_who_writes_over_a_status_each_time_is_answered_ever_later(now: list[float]) -> None:
+def test_a_status_that_keeps_being_overwritten_is_restored_with_a_backoff(now: list[float]) -> None:
     edited = Plan(statuses=(Status(SET, {"conditions": []}, before={}),))
     throttle, answers = Throttle(lambda: now[0], is_edited=lambda status: True), 0
     for _ in range(60_000):

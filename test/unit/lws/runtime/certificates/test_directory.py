@@ -104,7 +104,7 @@ def test_missing_files_are_reported_once(volume: Volume, caplog: pytest.LogCaptu
     assert not volume.directory.is_ready
 
 
-def test_what_the_server_refuses_is_tried_again(volume: Volume) -> None:
+def test_a_pair_that_the_server_rejects_is_retried(volume: Volume) -> None:
     first, second = certificate(), certificate()
     volume.hold(first, "1")
     volume.directory.check()

@@ -153,7 +153,7 @@ def test_a_serving_certificate_that_is_not_valid_yet_is_replaced(first: Certific
 
 
 @pytest.mark.parametrize("key", ["rsa", "elliptic"])
-def test_what_verifies_the_stored_certificate_stays_trusted_for_a_day(key: str, first: Certificates) -> None:
+def test_the_ca_of_the_stored_certificate_stays_trusted_for_a_day(key: str, first: Certificates) -> None:
     """As cert-manager's self-signed Issuer makes it: a certificate of no CA, which verifies itself."""
     former = self_signed(key, NAMES)
     made = renewed(Certificates(KeyPair(former.certificate), former), NAMES, NOW)
@@ -221,7 +221,7 @@ def test_replaced_authority_is_trusted_for_a_day(
         assert made == (other, "earlier CAs are no longer trusted")
 
 
-def test_what_this_process_relies_on_stays_trusted(first: Certificates) -> None:
+def test_cas_of_served_certificates_stay_trusted(first: Certificates) -> None:
     made = renewed(Certificates(), NAMES, NOW, in_use=(first.authority.certificate, b""))
     assert made is not None
     assert made[0].retired == (first.authority.certificate,)
@@ -232,7 +232,7 @@ def test_what_this_process_relies_on_stays_trusted(first: Certificates) -> None:
     [b"", b"no certificate", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"],
     ids=["empty", "text", "broken PEM"],
 )
-def test_what_callers_could_not_use_is_not_trusted(first: Certificates, retired: bytes) -> None:
+def test_unusable_retired_cas_are_not_trusted(first: Certificates, retired: bytes) -> None:
     made = renewed(replace(first, authority=KeyPair(retired, b""), retired=(retired,)), NAMES, NOW)
     assert made is not None
     assert made[0].retired == ()

@@ -89,7 +89,7 @@ async def test_verdicts(token: str, allowed: bool, status: int, asked: list[str]
     assert reviews.kinds == asked
 
 
-async def test_what_is_asked() -> None:
+async def test_the_requests_of_a_review() -> None:
     reviews = FakeReviews()
     await made(reviews).status("good", PATH)
     token, access = reviews.asked

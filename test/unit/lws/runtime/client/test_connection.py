@@ -236,7 +236,7 @@ async def test_verbatim_text_reaches_the_server_byte_for_byte() -> None:
 
 
 @in_fake_time
-async def test_what_is_no_json_is_a_bug_of_the_caller() -> None:
+async def test_a_body_that_is_no_json_is_a_bug_of_the_caller() -> None:
     async with _connected() as (api, cluster):
         with pytest.raises(TypeError):
             await cluster.create({**POD, "data": object()})
@@ -426,7 +426,7 @@ async def test_only_the_leader_writes(write: Call) -> None:
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @in_fake_time
-async def test_whoever_leads_some_namespaces_writes_to_those_only(write: Call) -> None:
+async def test_writes_are_limited_to_the_led_namespaces(write: Call) -> None:
     async with _connected() as (api, cluster):
         api.will(answer_json({}))
         await write(cluster.fenced(lambda namespace: namespace == "ns"))

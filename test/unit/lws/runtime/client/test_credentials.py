@@ -52,7 +52,7 @@ async def test_requests_at_the_same_moment_share_one_load() -> None:
 
 
 @in_fake_time
-async def test_who_gives_up_does_not_stop_the_load() -> None:
+async def test_a_cancelled_request_does_not_stop_the_load() -> None:
     source = Source(Lifetime.ending_in(10.0))
     renewal, configuration = await begun(source)
     source.seconds = 5.0

@@ -158,7 +158,7 @@ async def test_a_plugin_may_give_certificates(tmp_path: Path, plugin: Plugin) ->
     assert Path(configuration.key_file).read_text() == "key two"
 
 
-async def test_what_a_plugin_says_is_said_to_the_user(tmp_path: Path, plugin: Plugin) -> None:
+async def test_messages_of_a_plugin_are_shown_to_the_user(tmp_path: Path, plugin: Plugin) -> None:
     plugin.fail()
     with pytest.raises(ClusterError, match=r"cannot be used: exec: process returned 1\. .*no ticket"):
         await load_configuration(kubeconfig(tmp_path, plugin.user))
@@ -306,7 +306,7 @@ async def test_a_refresh_token_is_kept_as_kubectl_keeps_it(
     assert (stored["id-token"], stored["refresh-token"]) == (fresh, "refresh two")
 
 
-async def test_what_cannot_change_is_not_loaded_again(tmp_path: Path) -> None:
+async def test_static_credentials_are_not_reloaded(tmp_path: Path) -> None:
     configuration = await load_configuration(kubeconfig(tmp_path, {"token": "one"}))
     assert await token_of(configuration) == "Bearer one"
     assert configuration.refresh_api_key_hook is None

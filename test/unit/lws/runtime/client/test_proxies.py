@@ -75,7 +75,7 @@ def test_the_variables(server: str, environment: dict[str, str], proxy: str | No
     assert proxy_for(URL(server), None, environment) == (URL(proxy) if proxy else None)
 
 
-def test_what_the_kubeconfig_names_is_not_overruled() -> None:
+def test_the_proxy_of_the_kubeconfig_takes_precedence() -> None:
     environment = {"HTTPS_PROXY": "http://other:1", "NO_PROXY": "*"}
     assert proxy_for(URL("https://127.0.0.1"), PROXY, environment) == URL(PROXY)
 

@@ -33,7 +33,7 @@ async def test_a_burst_goes_at_once_and_the_rest_at_the_rate() -> None:
 
 
 @in_fake_time
-async def test_what_is_saved_up_is_never_more_than_the_burst() -> None:
+async def test_saved_tokens_never_exceed_the_burst() -> None:
     limit = _limit(10, 3)
     await asyncio.sleep(3600)
     assert await _takes(limit, 4) == [0, 0, 0, 0.1]

@@ -15,7 +15,7 @@ def test_an_object() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"<html>\n  Sign in", b"[1]", b"null", b'{"cut', b"\xff\xfe"])
-def test_what_is_no_object_did_not_come_from_the_api_server(raw: bytes) -> None:
+def test_a_response_that_is_no_object_is_not_from_the_api_server(raw: bytes) -> None:
     with pytest.raises(Unreachable, match=r"^GET /a: the response is not a JSON object") as caught:
         decoded(raw, "GET /a")
     assert "\n" not in caught.value.message

@@ -71,7 +71,7 @@ def test_a_certificate_of_a_plugin_is_another_file_and_used_at_once(made: Made, 
     assert trusted.context == "context 2"
 
 
-def test_what_cannot_be_read_leaves_the_former_one(
+def test_unreadable_files_leave_the_former_context(
     made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, clock = tmp_path / "ca.crt", Clock()

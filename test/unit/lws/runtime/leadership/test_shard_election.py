@@ -107,7 +107,7 @@ async def until_shared(processes: Sequence[Process], seconds: float) -> None:
 
 
 @in_fake_time
-async def test_who_is_alone_takes_all_at_once() -> None:
+async def test_a_single_manager_acquires_all_shards_at_once() -> None:
     one = Process(LeaseServer(), "one")
     assert one.leading == dict.fromkeys(lease_names(NAME, SHARDS), False)
     async with running(one):
@@ -137,7 +137,7 @@ async def test_two_managers_share_and_each_reports_released_shards() -> None:
 
 
 @in_fake_time
-async def test_what_is_given_up_waits_for_passes_that_run() -> None:
+async def test_a_shard_is_released_after_its_running_passes() -> None:
     server = LeaseServer()
     one, two = Process(server, "one"), Process(server, "two")
     one.busy = {PLACES[3]}
@@ -154,7 +154,7 @@ async def test_what_is_given_up_waits_for_passes_that_run() -> None:
 
 
 @in_fake_time
-async def test_who_is_killed_is_followed_after_the_lease_has_run_out() -> None:
+async def test_shards_of_a_killed_manager_are_acquired_after_expiry() -> None:
     server = LeaseServer()
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one, two):
@@ -170,7 +170,7 @@ async def test_who_is_killed_is_followed_after_the_lease_has_run_out() -> None:
 
 
 @in_fake_time
-async def test_who_ends_is_followed_at_once() -> None:
+async def test_shards_of_a_stopped_manager_are_acquired_at_once() -> None:
     server = LeaseServer()
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one, two):
@@ -183,7 +183,7 @@ async def test_who_ends_is_followed_at_once() -> None:
 
 
 @in_fake_time
-async def test_who_thaws_finds_its_shards_with_others_and_gets_a_share_again() -> None:
+async def test_a_resumed_manager_has_lost_its_shards_and_gets_a_share_again() -> None:
     server = LeaseServer()
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one, two):
@@ -199,7 +199,7 @@ async def test_who_thaws_finds_its_shards_with_others_and_gets_a_share_again() -
 
 
 @in_fake_time
-async def test_who_cannot_reach_the_server_stops_before_another_begins() -> None:
+async def test_a_manager_without_the_server_stops_before_another_begins() -> None:
     server = LeaseServer()
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one, two):
@@ -212,7 +212,7 @@ async def test_who_cannot_reach_the_server_stops_before_another_begins() -> None
 
 
 @in_fake_time
-async def test_who_is_missing_at_the_roll_call_stops_whatever_else_it_holds() -> None:
+async def test_a_manager_without_the_membership_lease_stops_for_all_shards() -> None:
     server = LeaseServer()
     one, sole = Process(server, "one"), Process(server, "sole", shards=0)
     async with running(one):

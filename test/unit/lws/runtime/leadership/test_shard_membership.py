@@ -49,7 +49,7 @@ async def test_all_that_divide_alike_hold_it_together_and_hear_what_the_others_h
 
 
 @in_fake_time
-async def test_who_is_silent_is_heard_no_more_and_forgotten_later() -> None:
+async def test_a_silent_member_is_ignored_and_removed_later() -> None:
     server = LeaseServer()
     one, two = membership(server, "one"), membership(server, "two")
     await two.attempt()
@@ -141,7 +141,7 @@ async def test_an_unreadable_entry_is_no_manager_and_is_removed(garbage: str) ->
 
 
 @in_fake_time
-async def test_where_all_annotations_are_taken_away_everybody_is_heard_again() -> None:
+async def test_members_rejoin_after_all_annotations_were_removed() -> None:
     server = LeaseServer()
     one, two = membership(server, "one"), membership(server, "two")
     for each in (one, two):
@@ -170,7 +170,7 @@ async def test_constant_writes_of_others_do_not_delay_a_renewal() -> None:
 
 
 @in_fake_time
-async def test_who_was_away_takes_nothing_back_from_those_who_divide_in_another_way() -> None:
+async def test_a_returning_manager_waits_for_managers_with_another_number_of_shards() -> None:
     server = LeaseServer()
     one, other = membership(server, "one"), membership(server, "two", shards=8)
     await one.attempt()
@@ -195,7 +195,7 @@ async def test_two_who_leave_at_the_same_moment_give_it_up() -> None:
 
 
 @in_fake_time
-async def test_what_managers_of_another_number_said_is_not_heard() -> None:
+async def test_entries_of_managers_with_another_number_of_shards_are_ignored() -> None:
     server = LeaseServer()
     former, one = membership(server, "former", shards=8), membership(server, "one")
     former.holds = frozenset({1})

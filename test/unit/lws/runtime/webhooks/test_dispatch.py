@@ -52,7 +52,7 @@ async def refusing(*, warnings: list[str], namespace: str, **_: Any) -> None:
     ("webhook", "operation", "is_asked"),
     [(MUTATE, "DELETE", False), (VALIDATE, "DELETE", True), (MUTATE, "CREATE", True)],
 )
-async def test_what_goes_is_changed_by_nobody(
+async def test_deleted_objects_are_not_mutated(
     wire_kopf: Any, webhook: str, operation: str, is_asked: bool
 ) -> None:
     way, _ = wire_kopf(registry_with(refusing))
@@ -80,7 +80,7 @@ async def test_a_bug_is_an_answer_and_says_so(wire_kopf: Any) -> None:
     assert "no such thing" in response["status"]["message"]
 
 
-async def test_what_is_not_served_is_not_let_through() -> None:
+async def test_reviews_of_unserved_kinds_are_rejected() -> None:
     response = await response_of(Dispatcher(kopf.OperatorRegistry()), VALIDATE, a_review())
     assert (response["allowed"], response["status"]["code"]) == (False, 500)
     assert "not served" in response["status"]["message"]

@@ -48,7 +48,7 @@ def test_which_webhooks_change_objects(webhook: str, answer: bool) -> None:
     assert is_mutating(webhook) is answer
 
 
-def test_who_an_object_is() -> None:
+def test_the_identity_of_an_object() -> None:
     assert head_of({"kind": "Pod", "metadata": {"name": "a"}, "spec": {}}) == {
         "kind": "Pod",
         "metadata": {"name": "a"},

@@ -82,7 +82,7 @@ def test_callers_without_user_are_served() -> None:
     ],
     ids=["empty", "cut off", "not UTF-8", "NaN", "too deep", "null", "list", "empty object"],
 )
-def test_what_is_no_review_is_refused(body: bytes, complaint: str) -> None:
+def test_requests_that_are_no_reviews_are_rejected(body: bytes, complaint: str) -> None:
     with pytest.raises(BadReview) as raised:
         review_in(body, PODS)
     assert str(raised.value).startswith(complaint)
@@ -140,7 +140,7 @@ SERVICES = {"group": "", "version": "v1", "resource": "services"}
         "old object",
     ],
 )
-def test_what_no_webhook_could_answer_is_refused(content: dict[str, Any], complaint: str) -> None:
+def test_reviews_that_no_webhook_could_answer_are_rejected(content: dict[str, Any], complaint: str) -> None:
     with pytest.raises(BadReview) as raised:
         review_in(json.dumps(content).encode(), PODS)
     assert str(raised.value) == complaint
@@ -198,5 +198,5 @@ def test_crashed_handlers_are_no_verdict_on_the_object() -> None:
         pytest.param({"allowed": False, "status": {"code": 500, "message": "'key'"}}, "failed", id="failed"),
     ],
 )
-def test_what_a_review_came_to(response: dict[str, Any], decision: str) -> None:
+def test_the_decision_of_a_review(response: dict[str, Any], decision: str) -> None:
     assert answer(review(), {"response": response}).decision == decision

@@ -266,7 +266,7 @@ async def test_too_large_is_413_whether_announced_or_not(running: Running) -> No
     assert running.kopf.reviews == []
 
 
-async def test_what_is_announced_too_large_is_not_waited_for(
+async def test_a_body_with_a_too_large_content_length_is_rejected_unread(
     running: Running, certificates: Certificates
 ) -> None:
     context = ssl.create_default_context(cadata=certificates.authority.certificate.decode())
