@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from lws import timing
 from lws.kube.metadata import uid_of, version_number
@@ -80,20 +80,6 @@ log = logging.getLogger(__name__)
 _PAGE = "100"
 
 
-class Sink(Protocol):
-    """Receives the objects of a stream."""
-
-    def put(self, obj: Mapping[str, Any]) -> None: ...
-
-    def drop(self, obj: Mapping[str, Any]) -> None: ...
-
-    def retain(
-        self, kind: str, uids: Collection[str], version: str, other_labels: Collection[str] = ...
-    ) -> None: ...
-
-    def version_of(self, obj: Mapping[str, Any]) -> int: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
     """What all streams share. rollback: notified when a list is older than one seen before."""
@@ -104,7 +90,7 @@ class Source:
 
 
 class Informer:
-    """Keeps a sink current with one collection. `run` never returns by itself. other_labels: labels by which
+    """Keeps the store current with one collection. `run` never returns by itself. other_labels: labels by which
     other streams of this kind are narrowed.
     """
 
@@ -113,14 +99,14 @@ class Informer:
         source: Source,
         resource: Resource,
         selector: str,
-        sink: Sink,
+        store: Store,
         other_labels: Collection[str] = (),
     ) -> None:
         self.resource = resource
         self.listed = asyncio.Event()
         self._cluster, self._rollback, self._clock = source.cluster, source.rollback, source.clock
         self._query = {"labelSelector": selector} if selector else {}
-        self._sink = sink
+        self._store = store
         self._other_labels = other_labels
         self._heard_at = self._read_at = self._clock()
         self._version = ""
@@ -136,11 +122,11 @@ class Informer:
 
     @property
     def behind_for(self) -> float:
-        """Seconds since the last object, bookmark or list: the maximum age of the objects in the sink."""
+        """Seconds since the last object, bookmark or list: the maximum age of the stored objects."""
         return self._clock() - self._read_at
 
     async def refresh(self) -> None:
-        """Return once the sink has everything that was stored before the call. The watch continues. Raises
+        """Return once the store has everything that was stored before the call. The watch continues. Raises
         ClusterError.
         """
         await self._read()
@@ -187,7 +173,7 @@ class Informer:
             page, _ = await asyncio.gather(self._page(token), self._take_in(page, uids))
         await self._take_in(page, uids)
         version: str = page["metadata"]["resourceVersion"]
-        self._sink.retain(self.resource.kind, uids, version, self._other_labels)
+        self._store.retain(self.resource.kind, uids, version, self._other_labels)
         return version
 
     async def _page(self, token: str) -> dict[str, Any]:
@@ -208,9 +194,9 @@ class Informer:
                 self.resource.plural,
                 page["metadata"]["resourceVersion"],
                 version_number(metadata.get("resourceVersion", "")),
-                self._sink.version_of(item),
+                self._store.version_of(item),
             )
-            self._sink.put(item)
+            self._store.put(item)
 
     async def _watch(self) -> None:
         query = {
@@ -230,9 +216,9 @@ class Informer:
         if kind == "ERROR":
             raise api_error(int(obj.get("code") or 500), obj, "the watch ended with an error", None)
         if kind == "DELETED":
-            self._sink.drop(obj)
+            self._store.drop(obj)
         elif kind != "BOOKMARK":
-            self._sink.put(obj)
+            self._store.put(obj)
         self._version = obj["metadata"]["resourceVersion"]
         self._note(version_number(self._version))
 

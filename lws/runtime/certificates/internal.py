@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from lws import timing
 from lws.runtime.actions import Object, Reference
@@ -25,6 +25,7 @@ from lws.runtime.certificates.serving_certificate import (
     server_flaw,
     split,
 )
+from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound
 
 CONFIGURATIONS = (
@@ -36,22 +37,6 @@ CONFIGURATIONS = (
 _ATTEMPTS = 10
 
 log = logging.getLogger(__name__)
-
-
-class CertificateClient(Protocol):
-    """The requests that are needed; all raise ClusterError."""
-
-    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
-        """Read one object; raises NotFound."""
-
-    async def create(self, obj: Object) -> dict[str, Any]:
-        """Create an object; raises AlreadyExists."""
-
-    async def replace(self, obj: Object) -> dict[str, Any]:
-        """Replace an object; raises Conflict if its resourceVersion is not the current one."""
-
-    async def merge(self, target: Reference, patch: Object) -> dict[str, Any]:
-        """JSON merge patch; raises Conflict if it contains a resourceVersion that is not the current one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +58,7 @@ class InternalCertificates:
 
     def __init__(
         self,
-        cluster: CertificateClient,
+        cluster: Cluster,
         place: SecretReference,
         install: Callable[[bytes, bytes], None],
         clock: Callable[[], datetime],

@@ -25,7 +25,8 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from lws.runtime.endpoints.workloads import PassKey, Workloads
+from lws.runtime.actions import Key
+from lws.runtime.endpoints.workloads import Workloads
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -376,8 +377,8 @@ class _Queue:
     retries: Counter
     waited: Histogram
     worked: Histogram
-    due: dict[PassKey, float] = field(default_factory=dict)
-    running: dict[PassKey, float] = field(default_factory=dict)
+    due: dict[Key, float] = field(default_factory=dict)
+    running: dict[Key, float] = field(default_factory=dict)
 
 
 class QueueSeries:
@@ -413,28 +414,28 @@ class QueueSeries:
         """Show the series of these controllers. controllers: by kind of key."""
         self._of_kind = {kind: self._of(name) for kind, name in controllers.items()}
 
-    def due(self, key: PassKey) -> None:
+    def due(self, key: Key) -> None:
         """A pass is due and begins once a slot is free."""
         queue = self._of_kind[key.kind]
         queue.adds.inc()
         queue.due[key] = self._clock()
 
-    def begun(self, key: PassKey) -> None:
+    def begun(self, key: Key) -> None:
         """The pass begins."""
         queue, now = self._of_kind[key.kind], self._clock()
         queue.waited.observe(now - queue.due.pop(key, now))
         queue.running[key] = now
 
-    def dropped(self, key: PassKey) -> None:
+    def dropped(self, key: Key) -> None:
         """No pass runs over a key that was due."""
         self._of_kind[key.kind].due.pop(key, None)
 
-    def ended(self, key: PassKey) -> None:
+    def ended(self, key: Key) -> None:
         """The pass has ended."""
         queue, now = self._of_kind[key.kind], self._clock()
         queue.worked.observe(now - queue.running.pop(key, now))
 
-    def retried(self, key: PassKey) -> None:
+    def retried(self, key: Key) -> None:
         """The pass failed and will be retried."""
         self._of_kind[key.kind].retries.inc()
 

@@ -8,30 +8,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from lws.kube.conditions import moment_of
-from lws.runtime.actions import ROLLING, Figures, Tally
-
-
-class PassKey(Hashable, Protocol):
-    """Identifies a pass. kind: of pass."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def namespace(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
+from lws.runtime.actions import ROLLING, Figures, Key, Tally
 
 REVISION_CHANGES, ROLLOUT_START, LAST_START = "revision changes", "rollout start", "last start"
 """Words of values that are computed here: number of changes of the target revision, start of the current
@@ -79,7 +64,7 @@ class _Record:
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     own: Figures | None = None
-    parts: dict[PassKey, Figures] = field(default_factory=dict)
+    parts: dict[Key, Figures] = field(default_factory=dict)
     revision: str = ""
     rolling_since: float | None = None
     last_start: float | None = None
@@ -96,9 +81,9 @@ class Workloads(Collector):
         self._clock = clock
         self._series: dict[str, WorkloadSeries] = {}
         self._records: defaultdict[_Owner, _Record] = defaultdict(_Record)
-        self._owner_of: dict[PassKey, _Owner] = {}
+        self._owner_of: dict[Key, _Owner] = {}
         # Parts of dropped workloads, so that they are not counted twice.
-        self._left: dict[PassKey, Figures] = {}
+        self._left: dict[Key, Figures] = {}
         self._lately_deleted: dict[_Owner, None] = {}
         # By kind: counts of deleted workloads. A sum that decreases looks like a restart of the process.
         self._counts_of_deleted: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
@@ -123,7 +108,7 @@ class Workloads(Collector):
             self._series[added.series] = added
             self._rollouts.labels(added.kind)
 
-    def observe(self, key: PassKey, figures: Figures | None) -> None:
+    def observe(self, key: Key, figures: Figures | None) -> None:
         """Record the figures of a pass over a workload or part. None: a part has no figures any more, or
         those of a workload have not changed.
         """
@@ -163,7 +148,7 @@ class Workloads(Collector):
         for tally in tallies:
             self._counts_of_deleted[tally.kind][tally.word, tally.label] += 1
 
-    def gone(self, key: PassKey) -> None:
+    def gone(self, key: Key) -> None:
         """Drop a deleted workload or part."""
         self._left.pop(key, None)
         owner = self._owner_of.pop(key, None)

@@ -13,7 +13,7 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import kopf
 import orjson
@@ -21,6 +21,7 @@ from aiohttp import web
 
 from lws import timing
 from lws.runtime.client.resources import Resource
+from lws.runtime.endpoints.metrics import ReviewSeries
 from lws.runtime.endpoints.tls_port import ServerTls, TlsPort, served_by
 from lws.runtime.webhooks.handlers import Handler, collected, head_of, is_mutating, patch_of
 
@@ -192,16 +193,6 @@ class _HttpError(Exception):
         self.decision = decision
 
 
-class ReviewObserver(Protocol):
-    """Counts reviews."""
-
-    def answered(self, webhook: str, code: int, seconds: float, decision: str) -> None:
-        """Record a request that was answered with this HTTP status. webhook: empty for an unknown path.
-        decision: `allowed`, `denied`, `failed` if a review was not decided, empty if the request was no
-        review.
-        """
-
-
 class AdmissionServer:
     """`settings.admission.server` for kopf.
 
@@ -214,7 +205,7 @@ class AdmissionServer:
         address: Address,
         endpoints: Mapping[str, Resource],
         tls: ServerTls,
-        observer: ReviewObserver | None = None,
+        observer: ReviewSeries | None = None,
     ) -> None:
         self._address = address
         self._endpoints = endpoints
