@@ -90,8 +90,8 @@ class Source:
 
 
 class Informer:
-    """Keeps the store current with one collection. `run` never returns by itself. other_labels: labels by which
-    other streams of this kind are narrowed.
+    """Keeps the store current with one collection. `run` never returns by itself. other_labels: labels that
+    select the objects of other streams of this kind.
     """
 
     def __init__(

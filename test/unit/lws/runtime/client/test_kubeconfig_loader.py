@@ -163,10 +163,10 @@ async def test_messages_of_a_plugin_are_shown_to_the_user(tmp_path: Path, plugin
     with pytest.raises(ClusterError, match=r"cannot be used: exec: process returned 1\. .*no ticket"):
         await load_configuration(kubeconfig(tmp_path, plugin.user))
     plugin.will()
-    with pytest.raises(ClusterError, match="gave neither a token nor a certificate"):
+    with pytest.raises(ClusterError, match="returned neither a token nor a certificate"):
         await load_configuration(kubeconfig(tmp_path, plugin.user))
     plugin.will(token="")
-    with pytest.raises(ClusterError, match="gave neither a token nor a certificate"):
+    with pytest.raises(ClusterError, match="returned neither a token nor a certificate"):
         await load_configuration(kubeconfig(tmp_path, plugin.user))
     user = {"exec": {"apiVersion": API, "command": "no-such-plugin", "installHint": "get it at example.com"}}
     with pytest.raises(ClusterError, match=r"exec: no-such-plugin cannot be run: .*: get it at example.com"):
@@ -227,20 +227,20 @@ async def test_somebody_at_a_terminal_sees_what_a_plugin_asks_for(
 @pytest.mark.parametrize(
     ("user", "said"),
     [
-        pytest.param({"as-groups": ["a"]}, "without impersonating a user", id="groups-alone"),
-        pytest.param({"as": 7}, "as: 7 is not a text", id="number"),
+        pytest.param({"as-groups": ["a"]}, "require a user to impersonate", id="groups-alone"),
+        pytest.param({"as": 7}, "as: 7 is not a string", id="number"),
         # What YAML makes of the names `no` and `0`.
-        pytest.param({"as": False}, "as: False is not a text", id="no"),
-        pytest.param({"as": 0}, "as: 0 is not a text", id="zero"),
-        pytest.param({"as": "a", "as-uid": 0}, "as-uid: 0 is not a text", id="uid"),
+        pytest.param({"as": False}, "as: False is not a string", id="no"),
+        pytest.param({"as": 0}, "as: 0 is not a string", id="zero"),
+        pytest.param({"as": "a", "as-uid": 0}, "as-uid: 0 is not a string", id="uid"),
         pytest.param({"as": "a", "as-groups": False}, "as-groups must be a list", id="groups-no"),
         pytest.param({"as": "a", "as-user-extra": []}, "as-user-extra a map", id="extra-list"),
         # The API server takes spaces off, and what is left is another name, or none.
         pytest.param({"as": " "}, "as: ' ' begins or ends with a space", id="space"),
         pytest.param({"as": "a", "as-groups": ["b "]}, "as-groups: 'b ' begins or", id="space-at-the-end"),
-        pytest.param({"as": "a\r\nX-Remote-User: admin"}, "is not a text of one line", id="two-lines"),
+        pytest.param({"as": "a\r\nX-Remote-User: admin"}, "is not a string of one line", id="two-lines"),
         pytest.param({"as": "a", "as-groups": "system:masters"}, "as-groups must be a list", id="no-list"),
-        pytest.param({"as": "a", "as-user-extra": {"k": "v"}}, "what k holds is not a list", id="extra"),
+        pytest.param({"as": "a", "as-user-extra": {"k": "v"}}, "as-user-extra: k is not a list", id="extra"),
     ],
 )
 async def test_impersonation_that_cannot_be_sent_is_refused(

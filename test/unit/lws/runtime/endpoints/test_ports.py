@@ -42,7 +42,7 @@ async def test_a_port_that_is_taken(setting: str) -> None:
             await check_ports(given[setting])
     assert str(refusal.value) == (
         f"{setting}: cannot listen on {LOOPBACK} port {port}: address already in use; "
-        "set another address, or stop what uses this one"
+        "set another address, or stop the process that uses this one"
     )
 
 
