@@ -201,7 +201,7 @@ def plan_reuse(existing: Revision[C], newest: int, owner: Object | None) -> tupl
     why = "an orphan of the set is adopted"
     if existing.number < min(newest, HIGHEST_NUMBER):
         patch["revision"] = storable(newest + 1)
-        why = f"the set asks again for what revision {existing.number} holds"
+        why = f"the spec matches revision {existing.number} again"
     if existing.is_orphan:
         # The write that adopts an orphan also raises its number.
         return (SetOwner(existing.reference, owner, why, patch=patch),) if owner is not None else ()

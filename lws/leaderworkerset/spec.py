@@ -319,14 +319,15 @@ def placement_annotations(lws: Object) -> dict[str, str]:
 def placement_given(pod: Object, template: Object, requested: Mapping[str, str]) -> dict[str, str]:
     """Annotations about where groups run that a pod (or a template in use) has from its set.
 
-    template: the one that the user wrote for it. What that says itself is honoured at the pod and belongs to
-    the template, unless the set asks for the same. requested: as from `placement_annotations`.
+    template: the template that the user wrote for the pod. Annotations of this template take effect for the
+    pod and belong to the template, unless the set requests the same. requested: as from
+    `placement_annotations`.
     """
-    found, own = annotations_of(pod), annotations_of(template)
+    existing, own = annotations_of(pod), annotations_of(template)
     return {
-        key: found[key]
+        key: existing[key]
         for key in PLACEMENT_ANNOTATIONS
-        if found.get(key) and (own.get(key) != found[key] or requested.get(key) == found[key])
+        if existing.get(key) and (own.get(key) != existing[key] or requested.get(key) == existing[key])
     }
 
 

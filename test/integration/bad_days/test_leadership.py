@@ -183,7 +183,7 @@ def test_permissions_that_are_applied_anew_take_no_leader_down(
     now = world.api.get(LEASE)["spec"]
     assert (now["holderIdentity"], now["acquireTime"]) == (lease["holderIdentity"], lease["acquireTime"])
     said = acting.log_path.read_text()
-    assert "listed anew" not in said and "released" not in said
+    assert "relists everything" not in said and "released" not in said
 
 
 def without_its_lease(asked: Asked) -> Fault | None:

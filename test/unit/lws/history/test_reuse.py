@@ -14,7 +14,7 @@ def test_a_revision_that_is_wanted_again_becomes_the_newest() -> None:
     known = make_recorded(3)
     assert plan_reuse(known, 3, OWNER) == ()
     (raised,) = plan_reuse(known, 5, OWNER)
-    why = "the set asks again for what revision 3 holds"
+    why = "the spec matches revision 3 again"
     assert raised == Merge(known.reference, {"revision": 6}, why=why)
     assert plan_reuse(make_recorded(HIGHEST_NUMBER), HIGHEST_NUMBER, OWNER) == ()
 

@@ -720,7 +720,7 @@ def test_the_way_back_keeps_the_key_and_restarts_no_group_that_is_still_there() 
     planned = plan(snapshot)
     (raise_, *rest) = actions_of(planned)
     assert isinstance(raise_, Merge) and raise_.patch == {"revision": 3}
-    assert raise_.why == "the set asks again for what revision 1 holds"
+    assert raise_.why == "the spec matches revision 1 again"
     assert not any(isinstance(action, Delete) for action in rest)
     assert the_apply(planned).intent["metadata"]["labels"][REVISION_LABEL] == key
     after = carried_out(snapshot, planned)

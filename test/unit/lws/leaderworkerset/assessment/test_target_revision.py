@@ -95,7 +95,7 @@ def test_an_equal_revision_is_reused(wanted: Any, history: list[Any], number: in
     (raised,) = choice.actions
     assert isinstance(raised, Merge) and raised.target == stored[0].reference
     assert raised.patch == {"revision": number}
-    assert raised.why == f"the set asks again for what revision {history[0][1]} holds"
+    assert raised.why == f"the spec matches revision {history[0][1]} again"
 
 
 def test_an_equal_revision_keeps_its_key_whatever_the_hash_would_be() -> None:
