@@ -632,21 +632,16 @@ def test_a_rollout_begins_with_its_revision_and_says_what_changed() -> None:
     assert find(status["conditions"], "UpdateInProgress")["status"] == "True"
 
 
-def test_a_group_is_deleted_once_the_partition_has_passed_it() -> None:
+def test_a_step_leaves_the_leader_to_the_statefulset_controller() -> None:
     snapshot = settled(make_set(replicas=3))
     snapshot = with_spec(snapshot, make_set(replicas=3, image="app:2"))
     snapshot = with_reported(carried_out(snapshot, plan(snapshot)))
     snapshot = with_update_revision(snapshot)
     planned = plan(snapshot)
-    (memory, leaders, delete, workers) = actions_of(planned)
+    (memory, leaders) = actions_of(planned)
     assert isinstance(memory, Merge) and memory.subresource == "status"
     assert memory.patch["status"]["rollout"]["partition"] == 2, "remembered before any leader goes"
-    assert isinstance(delete, Delete) and isinstance(leaders, Apply)
-    assert (delete.target.name, delete.target.uid) == ("demo-2", "uid-of-pod-demo-2")
-    assert delete.propagation == "Background"
-    assert isinstance(workers, Delete) and workers.propagation == "Background"
-    assert (workers.target.kind, workers.target.name) == ("StatefulSet", "demo-2")
-    assert delete.why == "group 2 moves to the new revision"
+    assert isinstance(leaders, Apply)
     assert leaders.intent["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 2
     assert notes(planned)[0] == "Updating replica 2"
     (announce,) = leaders.announce
@@ -976,10 +971,10 @@ def test_leaders_that_the_partition_covers_already_do_not_wait_for_the_next_step
     moved = with_reported(carried_out(few, plan(few)))
     planned = plan(replace(moved, groups=begun.groups[3:]))
     (whole,) = shapes(planned)
-    deleted = [f"delete {kind} demo-{index}" for kind in ("Pod", "StatefulSet") for index in (19, 18)]
-    assert whole[2:] == deleted
+    assert whole[:2] == ["delete Pod demo-19", "delete Pod demo-18"]
+    assert whole[-2:] == ["delete StatefulSet demo-19", "delete StatefulSet demo-18"]
     (small,) = planned.postponable
-    assert [shape(action) for action in small.actions] == whole[:2]
+    assert [shape(action) for action in small.actions] == whole[2:-2]
 
 
 def test_a_group_that_was_given_up_is_told_as_long_as_its_leader_lives() -> None:
