@@ -327,7 +327,7 @@ def _live_only(lws: Object, history: SetHistory) -> Iterator[str]:
         if now != then:
             yield (
                 f"{key} is {_shown(now)}, revision {target.number} has recorded {_shown(then)}: in effect "
-                f"here, but the original controller would start a rollout over it"
+                f"here, but upstream would start a rollout"
             )
 
 
@@ -527,8 +527,8 @@ def _only_here(obj: Object, target: TargetRevision) -> Iterator[str]:
     computed = key_of(record(obj).roles)
     if computed != target.key and not target.is_new:
         yield (
-            f"the roles run under key {target.key}; the original controller would compute {computed} for "
-            f"them as they are written now, and start a rollout over it"
+            f"the roles run under key {target.key}; upstream would compute {computed} for them as they "
+            f"are written now, and start a rollout"
         )
 
 

@@ -81,7 +81,7 @@ def failed_leaders(lws: Object, verb: str) -> Announce:
 
 
 def failed_create(lws: Object, child: str) -> Announce:
-    """A child was refused; child: what and which it is, in the original's words where it has them."""
+    """A child was refused; child: what and which it is, in upstream's words where it has them."""
     return _warning(lws, "FailedCreate", "Create", f"Failed to create {child}")
 
 

@@ -568,8 +568,8 @@ def scaling_warnings(facts: SetFacts) -> Iterator[str]:
     if names and facts.slices > 1:
         yield (
             f"spec.slices: {facts.slices} with scaling.mode External of {names}: a scaler counts the groups "
-            f"of all slices together, and each slice gets its share; the original controller, which refuses "
-            f"this, would give each slice as many as the scaler says"
+            f"of all slices together, and each slice gets its share; upstream rejects this, and would give "
+            f"each slice the number of the scaler"
         )
 
 

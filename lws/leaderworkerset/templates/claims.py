@@ -92,9 +92,9 @@ def risk_of_claims(statefulsets: Sequence[str]) -> str:
     """The warning about these StatefulSets, of which there is at least one."""
     more = f" and {len(statefulsets) - 1} more" if len(statefulsets) > 1 else ""
     return (
-        f"worker StatefulSet {statefulsets[0]}{more}: whenDeleted is Delete, as the original controller made "
-        f"it: claims of workers, and what they hold, go when their group is made anew. Groups that are made "
-        f"from now on keep them until the set is deleted"
+        f"worker StatefulSet {statefulsets[0]}{more}: whenDeleted is Delete, as upstream created it: PVCs of "
+        f"workers and their data are deleted when their group is recreated. Groups that are created from now "
+        f"on keep them until the set is deleted"
     )
 
 

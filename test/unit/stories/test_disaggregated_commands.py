@@ -219,7 +219,7 @@ def test_edits_that_the_original_would_roll_over_are_told(terminal: Terminal) ->
     terminal.world.edit(lambda spec: spec["roles"].reverse())
     terminal.world.settle()
     _, out = terminal(_show, DEMO, None)
-    assert "the original controller would compute" in out and out.endswith("settled\n")
+    assert "upstream would compute" in out and out.endswith("settled\n")
     spec = {"subdomainPolicy": "UniquePerReplica"}
     terminal.world.edit(lambda given: given["roles"][0]["spec"].update(networkConfig=spec))
     terminal.world.settle()

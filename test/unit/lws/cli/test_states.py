@@ -111,7 +111,7 @@ def test_claims_that_go_with_their_group() -> None:
         if each.workers is not None
     )
     (line,) = report_on(found(replace(snapshot, groups=groups), revisions)).at_risk
-    assert line.startswith("worker StatefulSet demo-0 and 1 more: whenDeleted is Delete, as the original")
+    assert line.startswith("worker StatefulSet demo-0 and 1 more: whenDeleted is Delete, as upstream")
 
 
 def test_a_group_waits_for_the_reason_that_the_status_gives() -> None:
