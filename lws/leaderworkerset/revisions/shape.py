@@ -7,6 +7,7 @@ passes here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Any
 
 from lws.kube import quantities
@@ -45,15 +46,10 @@ _RANGES: Mapping[fields.Field, tuple[int, int]] = {
     fields.PREWARM_PARALLELISM: (1, quantities.INT32),
     fields.REPLICAS: (0, fields.MOST_REPLICAS),
 }
-# Fields whose default, in `fields`, is a member of their enum.
-_CHOICES = (
-    fields.GROUP_IDENTITY,
-    fields.GROUP_REPLACEMENT,
-    fields.RESTART_POLICY,
-    fields.STARTUP_POLICY,
-    fields.STRATEGY_TYPE,
-    fields.SUBDOMAIN_POLICY,
-    fields.SUBGROUP_TYPE,
+_CHOICES = tuple(
+    field
+    for field in vars(fields).values()
+    if isinstance(field, fields.Field) and isinstance(field.default, StrEnum)
 )
 
 

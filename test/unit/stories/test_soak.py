@@ -29,7 +29,7 @@ from test.unit.stories.fake_manager import FakeManager, FakeRecorder
 from test.unit.stories.fake_nodes import FakeNodes
 
 # What is remembered of what is gone, because late news may tell of it: so many, whatever happens.
-_TOMBSTONES = ((store, "_DELETED"), (apply, "_DELETED"), (workloads, "_REMEMBERED"))
+_TOMBSTONES = ((store, "_DELETED"), (apply, "_DELETED"), (workloads, "_MOST_DELETED"))
 _AS_MANY = 20
 _WARM_UP, _LIVES = 60, 2000
 _ROUNDS = 200

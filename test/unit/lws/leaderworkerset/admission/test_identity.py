@@ -8,7 +8,7 @@ import pytest
 
 from lws.leaderworkerset.admission.identity import identity_errors, restart_errors
 from lws.leaderworkerset.admission.validation import errors_in, warnings_in
-from lws.leaderworkerset.scheduling import NOBODY
+from lws.leaderworkerset.scheduling import NO_SCHEDULER
 from lws.leaderworkerset.spec import SetSpec
 from test.unit.builders import make_set
 from test.unit.lws.leaderworkerset.admission.test_later_fields import with_fields
@@ -158,7 +158,7 @@ def test_all_errors_are_told_in_the_order_of_upstream() -> None:
         "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}],
     }
     lws = make_set(name="a" * 44, size=2, partition=1, template=template, groupIdentity="Hash", scheduling={})
-    found = [f"{error.path}: {error.detail}" for error in errors_in(lws, scheduler=NOBODY)]
+    found = [f"{error.path}: {error.detail}" for error in errors_in(lws, scheduler=NO_SCHEDULER)]
     claims = "volumeClaimTemplates are not supported with groupIdentity Hash"
     partition = "rollingUpdateConfiguration.partition is not supported with groupIdentity Hash"
     expected = [
