@@ -34,7 +34,7 @@ _NO_DEFAULT = "–"
 
 @dataclass(frozen=True)
 class Value:
-    """What a user may set: its dotted path, what it is without (None: nothing), and what it means."""
+    """A value that users may set: dotted path, default as JSON (None: no default), and meaning."""
 
     path: str
     default: str | None
@@ -69,7 +69,9 @@ def table(schema: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
 
 
 def sections() -> dict[str, dict[str, Any]]:
-    """The JSON schema of each section of the configuration file, by key."""
+    """The JSON schema of each section of the configuration file, by key. Raises ValueError for a setting
+    outside of a section.
+    """
     models = Configuration.model_json_schema(mode="serialization")
     sections = {}
     for key, part in models["properties"].items():
@@ -77,6 +79,8 @@ def sections() -> dict[str, dict[str, Any]]:
         name = next((each["$ref"].rpartition("/")[2] for each in references if "$ref" in each), None)
         if name is not None:
             sections[key] = models["$defs"][name]
+        elif key not in OF_THE_CHART:
+            raise ValueError(f"{key}: settings must be in a section")
     return sections
 
 

@@ -145,7 +145,7 @@ def _address(address: str) -> str | None:
 def _tls(configuration: Configuration) -> Tls:
     suites = configuration.tls.cipher_suites
     if suites and TLS13_SUITES.issuperset(suites):
-        # No suites are needed for TLS 1.2.
+        # Only suites of TLS 1.3 are listed, so TLS 1.2 is not offered.
         return Tls(minimum_version=ssl.TLSVersion.TLSv1_3, ciphers=())
     return Tls(
         minimum_version=TLS_VERSIONS.get(configuration.tls.min_version, ssl.TLSVersion.TLSv1_2),

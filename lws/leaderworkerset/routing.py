@@ -199,7 +199,7 @@ class Routing:
             yield from ((key, 0.0) for key in _keys_of_pod(pod) if key.kind == "group")
 
     def _groups_of_set(self, lws: Object) -> Iterator[Wake]:
-        """Enqueue every group of a set: passes over groups read its policies and labels."""
+        """Enqueue every group of a set: passes over groups read its spec and labels."""
         for pod in self._leader_pods_of(lws):
             yield Key("group", pod["metadata"]["namespace"], pod["metadata"]["name"]), 0.0
 

@@ -127,7 +127,7 @@ def _is_leader(pod: Object) -> bool:
 
 
 _OURS = f"{PREFIX}/"
-# Which of its StatefulSet's own revisions a pod was made from; of which gang it is; may it go first.
+# Labels and annotations of others that are read: the StatefulSet's own revision, the gang, the deletion cost.
 _ALSO_KEPT = frozenset(
     {
         STATEFULSET_REVISION_LABEL,
@@ -155,14 +155,14 @@ def ours(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | 
 
 
 def ours_and_tools(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:
-    """The same, and the keys of deployment tools, which are to be removed. Their values may be whole
-    manifests, and are dropped.
+    """Labels or annotations that some decision reads, and the keys of those of deployment tools, which
+    adoption removes. Their values may be whole manifests, and are dropped.
     """
     return {**_ours(values), **{key: "" for key in values if is_tools_own(key)}} or None
 
 
 def writers_of_orphan(entries: Sequence[Any], obj: Mapping[str, Any]) -> list[Any] | None:
-    """What a writer of our name has written. It shows whose the object is, where nobody controls it."""
+    """The managedFields entries of field manager `lws`. They show who created an orphan."""
     if controller_of(obj) is not None:
         return None
     return [entry for entry in entries if entry.get("manager") == "lws"]
@@ -172,7 +172,7 @@ def writers_of_orphan(entries: Sequence[Any], obj: Mapping[str, Any]) -> list[An
 
 
 def set_status(status: Any, lws: Mapping[str, Any]) -> Any:
-    """What can be read of it: another definition may have let anything in."""
+    """The readable fields: another version of the CRD may have accepted anything."""
     return readable_status(status)
 
 
@@ -180,9 +180,7 @@ def set_status(status: Any, lws: Mapping[str, Any]) -> Any:
 
 
 def conditions(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Is it ready; why does it go, where that is not its fault; when did it get its node, of those that had
-    to wait for one.
-    """
+    """Keep readiness, the reason of a disruption, and the scheduling time of a pod that had to wait."""
     kept: list[dict[str, Any]] = []
     for each in stored:
         if each["type"] == "Ready" or (each["type"] in _OF_HASH_LEADERS and is_of_hash_group(pod)):
@@ -198,29 +196,29 @@ def conditions(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> l
 
 
 def finalizers(stored: Sequence[str], pod: Mapping[str, Any]) -> list[str] | None:
-    """That of pods whose group has used up its restarts, and that of a leader whose workers are to stay."""
+    """The finalizers of groups that have used up their restarts, and of leaders that orphan their workers."""
     return [each for each in stored if each in (RESTART_BUDGET_FINALIZER, ORPHAN_FINALIZER)] or None
 
 
 def gates(stored: Sequence[Any], pod: Mapping[str, Any]) -> list[Any] | None:
-    """Of what all have to go, it is enough to know one. Ours is removed by us."""
+    """One gate is enough, as all must be removed; with ours, all are kept, because we remove it."""
     return list(stored if has_gate(pod, GROUP_REPLACEMENT_GATE) else stored[:1]) or None
 
 
 def on_gates(before: Object, after: Object) -> Wakes:
-    """Workers of a leader that is scheduled with them are made when our gate is gone, not later."""
+    """Wake the group when our gate is removed from a leader that is scheduled together with its workers."""
     had, has = (has_gate(pod, GROUP_REPLACEMENT_GATE) for pod in (before, after))
     return ALL if had and not has and (after.get("spec") or {}).get("schedulingGroup") else SET
 
 
 def of_workload(spec: Any, pod_group: Mapping[str, Any]) -> Any:
-    """Of a PodGroup for `spec.scheduling`, which is compared with what it should say."""
+    """The spec of a PodGroup for `spec.scheduling`, which is compared with the intent."""
     return spec if is_mapping(spec) and "workloadRef" in spec else None
 
 
 def host_name(stored: str, pod: Mapping[str, Any]) -> str | None:
-    """By it the workers of a Hash group are named."""
-    # That of a pod of a StatefulSet is its name.
+    """The host name of a Hash leader, which its workers are named after."""
+    # The host name of a StatefulSet's pod is its name.
     return stored if stored != pod["metadata"]["name"] and is_of_hash_group(pod) else None
 
 
@@ -232,7 +230,7 @@ def eventful(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> lis
 def eventful_or_last(
     stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]
 ) -> list[dict[str, Any]] | None:
-    """These, and of the others the one that was started last: then the pod left Pending."""
+    """As `eventful`, plus the container that was started last: its start is when the pod left Pending."""
     kept, last, started = [], None, ""
     for entry in stored:
         if _is_eventful(entry):
@@ -379,8 +377,8 @@ def _is_of_group(statefulset: Mapping[str, Any]) -> bool:
 
 
 def _on_count(before: Object, after: Object) -> Wakes:
-    """The StatefulSet of workers counts on. Groups are judged by their pods, and the set knows it by whether
-    all pods are made, and whether all is settled.
+    """A change of the counters of a worker StatefulSet. Groups are judged by their pods; the set only needs
+    to know whether all pods exist, and whether the StatefulSet is settled.
     """
     is_settled_as_before = is_settled(before) == is_settled(after)
     if not is_settled_as_before and (controller_of(after) or {}).get("name") != name_of(after):
@@ -389,9 +387,8 @@ def _on_count(before: Object, after: Object) -> Wakes:
     return NONE if is_settled_as_before and is_short(before) == is_short(after) else SET
 
 
-# That a StatefulSet was made to try again starts nothing: its controller will say what came of it. What a
-# DisaggregatedSet remembers on its children started passes over each of them and all of its groups, six in a
-# rollout of two roles.
+# These annotations trigger no pass. After a retry, the StatefulSet controller reports the result. Records of
+# a DisaggregatedSet on its children caused six passes over each child and all of its groups in a rollout.
 _REMEMBERED_BY_OTHERS = frozenset(
     {
         PODS_RETRIED_AT_ANNOTATION,

@@ -42,7 +42,9 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """An object with the name of a child. former: phrase for an object that must be deleted first."""
+    """The object with the name of a child, and who owns it. former: phrase for an object that must be deleted
+    first.
+    """
 
     ownership: Ownership
     stored: Object | None
@@ -50,7 +52,7 @@ class Child:
 
 
 def repair_labels(stored: Object, intent: Object) -> Plan:
-    """Restore only the labels of a child."""
+    """Restore the labels of a child and nothing else."""
     return repair(stored, label_patches(stored, intent))
 
 
@@ -104,8 +106,8 @@ def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
 
 
 def label_patches(stored: Object, intent: Object) -> dict[str, Object]:
-    """The patch that restores the labels of the intent, by reason, as for `repair`. Without its name label,
-    no watch selects the object.
+    """Patches that restore missing labels of the intent, by reason (see `repair`). Watches select objects by
+    the name label.
     """
     labels = missing_labels(stored, intent["metadata"]["labels"], intent["metadata"]["labels"])
     return {"its labels were edited": {"metadata": {"labels": labels}}} if labels else {}

@@ -115,9 +115,9 @@ class Health(_Section):
     health_probe_bind_address: str = ":8081"
     """`host:port` of the probes; `"0"`: none."""
     readiness_endpoint_name: str = "/readyz"
-    """URL path; starts with a slash, is not `/`, and differs from the next one."""
+    """URL path; starts with a slash, is not `/`, and differs from `livenessEndpointName`."""
     liveness_endpoint_name: str = "/healthz"
-    """URL path; the same."""
+    """URL path; starts with a slash, is not `/`, and differs from `readinessEndpointName`."""
 
 
 class Debug(_Section):

@@ -143,7 +143,7 @@ def _is_needed(snapshot: SetSnapshot) -> bool:
         for revision in snapshot.revisions
         if revision.key in snapshot.live_keys and not revision.broken
     )
-    return SubdomainPolicy.SHARED in _policies(snapshot, running)
+    return SubdomainPolicy.SHARED in _subdomain_policies(snapshot, running)
 
 
 def _was_needed(snapshot: SetSnapshot) -> bool:
@@ -153,10 +153,10 @@ def _was_needed(snapshot: SetSnapshot) -> bool:
     """
     recorded = [revision for revision in snapshot.revisions if not revision.broken]
     is_known = all(find(recorded, key) is not None for key in snapshot.live_keys)
-    return is_known and SubdomainPolicy.SHARED in _policies(snapshot, recorded)
+    return is_known and SubdomainPolicy.SHARED in _subdomain_policies(snapshot, recorded)
 
 
-def _policies(snapshot: SetSnapshot, recorded: Iterable[Recorded]) -> set[SubdomainPolicy]:
+def _subdomain_policies(snapshot: SetSnapshot, recorded: Iterable[Recorded]) -> set[SubdomainPolicy]:
     return {subdomain_policy_of(restore(snapshot.lws, revision)) for revision in recorded}
 
 

@@ -172,7 +172,7 @@ def _plan_gang(group: GroupSnapshot, restored: SetSpec) -> Plan:
     pod_group = group.gang.pod_group(restored.lws, group.leader)
     owner = pod_group["metadata"]["ownerReferences"][0]["uid"]
     if is_controlled_by(group.pod_group or {}, leader["uid"]):
-        # With `spec.scheduling`, too, by releases that did not let the set own it.
+        # Earlier releases let the leader own it, even with `spec.scheduling`.
         owner = leader["uid"]
     ownership = ownership_of_pod_group(group.pod_group, owner, name_of(group.lws), group.owners_alive)
     if group.gang.keeps_in_use and is_controlled_by(group.pod_group or {}, leader["uid"]):
@@ -250,15 +250,17 @@ def _plan_admission(group: GroupSnapshot) -> Plan:
         return Plan()
     # Without spec.scheduling every recreated group has the gate, mostly for a moment.
     since = moment_of(leader["metadata"].get("creationTimestamp"))
-    is_told = group.scheduled is not None or since is None or group.now - since > timing.SCHEDULED_AT_ONCE
+    is_announced = (
+        group.scheduled is not None or since is None or group.now - since > timing.SCHEDULED_AT_ONCE
+    )
     if group.former_workers or _is_of_former_leader(group):
         return Plan(
-            announce=(deferral_of_index(group.lws, leader, index),) if is_told else (),
+            announce=(deferral_of_index(group.lws, leader, index),) if is_announced else (),
             again_after=timing.RECHECK_SECONDS,
             waiting_for=f"the pods of the previous group {index} to be gone",
         )
     admitting = admit(group.lws, leader)
-    return Plan(((admitting if is_told else replace(admitting, announce=()),),))
+    return Plan(((admitting if is_announced else replace(admitting, announce=()),),))
 
 
 def _released(group: GroupSnapshot) -> GroupSnapshot:

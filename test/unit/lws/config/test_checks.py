@@ -168,7 +168,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "tls.cipherSuites",
         "must be left out with minVersion VersionTLS13: the suites of TLS 1.3 are fixed",
     ),
-    "reviews until before SIGTERM": (
+    "negative shutdown delay": (
         {"webhook": {"shutdownDelay": "-1s"}},
         "webhook.shutdownDelay",
         "must be 0s or more, not -1s",

@@ -117,7 +117,7 @@ def test_shards(config: Path) -> None:
     found = settings(str(config))
     assert found.leader_election.shards == 4
     assert yaml.safe_load(found.effective)["sharding"] == {"shards": 4}
-    # Who does not ask for it is shown nothing of it.
+    # Absent unless configured.
     assert "sharding" not in yaml.safe_load(settings().effective)
 
 

@@ -368,7 +368,7 @@ def test_other_statefulsets_stay_whole_but_for_what_others_manage(
 
 
 @pytest.mark.parametrize("selector", [{"a": "b"}, None])
-def test_services_keep_their_selector_and_where_nobody_controls_them_what_tells_whose_they_are(
+def test_services_keep_their_selector_and_orphans_their_managed_fields(
     selector: dict[str, str] | None,
 ) -> None:
     service = {

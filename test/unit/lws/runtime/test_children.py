@@ -81,7 +81,7 @@ LEAVING = look_again("the former Service to be gone")
 CLASH = look_again(NOTE, (Problem("NameClash", NOTE),))
 
 
-def test_the_examples_are_what_they_are_called() -> None:
+def test_examples_match_their_ownership() -> None:
     for ownership, stored in STORED.items():
         if ownership != Ownership.SUFFICIENT:
             assert ownership_of(stored, REFERENCE["uid"], lambda each: "ports" in each, {"u-9"}) is ownership
@@ -109,14 +109,14 @@ def test_a_child_that_is_wanted(ownership: Ownership, is_alive: bool) -> None:
 
 @pytest.mark.parametrize("ownership", list(Ownership))
 def test_a_child_that_is_not_wanted(ownership: Ownership) -> None:
-    """One that is to stay although nobody asks for it is not planned at all."""
+    """Callers skip `plan_unwanted` for a child that must stay."""
     delete = one(Delete(target(Ownership.OURS), "Background", why="nobody asks"))
     expected = delete if ownership == Ownership.OURS else Plan()
     assert plan_unwanted(owner(), STORED[ownership], "nobody asks") == expected
 
 
 @pytest.mark.parametrize("ownership", list(Ownership))
-def test_only_ours_is_put_back_and_in_the_way_of_its_kind(ownership: Ownership) -> None:
+def test_repairs_run_only_for_owned_children(ownership: Ownership) -> None:
     asked: list[tuple[Object, Object]] = []
 
     def repairs(stored: Object, intent: Object) -> Plan:

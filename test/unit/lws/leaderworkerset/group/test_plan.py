@@ -610,7 +610,7 @@ def test_a_leader_that_restarted_is_told_in_the_same_words() -> None:
     assert announce.note == f"{note}: container main ended and was restarted"
 
 
-def test_a_group_whose_end_is_put_off_or_off_the_table_is_kept_whole() -> None:
+def test_a_group_is_kept_while_its_restart_is_delayed_or_exhausted() -> None:
     spec = {"size": 3, "networkConfig": UNIQUE, "maxGroupRestarts": 1}
     for count, waits in ((0, True), (1, False)):
         record = f"{count}.1.{int(NOW.timestamp())}.{KEY}"
