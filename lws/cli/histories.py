@@ -108,7 +108,7 @@ class History(ABC, Generic[_Revision]):
 
     @abstractmethod
     def groups_text(self, key: str) -> str:
-        """The same in words."""
+        """The groups, in words."""
 
     @abstractmethod
     def compared(self, revision: _Revision) -> Any:
@@ -162,7 +162,7 @@ class SetHistory(History[Recorded]):
         for key, indices in sorted(self.groups.items()):
             if key not in keys:
                 groups = counted(len(indices)) if has_hash_groups(self.snapshot.lws) else named(indices)
-                yield f"{groups} run under key {key or '(none)'}, of which no revision is left"
+                yield f"{groups} run with key {key or '(none)'}, but its revision no longer exists"
 
     def is_same(self, one: Recorded, other: Recorded) -> bool:
         is_same_place = (one.record.topology or {}) == (other.record.topology or {})

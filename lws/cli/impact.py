@@ -114,7 +114,7 @@ def impact_lines(effect: Impact) -> Iterator[Text]:
     for line in effect.at_once:
         yield Text(f"  {line} (at once)")
     if effect.after.ownership in (Ownership.CONFLICT, Ownership.TERMINATING):
-        yield Text("  a StatefulSet of this name is in the way: see `status`", "red")
+        yield Text("  another object has this name, or one that is being deleted: see `lws status`", "red")
 
 
 def _verdict(effect: Impact) -> Text:

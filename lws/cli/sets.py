@@ -171,9 +171,8 @@ def caution(obj: Object, command: str) -> str:
     if not owner:
         return ""
     return (
-        f"{obj['metadata']['name']} is a role of DisaggregatedSet {owner}: only this role is rolled, not in "
-        f"step with the others, and no revision of {owner} records it: the next one of {owner} drops it. "
-        f"`lws {command} {_ROLES}/{owner}` rolls all roles"
+        f"{obj['metadata']['name']} is a role of DisaggregatedSet {owner}: only this role restarts, and "
+        f"the next rollout of {owner} undoes it. `lws {command} {_ROLES}/{owner}` applies to all roles"
     )
 
 

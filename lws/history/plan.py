@@ -98,7 +98,7 @@ class Codec(ABC, Generic[C]):
 
     @abstractmethod
     def announce_rebuilt(self, draft: Revision[C], guessed: str) -> tuple[Announce, ...]:
-        """Events about a revision for a running state without one."""
+        """Events about a revision rebuilt from running pods that had none. guessed: see `Reconstruction`."""
 
     def edited_annotations(self, revision: Revision[C], target: str) -> Mapping[str, str | None]:
         """The patch that restores annotations as recorded. target: name of the target revision."""

@@ -38,8 +38,8 @@ class Shapes:
         self._closed = frozenset(closed)
 
     def fault(self, code: str, value: Any, path: str) -> str:
-        """The error of a value of this type; empty if there is none. code: from the table. path: of the
-        value.
+        """The error of a value of this type; empty if there is none. code: the type, as `Table` writes it.
+        path: of the value.
         """
         try:
             self._check(code, value, path)
@@ -101,7 +101,7 @@ class Numbers:
             is_more, self._with_numbers = numeric != self._with_numbers, numeric
 
     def faults(self, code: str, value: Any, path: str) -> Iterator[tuple[str, Any, str]]:
-        """Path, value and error, as in a typed client. code: from the table."""
+        """Path, value and error, as in a typed client. code: the type of the value, as `Table` writes it."""
         code = code.lstrip("*=?")
         if code in _NUMBERS:
             if fault := _NUMBERS[code](value):

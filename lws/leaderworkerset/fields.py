@@ -1,6 +1,6 @@
 """The path and default of every field of a LeaderWorkerSet that decisions read.
 
-Any definition may have stored the set: fields may be missing, null or of the wrong type.
+The set may have been stored under any version of the CRD: fields may be missing, null or of the wrong type.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from lws_api.leaderworkerset.v1 import (
 
 
 def value_at(raw: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """The value at a path; None where any part of the path is missing, null or no object."""
+    """The value at a path; None if any part of the path is missing, null or no object."""
     value: Any = raw
     for part in path:
-        # The first question spares a call: passes read hundreds of fields.
+        # The first check saves a call: passes read hundreds of fields.
         if type(value) is not dict and not is_mapping(value):
             return None
         value = value.get(part)
@@ -34,7 +34,7 @@ def value_at(raw: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a set. default: what it says where it is left out, None for nothing."""
+    """One field of a set. default: the value if the field is absent; None if there is no default."""
 
     path: tuple[str, ...]
     default: Any = None
@@ -110,4 +110,4 @@ DISRUPTION_BUDGET = SPEC.field("podDisruptionBudget")
 MAX_UNAVAILABLE_GROUPS = DISRUPTION_BUDGET.field("maxUnavailableGroups")
 
 MOST_REPLICAS = 1_000_000
-"""More groups than these no set may ask for."""
+"""The most groups that a set may have."""

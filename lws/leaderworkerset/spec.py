@@ -1,6 +1,7 @@
 """What a LeaderWorkerSet asks for: its fields with the defaults of the API, read from the plain object.
 
-In: a LeaderWorkerSet as anyone stored it: fields may be absent, or hold what says nothing. Out: plain values.
+In: a LeaderWorkerSet as anyone stored it: fields may be absent, or hold meaningless values. Out: plain
+values.
 """
 
 from __future__ import annotations
@@ -126,24 +127,24 @@ def _seconds(backoff: Mapping[str, Any], field: Field, as_duration: str) -> floa
 
 @dataclass(frozen=True, slots=True)
 class SetSpec:
-    """The spec of a set, and its annotations that say what the spec could.
+    """The spec of a set, and the annotations that belong to it.
 
     lws: the set itself, for its metadata and status.
     replicas: groups that the set asks for. size: pods per group, the leader included.
     partition, max_unavailable, max_surge: as written. max_unavailable_groups: groups that may be disrupted at
     a time, as written; None if it is not set, with or without a disruption budget.
-    restart_policy: Default, the former name of None, is None here. waits_for_start: no group is recreated
-    before its pods have left Pending. max_group_restarts: on one revision, None for without limit.
-    restart_budget: upstream's limit, None where it is not set or `max_group_restarts` is. restart_backoff:
+    restart_policy: `Default`, the former name of `None`, is read as `None`. waits_for_start: no group is
+    recreated before its pods have left Pending. max_group_restarts: on one revision, None for no limit.
+    restart_budget: upstream's limit, None if it is not set or `max_group_restarts` is. restart_backoff:
     upstream's wait, None for ours.
     exempt_containers, exempts_sidecars: whose restarts do not count (KEP-753).
     start_strategy: waves in which groups start, None for all at once.
     prewarm: what is done on nodes before a rollout, None for nothing.
     history_limit: revisions to keep beside the live ones. progress_deadline: seconds without progress after
-    which the set counts as stalled, None where it never does.
-    leader_template: the worker template stands in where there is none.
+    which the set counts as stalled, None if it never does.
+    leader_template: the worker template if the set has none of its own.
     placement: as from `placement_annotations`.
-    subgroup: the `subGroupPolicy`. leader_service: the Service of leaders. None where there is none.
+    subgroup: the `subGroupPolicy`. leader_service: the Service of leaders. None if not requested.
     """
 
     lws: Object = field(compare=False, repr=False)
@@ -332,7 +333,7 @@ def placement_given(pod: Object, template: Object, requested: Mapping[str, str])
 
 
 def group_topology(placement: Mapping[str, str]) -> str:
-    """The node label that all pods of a group have the same value of; empty where there is none.
+    """The node label whose value is the same for all pods of a group; empty if there is none.
 
     placement: as from `placement_annotations`, or of a template that carries them.
     """
@@ -357,7 +358,7 @@ def _placement(annotations: Mapping[str, str], has_subgroups: bool) -> dict[str,
     return found
 
 
-# Exact types, because that is the quickest question: this is asked in every pass over every group.
+# Exact types first, because that check is the fastest: this runs in every pass over every group.
 def _part(whole: Mapping[str, Any], field: Field) -> Mapping[str, Any]:
     value = whole.get(field.name)
     return value if type(value) is dict or is_mapping(value) else {}

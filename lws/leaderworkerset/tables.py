@@ -268,20 +268,20 @@ def our_applies(entries: Sequence[Any], statefulset: Mapping[str, Any]) -> list[
 
 
 def claims_go_too(policy: Mapping[str, str], statefulset: Mapping[str, Any]) -> dict[str, str] | None:
-    """Whether its claims go with it."""
+    """The retention policy if it deletes PVCs with the StatefulSet, else None."""
     return {"whenDeleted": "Delete"} if policy.get("whenDeleted") == "Delete" else None
 
 
 def unlike_selector(selector: Mapping[str, Any], statefulset: Mapping[str, Any]) -> dict[str, Any] | None:
-    """By which labels it chooses its pods, where its own were edited: of thousands that say the same twice,
-    once is enough.
+    """The selector, unless the StatefulSet's own labels match it; then None. Thousands of StatefulSets repeat
+    their labels here, so equal ones are not stored.
     """
     carried, chosen = labels_of(statefulset), selector.get("matchLabels") or {}
     return None if chosen.items() <= carried.items() else {"matchLabels": chosen}
 
 
 def unlike_template(template: Any, statefulset: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Which labels it gives its pods, where its own were edited."""
+    """Our labels of the template, if its revision label differs from the StatefulSet's, else None."""
     inside = template_labels(statefulset)
     if inside is None or inside.get(REVISION_LABEL) == labels_of(statefulset).get(REVISION_LABEL):
         return None
@@ -292,7 +292,7 @@ def unlike_template(template: Any, statefulset: Mapping[str, Any]) -> dict[str, 
 
 
 def ends(stored: Sequence[Mapping[str, Any]], job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Whether it is complete or has failed, and why."""
+    """The conditions that say whether the Job ended, and why."""
     kept = ("type", "status", "reason")
     return [
         {field: each[field] for field in kept if field in each}
@@ -310,12 +310,12 @@ def ports(stored: Sequence[Any], service: Mapping[str, Any]) -> Any:
 
 
 def unlike_type(stored: str, service: Mapping[str, Any]) -> str | None:
-    """The type of a Service with ports; of one without, only if it is not ClusterIP."""
+    """The type of a Service; left out for ClusterIP without ports."""
     return stored if service["spec"].get("ports") or stored != "ClusterIP" else None
 
 
 def unlike_address(stored: str, service: Mapping[str, Any]) -> str | None:
-    """The cluster IP, but for headless Services with an owner, which are thousands."""
+    """The cluster IP. Not stored for headless Services with an owner: there are thousands."""
     return None if stored == "None" and controller_of(service) is not None else stored or None
 
 
@@ -323,11 +323,12 @@ def unlike_address(stored: str, service: Mapping[str, Any]) -> str | None:
 
 
 def recorded_data(data: Any, revision: Mapping[str, Any]) -> Any:
-    """That of sets. StatefulSets' own revisions carry our labels too (they copy the pod template's): of their
-    data no more is kept than whose key it is, where the label was edited.
+    """The data of a set's revisions. StatefulSets' own revisions have our labels too, copied from the pod
+    template. Of their data, only our labels of the template are kept, and only if the revision label of the
+    ControllerRevision was edited.
     """
     recorded = data.get("spec") if isinstance(data, dict) else None
-    # What is deep enough cannot even be compared.
+    # Data nested too deeply cannot be compared.
     if isinstance(recorded, dict) and "leaderWorkerTemplate" in recorded and not is_deep(data):
         return data
     inside = template_labels(revision) or {}

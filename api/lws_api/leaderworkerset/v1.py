@@ -233,12 +233,12 @@ class LeaderWorkerTemplate(KubeModel):
     """What happens if a pod of a group is deleted or a container restarts. RecreateGroupOnPodRestart: the
     group is recreated. RecreateGroupAfterStart: the same, but not while pods of the group are missing or
     Pending. None: only the failed pod or container restarts, but a replaced leader still recreates its group.
-    Default: the former name of None.
+    `Default` is the former name of `None`.
     """
     max_group_restarts: Count | None = None
     """Upstream's limit: how often failed pods may recreate a group on one revision. After that, its
-    containers end, its pods stay, and the set is Degraded until you recover the group. Not beside
-    `spec.maxGroupRestarts`.
+    containers end, its pods stay, and the set is Degraded until you recover the group. Cannot be combined
+    with `spec.maxGroupRestarts`.
     """
     restart_backoff: RestartBackoff | None = None
     """Upstream's wait, from the creation of the leader. Without it, groups wait 10 s to 10 min between
@@ -262,7 +262,7 @@ class NetworkConfig(KubeModel):
 
 
 class GroupDisruptionBudget(KubeModel):
-    """How much voluntary disruption, such as the drain of a node, a set bears."""
+    """How much voluntary disruption, such as the drain of a node, a set tolerates."""
 
     max_unavailable_groups: IntOrPercent | None = None
     """Groups that may be disrupted at a time: a number (default 1), or a percentage of `replicas`, rounded
@@ -321,8 +321,8 @@ class LeaderWorkerSetSpec(KubeModel):
     scheduling: SetScheduling | None = None
     """Scheduling of pods as gangs through Workloads. Needs the feature gate WorkloadAwareScheduling."""
     managed_by: str | None = None
-    """Controller of the set, such as `kueue.x-k8s.io/multikueue` (default: this one). Of a set of another
-    controller this one creates and writes nothing. Immutable.
+    """Controller of the set, such as `kueue.x-k8s.io/multikueue` (default: this one). This
+    controller does not act on sets of another one. Immutable.
     """
     pod_disruption_budget: GroupDisruptionBudget | None = None
     """Creates a PodDisruptionBudget that counts whole groups."""
@@ -336,9 +336,9 @@ class LeaderWorkerSetStatus(KubeModel):
     conditions: tuple[Condition, ...] = Field(default_factory=tuple, json_schema_extra=list_map("type"))
     """Available: all groups are ready on the target revision. Progressing: groups are being created or
     replaced. UpdateInProgress: a rollout is in progress. ReplicaFailure: groups cannot be created. Stalled:
-    no progress for `spec.progressDeadlineSeconds`, or none to come. Reconciling: Progressing and not Stalled.
-    Failed: a group exceeded `spec.maxGroupRestarts`.
-    Degraded: a group exceeded `spec.leaderWorkerTemplate.maxGroupRestarts`.
+    no progress for `spec.progressDeadlineSeconds`, or none is possible. Reconciling: Progressing and not
+    Stalled. Failed: a group exceeded `spec.maxGroupRestarts`. Degraded: a group exceeded
+    `spec.leaderWorkerTemplate.maxGroupRestarts`.
     """
     ready_replicas: Int32 = Field(default_factory=int)
     """Groups whose leader and workers are all ready, surge groups included."""

@@ -353,7 +353,7 @@ def check_managers(facts: Installation) -> Iterator[Result]:
         yield Unchecked(where, facts.service.permission)
     elif facts.service is None:
         what = "is missing: the API server cannot call the webhooks, and rejects sets"
-        yield Finding(where, what, "install the chart, or upgrade it with equal values")
+        yield Finding(where, what, "install the chart, or upgrade it with the same values")
     elif isinstance(facts.slices, Denied):
         yield Unchecked(f"endpoints of {where}", facts.slices.permission)
     elif not _is_answered(facts):
@@ -404,8 +404,11 @@ def check_webhooks(facts: Installation) -> Iterator[Result]:
 def _of_kind(facts: Installation, kind: str, name: str, stored: ReadMany) -> Iterator[Finding]:
     webhooks = list(hooks(stored))
     if not any(configuration["metadata"]["name"] == name for configuration, _ in webhooks):
-        what = "is missing: no set is defaulted or checked, and pods start without labels and LWS variables"
-        yield Finding(f"{kind} {name}", what, "install the chart, or upgrade it with equal values")
+        what = (
+            "is missing: sets get no defaults and are not validated, and pods start without labels and LWS "
+            "variables"
+        )
+        yield Finding(f"{kind} {name}", what, "install the chart, or upgrade it with the same values")
     for configuration, hook in webhooks:
         if configuration["metadata"]["name"] == name:
             yield from _of_hook(facts, f"{kind} {name}, webhook {hook['name']}", hook)
@@ -603,7 +606,7 @@ def check_permissions(facts: Installation) -> Iterator[Result]:
         yield Unchecked(f"what {where} may do", facts.rights.permission)
         return
     if isinstance(facts.configuration_read, Denied):
-        what = "rights that only gang scheduling or cert-manager asks for"
+        what = "permissions needed only for gang scheduling or cert-manager"
         yield Unchecked(what, facts.configuration_read.permission)
     missing: dict[str, list[Right]] = {}
     for right, allowed in facts.rights.items():

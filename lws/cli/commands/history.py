@@ -130,7 +130,7 @@ def changes(history: History[Any], revision: Any) -> list[str]:
     earlier = [other for other in history.revisions[:position] if not other.broken]
     if not earlier:
         return ["the first revision" if revision.number == 1 else "the oldest one that is kept"]
-    return history.differences(earlier[-1], revision) or ["nothing that a pod depends on"]
+    return history.differences(earlier[-1], revision) or ["no change that affects pods"]
 
 
 def _joined(lines: Sequence[str], most: int | None) -> str:

@@ -122,7 +122,7 @@ def _keep(seen: ObservedSet, scaler: Object, role: str, replicas: int) -> Plan:
     intent = build_scaler(seen.obj, role, replicas)
     edits = {
         **label_patches(scaler, intent),
-        "nobody could scale it without a number": {"spec": intent["spec"]}
+        "the scaler had no replicas, so it could not be scaled": {"spec": intent["spec"]}
         if _replicas(scaler) is None
         else {},
     }

@@ -211,14 +211,14 @@ _MOST = 4096
 
 
 class Leftovers:
-    """Counts remaining groups in the store."""
+    """Counts groups of children that no longer exist, by the pods and StatefulSets in the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def of_lost(self, obj: Object, existing: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
         """Groups of deleted children by name: those that the garbage collector deletes, and those that stay,
-        to be adopted by the next child of the name. known: names of existing children.
+        to be adopted by the next child of the name. existing: names of existing children.
         """
         lingering, orphaned, namespace = dict[str, int](), dict[str, int](), obj["metadata"]["namespace"]
         for name, groups in recorded_children(obj).items():

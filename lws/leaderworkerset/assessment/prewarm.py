@@ -286,7 +286,7 @@ def plan_prewarm(snapshot: SetSnapshot, state: Prewarming | None, target: Target
 
 
 def is_idle(job: Object) -> bool:
-    """Report whether the Job has not ended but has no running pod."""
+    """Whether the Job has not ended but has no running pod."""
     return not has_ended(job) and not (job.get("status") or {}).get("active")
 
 

@@ -1,11 +1,13 @@
 """Plan the PodDisruptionBudget of a set, which limits how many groups evictions (node drains) may disrupt.
 
 Evicting one pod disrupts its whole group, so `maxUnavailable` counts groups: the user's limit while no group
-is disrupted, and 0 when that many are. In between, the disruption controller counts at least one missing pod
-of each disrupted group. The exception are groups without worker pods: a StatefulSet without pods is not
-counted, so a ready leader hides that its group is disrupted. Adding the missing pods of disrupted groups
-would allow evictions sooner, but pods are recreated one by one, and each would allow the disruption of
-another group before this budget is lowered again.
+is disrupted, and 0 when that many are. In between, the disruption controller itself counts at least one
+missing pod of each disrupted group, so these groups are not subtracted. Groups without worker pods are the
+exception: the controller does not count a StatefulSet without pods, so a ready leader hides that its group is
+disrupted.
+
+Adding the missing pods of disrupted groups to the limit would allow evictions sooner. But pods are recreated
+one by one, and each would allow the disruption of another group before this budget is lowered again.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def disruption_limit(spec: SetSpec) -> int | None:
     """Groups that evictions may disrupt at a time; None if the set has no PodDisruptionBudget.
 
     A percentage that rounds down to 0 means 1, because drains would never finish. A set of one group has a
-    budget only if the amount comes to 0 or 1 as written. Raises ValueError for an invalid amount.
+    budget only if the amount is a number, 0% or 100%. Raises ValueError for an invalid amount.
     """
     amount, replicas = spec.max_unavailable_groups, spec.replicas
     if not spec.has_disruption_budget or replicas == 0:

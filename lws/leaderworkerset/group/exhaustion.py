@@ -91,7 +91,7 @@ def plan_kept(group: GroupSnapshot) -> Plan | None:
     if is_terminating(group.lws):
         return _released(kept, "the set is being deleted")
     if group.is_namespace_ending:
-        return _released(kept, "the namespace is being deleted, its pods before their set")
+        return _released(kept, "the namespace is being deleted, and its pods may go before the set")
     if not is_terminating(leader):
         return None
     if why := _why_unwanted(group):

@@ -277,14 +277,18 @@ def _identified(revision: Recorded, parsed: Collection[Recorded], carried: Colle
 
 
 def _has_that_key(other: Recorded, revision: Recorded) -> bool:
-    """Whether the label of `revision` is the key of another template (by its hash, if its label differs)."""
+    """Whether the label of `revision` is the key of `other`, which has other content. If that key is
+    uncertain, the hash of `other` counts.
+    """
     key = other.key if _is_certain(other) else _hash_of(other)
     return key == revision.key and _is_unlike(other, revision)
 
 
 def _gives_way(revision: Recorded, others: Iterable[Recorded], carried: Collection[str]) -> bool:
-    """Whether another template has the same label, and rather was recorded with it: the newest one whose hash
-    is no running key, if the label is one.
+    """Whether the label rather belongs to a rival: one of `others` with the same label and other content.
+
+    If no object has the label as its key, `revision` gives way to any rival. If one has, it gives way to a
+    newer rival whose hash is the key of no object: that one was recorded for pods with the key in its label.
     """
     rivals = [
         other

@@ -108,7 +108,7 @@ class RankedGroup:
 
     @property
     def is_users(self) -> bool:
-        """Another client set the deletion cost, or the leader is still gated."""
+        """Another client set the deletion cost."""
         return DELETION_COST_ANNOTATION in annotations_of(self.leader) and not self.is_ours
 
     @property
@@ -149,7 +149,7 @@ class _Pool:
 
 
 def _pools(candidates: Iterable[RankedGroup], surplus: int) -> Iterator[_Pool]:
-    """The ReplicaSets that delete leaders."""
+    """The candidates of each ReplicaSet that deletes leaders."""
     by_owner: dict[str, list[RankedGroup]] = {}
     for candidate in candidates:
         by_owner.setdefault((controller_of(candidate.leader) or {}).get("uid", ""), []).append(candidate)
@@ -160,7 +160,9 @@ def _pools(candidates: Iterable[RankedGroup], surplus: int) -> Iterator[_Pool]:
 
 
 def _first_of(pool: _Pool) -> Iterator[RankedGroup]:
-    """The groups to delete whose leaders rank no lower than those of others that are kept."""
+    """The groups that need a deletion cost: to the ReplicaSet, their leaders are as good as those of better
+    groups, and it deletes only some of these. Not those whose cost a user set.
+    """
     # Among equals the users' costs decide, then the age: the youngest has done the least work.
     ordered = sorted(
         pool.candidates, key=lambda group: group.leader["metadata"].get("creationTimestamp") or ""

@@ -328,7 +328,7 @@ def why_partition(facts: RolloutFacts, partition: int) -> str:
         return ""
     moving = [index for index in range(partition, stored.partition) if facts.is_outdated(index)]
     if not moving:
-        return f"groups from {partition} on are on the new revision, or are recreated on it"
+        return f"groups from {partition} up have the new revision or are recreated with it"
     stay = max(0, facts.must_stay)
     return f"{named(moving)} may move to the new revision: {facts.ready} groups are ready, {stay} must stay"
 

@@ -234,7 +234,9 @@ class Pace:
 
 
 def stalled(pace: Pace, deadline: timedelta, due_in: float | None, why: str) -> Condition:
-    """The condition Stalled. why: the groups that are not ready, each with its reason."""
+    """The condition Stalled. due_in: seconds until the deadline, 0 if it is overdue, None if none applies.
+    why: the groups that are not ready, each with its reason.
+    """
     if due_in == 0:
         message = f"No progress for {deadline.total_seconds():.0f} s; {why}"
         return Condition(STALLED, True, "ProgressDeadlineExceeded", message)

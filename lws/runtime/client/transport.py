@@ -1,7 +1,7 @@
 """Proxy, TLS and credentials for the API server, shared by all clients in this process.
 
-In: a configuration of the kubernetes client. Out: HTTP sessions that use the newest of each for every
-request.
+In: a configuration of the kubernetes client. Out: HTTP sessions that use the newest proxy, CA and
+token for every request.
 """
 
 from __future__ import annotations

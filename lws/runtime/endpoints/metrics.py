@@ -224,7 +224,7 @@ class ProcessSeries(Collector):
         )
         self._build = Gauge(
             "lws_build_info",
-            "1, with the versions of the manager and of Python.",
+            "Always 1; labels show the versions of the manager and of Python.",
             ("version", "git_commit", "python_version"),
             registry=registry,
         )
@@ -340,8 +340,8 @@ class ReviewSeries:
         )
 
     def serve(self, webhooks: Iterable[str], in_flight: Callable[[str], int]) -> None:
-        """Show the series of these webhooks. in_flight: number of reviews of a webhook being answered; called
-        on each scrape.
+        """Expose the series of these webhooks. in_flight: number of reviews of a webhook being answered;
+        called on each scrape.
         """
         for webhook in webhooks:
             path = f"/{webhook}"

@@ -113,7 +113,7 @@ TESTS: dict[int, tuple[str, ...]] = {
 }
 
 
-def test_every_one_has_a_test() -> None:
+def test_every_wart_has_a_test() -> None:
     assert set(TESTS) == set(range(1, 44))
     assert all(TESTS.values())
 

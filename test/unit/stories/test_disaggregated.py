@@ -285,7 +285,7 @@ def test_wart_41_a_lost_child_of_an_old_revision_comes_back(world: World, role: 
 
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
-def test_wart_41_so_does_one_that_was_lost_before_the_rollout_began(world: World, role: str) -> None:
+def test_wart_41_a_child_lost_before_the_rollout_began_comes_back_whole(world: World, role: str) -> None:
     """Somebody asks for another revision and deletes a child before any pass has seen the first."""
     add(world, roles=roles(4, 4))
     old = only(world)

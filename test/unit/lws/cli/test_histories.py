@@ -127,7 +127,7 @@ def test_revisions_of_statefulsets_carry_the_label_too() -> None:
 
 def test_groups_whose_revision_is_gone() -> None:
     (complaint,) = past(B, running=[A, A]).complaints()
-    assert complaint == f"groups 0 to 1 run under key {record(A).key}, of which no revision is left"
+    assert complaint == f"groups 0 to 1 run with key {record(A).key}, but its revision no longer exists"
 
 
 def test_change_causes() -> None:

@@ -104,9 +104,8 @@ def test_the_set_without_managed_fields(capsys: pytest.CaptureFixture[str]) -> N
 
 ROLE: Any = make_child(make_disaggregated(), Identity(0, "0" * 8, "prefill"))
 SAID = (
-    "demo-0-00000000-prefill is a role of DisaggregatedSet demo: only this role is rolled, not in step with "
-    "the others, and no revision of demo records it: the next one of demo drops it. `lws restart "
-    "disaggregatedset/demo` rolls all roles"
+    "demo-0-00000000-prefill is a role of DisaggregatedSet demo: only this role restarts, and the next "
+    "rollout of demo undoes it. `lws restart disaggregatedset/demo` applies to all roles"
 )
 
 
@@ -131,7 +130,7 @@ async def test_so_does_the_way_back_of_one_role(talk: Talk, capsys: pytest.Captu
     former = revision_of(make_set(namespace="team"), 1)
     talk.api.will(*[world(there, former, revision_of(there, 2))] * 20)
     assert await _undo(talk.session, NamedSet("demo"), UndoOptions(1, dry_run=True, output="name")) == 0
-    assert "`lws undo disaggregatedset/demo` rolls all roles" in capsys.readouterr().err
+    assert "`lws undo disaggregatedset/demo` applies to all roles" in capsys.readouterr().err
 
 
 def test_a_pause_of_one_role_would_stop_nothing() -> None:

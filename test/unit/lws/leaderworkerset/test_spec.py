@@ -116,19 +116,19 @@ def test_defaults_of_the_api(lws: dict[str, Any]) -> None:
         pytest.param("subdomain_policy", make_set(networkConfig={}), "Shared", id="no subdomain"),
         pytest.param("partition", make_set(partition=2), 2, id="partition"),
         pytest.param("max_unavailable", make_set(max_unavailable="25%"), "25%", id="a percentage"),
-        pytest.param("max_unavailable", make_set(max_unavailable=0), 0, id="a zero is not absence"),
+        pytest.param("max_unavailable", make_set(max_unavailable=0), 0, id="0 is kept"),
         pytest.param("max_surge", make_set(max_surge=1), 1, id="surge"),
         pytest.param("max_group_restarts", make_set(maxGroupRestarts=0), 0, id="no restarts"),
         pytest.param("restart_budget", make_set(template={"maxGroupRestarts": 3}), 3, id="upstream's limit"),
         pytest.param(
             "restart_budget", make_set(maxGroupRestarts=1, template={"maxGroupRestarts": 3}), None, id="both"
         ),
-        pytest.param("has_disruption_budget", make_set(podDisruptionBudget={}), True, id="protected"),
+        pytest.param("has_disruption_budget", make_set(podDisruptionBudget={}), True, id="with budget"),
         pytest.param(
             "max_unavailable_groups",
             make_set(podDisruptionBudget={"maxUnavailableGroups": "9%"}),
             "9%",
-            id="by how much",
+            id="budget percentage",
         ),
     ],
 )
@@ -263,7 +263,7 @@ def test_the_floor_is_the_partition_of_the_set() -> None:
 
 @pytest.mark.parametrize("garbage", [None, True, 0, -1, 1.5, "x", "", [], [1], {}, {"a": 1}], ids=repr)
 @pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
-def test_nothing_that_is_stored_stops_it(field: Field, garbage: Any) -> None:
+def test_reading_a_spec_never_fails(field: Field, garbage: Any) -> None:
     lws = make_set(
         podDisruptionBudget={},
         leaderService={},
@@ -282,7 +282,7 @@ def test_nothing_that_is_stored_stops_it(field: Field, garbage: Any) -> None:
 
 
 @pytest.mark.parametrize("garbage", [None, 0, "x", [], {"a": None}], ids=repr)
-def test_nor_does_an_annotation(garbage: Any) -> None:
+def test_reading_annotations_never_fails(garbage: Any) -> None:
     lws = make_set()
     keys = (
         *spec.PLACEMENT_ANNOTATIONS,

@@ -430,7 +430,7 @@ def test_what_cannot_be_a_set_is_refused_with_its_place(raw: dict[str, Any], fie
     assert error.value.errors()[0]["loc"][-1] == field
 
 
-def test_labels_and_annotations_are_those_that_clusters_are_full_of() -> None:
+def test_labels_and_annotations_match_upstreams_names() -> None:
     ours = {name: value for name, value in vars(v1).items() if name.endswith(("_LABEL", "_ANNOTATION"))}
     assert ours == {
         "NAME_LABEL": "disaggregatedset.x-k8s.io/name",

@@ -216,7 +216,7 @@ NAMES = {
 }
 
 
-def test_labels_and_annotations_are_those_that_clusters_are_full_of() -> None:
+def test_labels_and_annotations_match_upstreams_names() -> None:
     ours = {name: value for name, value in vars(v1).items() if name.endswith(("_LABEL", "_ANNOTATION"))}
     assert ours == {name: f"leaderworkerset.sigs.k8s.io/{short}" for name, short in NAMES.items()}
 

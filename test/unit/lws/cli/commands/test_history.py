@@ -57,7 +57,7 @@ def test_what_changed() -> None:
     broken = {**revision_of(A, 5), "data": None}
     found = past(A, B, recorded_only, extra=[broken])
     said = [changes(found, each) for each in found.revisions]
-    assert said == [["the first revision"], [CHANGE], ["nothing that a pod depends on"], []]
+    assert said == [["the first revision"], [CHANGE], ["no change that affects pods"], []]
 
 
 def test_a_history_whose_beginning_was_pruned() -> None:

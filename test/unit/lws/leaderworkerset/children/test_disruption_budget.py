@@ -40,19 +40,19 @@ def a_set(groups: Any = None, replicas: int = 3, size: int = 2) -> dict[str, Any
 @pytest.mark.parametrize(
     ("groups", "replicas", "limit"),
     [
-        pytest.param(None, 3, 1, id="one by default"),
-        pytest.param(None, 1, None, id="none for a set of one"),
-        pytest.param(None, 0, None, id="none for an empty set"),
-        pytest.param(1, 1, 1, id="but where it is asked for"),
+        pytest.param(None, 3, 1, id="1 by default"),
+        pytest.param(None, 1, None, id="no budget by default with 1 replica"),
+        pytest.param(None, 0, None, id="no budget with 0 replicas"),
+        pytest.param(1, 1, 1, id="a number with 1 replica"),
         pytest.param(2, 8, 2, id="a number"),
-        pytest.param(0, 8, 0, id="no eviction at all"),
-        pytest.param("0%", 1, 0, id="no eviction at all, in percent"),
+        pytest.param(0, 8, 0, id="0 allows no eviction"),
+        pytest.param("0%", 1, 0, id="0% allows no eviction"),
         pytest.param("25%", 8, 2, id="a percentage"),
-        pytest.param("25%", 11, 2, id="rounded down"),
-        pytest.param("25%", 3, 1, id="but not to a drain that never ends"),
-        pytest.param("25%", 1, None, id="nor for a set of one"),
-        pytest.param("100%", 1, 1, id="all of one"),
-        pytest.param(-1, 3, 0, id="negative"),
+        pytest.param("25%", 11, 2, id="a percentage is rounded down"),
+        pytest.param("25%", 3, 1, id="a percentage is at least 1 group"),
+        pytest.param("25%", 1, None, id="no budget for a percentage with 1 replica"),
+        pytest.param("100%", 1, 1, id="100% with 1 replica"),
+        pytest.param(-1, 3, 0, id="a negative number counts as 0"),
     ],
 )
 def test_the_limit(groups: Any, replicas: int, limit: int | None) -> None:
@@ -141,7 +141,7 @@ def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -
     """Over all states of three groups, with the arithmetic of Kubernetes' disruption controller."""
     lws = make_set(replicas=3, size=size)
     wanted = DesiredGroups(KEY, {KEY: size})
-    let_go = 0
+    allowed_evictions = 0
     # Made once each: they come up in thousands of combinations.
     made = {(shape, index): shape.facts(lws, index) for shape in shapes(size) for index in range(3)}
     for groups in itertools.combinations_with_replacement(shapes(size), 3):
@@ -152,8 +152,8 @@ def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -
         for limit in range(4):
             evictions = max(0, disruptions_allowed(limit, snapshot, states) - missing)
             assert min(serving, evictions) <= max(0, limit - (3 - serving)), (limit, groups)
-            let_go += evictions
-    assert let_go
+            allowed_evictions += evictions
+    assert allowed_evictions
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_one_that_was_deleted_is_made_anew() -> None:
     [make_set(replicas=3), a_set(replicas=1), a_set(replicas=0)],
     ids=["field", "set of one", "empty"],
 )
-def test_it_goes_when_it_is_not_wanted_any_more(without: dict[str, Any]) -> None:
+def test_the_budget_is_deleted_when_no_longer_wanted(without: dict[str, Any]) -> None:
     snapshot = with_spec(settled(a_set()), without)
     budget = stored_budget(snapshot)
     planned = plan(snapshot)
@@ -309,7 +309,7 @@ def theirs(lws: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict
     return made
 
 
-def test_a_stranger_of_the_name_is_left_alone_and_told() -> None:
+def test_another_owners_budget_is_left_alone_and_reported() -> None:
     lws = a_set()
     stranger = theirs(lws, lambda metadata: metadata.update(ownerReferences=[OTHER], labels={}))
     snapshot = settled(lws, disruption_budget=stranger, owners_alive=frozenset({"u-9"}))
@@ -357,7 +357,7 @@ def test_one_that_is_going_is_waited_for() -> None:
     assert actions_of(planned) == [] and "PodDisruptionBudget" in planned.waiting_for
 
 
-def test_what_is_no_amount_changes_nothing_and_is_told() -> None:
+def test_an_invalid_amount_changes_nothing_and_is_reported() -> None:
     snapshot = with_spec(settled(a_set()), a_set("many"))
     planned = plan(snapshot)
     assert actions_of(planned) == []

@@ -65,7 +65,7 @@ def deleted(planned: Plan) -> list[Reference]:
         pytest.param(PARALLEL, ORPHANING, workers_of(ORPHANING), False, id="deleted without its workers"),
     ],
 )
-def test_of_a_set(policy: Any, leader: Object, workers: Object | None, goes: bool) -> None:
+def test_termination_by_policy(policy: Any, leader: Object, workers: Object | None, goes: bool) -> None:
     group = GroupSnapshot(make_set(podTerminationPolicy=policy), leader, NOW, worker_statefulset=workers)
     planned = plan(group)
     assert deleted(planned) == ([Reference.to(workers)] if workers is not None and goes else [])

@@ -380,7 +380,7 @@ async def test_a_statefulset_without_its_pods_is_looked_at_again() -> None:
     assert world.cluster.asked == []
 
 
-async def test_when_pods_were_refused_is_known_beside_what_is_refused_to_the_set() -> None:
+async def test_pod_rejections_are_known_as_well_as_rejections_of_the_set() -> None:
     leaders = changed(LEADERS, lambda obj: obj.update(status={"observedGeneration": 1, "replicas": 1}))
     world = World(LWS, leaders, SERVICE, REVISION, PODS[1], WORKERS[1], *WORKER_PODS)
     service = Create(build_service("demo-1", "demo", {}, LWS), why="because")

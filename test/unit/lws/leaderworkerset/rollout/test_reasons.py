@@ -86,7 +86,7 @@ def test_counted(groups: int, text: str) -> None:
             "RRRR",
             LeaderStatefulSet(4, 2),
             0,
-            "groups from 0 on are on the new revision, or are recreated on it",
+            "groups from 0 up have the new revision or are recreated with it",
             "",
             id="position moves over updated groups",
         ),
@@ -123,5 +123,5 @@ def test_a_rollout_says_why(
 @pytest.mark.parametrize(
     ("indices", "expected"), [([], ""), ([3], "3"), ([0, 1, 2], "0-2"), ([5, 0, 1, 7, 8], "0-1, 5, 7-8")]
 )
-def test_runs(indices: list[int], expected: str) -> None:
+def test_consecutive_indices(indices: list[int], expected: str) -> None:
     assert ", ".join(runs(indices, "-")) == expected
