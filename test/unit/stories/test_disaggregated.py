@@ -383,7 +383,7 @@ def test_wart_41_a_name_that_somebody_has_taken_holds_up_no_rollout(world: World
     assert world.get(CHILD, taken[0])["metadata"].get("ownerReferences", []) == []
 
 
-def test_wart_41_so_does_one_of_a_slice_whose_rollout_is_paused(world: World) -> None:
+def test_wart_41_a_child_lost_in_a_slice_whose_rollout_is_paused_comes_back(world: World) -> None:
     add(world, roles=roles(3, 2), rolloutStrategy={"paused": True})
     old = only(world)
     image(world, "app:2")

@@ -114,16 +114,14 @@ def test_it_is_told_from_a_set_of_its_own() -> None:
     assert caution(make_set(), "restart") == ""
 
 
-async def test_a_restart_of_one_role_says_what_comes_of_it(
-    talk: Talk, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_restart_of_one_role_warns(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     talk.api.will(answer_json(ROLE), answer_json(ROLE))
     assert await _restart(talk.session, NamedSet(ROLE["metadata"]["name"]), None) == 0
     assert capsys.readouterr().err == f"Warning: {SAID}\n"
     assert talk.api.requests[-1].method == "PATCH"
 
 
-async def test_so_does_the_way_back_of_one_role(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_undo_of_one_role_warns_too(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     owners = ROLE["metadata"]["ownerReferences"]
     there = make_set(namespace="team", image="app:2")
     there["metadata"]["ownerReferences"] = owners

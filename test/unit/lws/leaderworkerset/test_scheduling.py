@@ -330,7 +330,7 @@ def test_the_workload_comes_before_any_pod() -> None:
     assert found is not None and found["message"] == "scheduling prerequisites created"
 
 
-def test_so_does_the_pod_group_of_a_whole_set() -> None:
+def test_the_pod_group_of_a_whole_set_comes_before_any_pod() -> None:
     lws = a_set(WHOLE)
     workload = stored_workload(lws)
     planned = plan(at_start(lws, workload=workload))
