@@ -22,7 +22,9 @@ from hypothesis.stateful import (
 
 from lws.leaderworkerset.group import plan as group_plan
 from lws.leaderworkerset.observe import observer
-from test.unit.stories.fake_cluster import NAME
+from lws.runtime.actions import Key, Plan
+from lws_api.leaderworkerset.v1 import KIND
+from test.unit.stories.fake_cluster import NAME, FakeCluster
 from test.unit.stories.promises import SIZES
 from test.unit.stories.world import FAULTS, World
 
@@ -84,7 +86,7 @@ class Machine(RuleBasedStateMachine):
         revision: str,
     ) -> None:
         """A set, settled or not, whose user wants another revision."""
-        self.world = (World.new if is_new else World.settled)(self.loop, *beginning)
+        self.world = self.first((World.new if is_new else World.settled)(self.loop, *beginning))
         self.world.configure(maxUnavailable=budget[0], maxSurge=budget[1])
         self.world.set_policies(*policies, "Parallel" if beginning[2] % 2 else "Default")
         if seed_groups:
@@ -92,6 +94,10 @@ class Machine(RuleBasedStateMachine):
         if deadline:
             self.world.prewarm(deadline, 2, is_cold)
         self.world.change(revision)
+
+    def first(self, world: World) -> World:
+        """The world in which the course begins."""
+        return world
 
     @rule(revision=revisions, is_hopeless=st.booleans(), course=courses)
     def change(self, revision: str, is_hopeless: bool, course: int) -> None:
@@ -173,6 +179,37 @@ class Machine(RuleBasedStateMachine):
 
 def test_every_rollout_keeps_its_promises_and_ends(loop: asyncio.AbstractEventLoop) -> None:
     run_state_machine_as_test(lambda: Machine(loop), settings=PROFILES[PROFILE])
+
+
+class WorldOfAnother(World):
+    """Another controller runs the set and has created what there is (managedBy)."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, cluster: FakeCluster) -> None:
+        lws = cluster.objects[KIND, NAME]
+        cluster.change(lws, spec={**lws["spec"], "managedBy": "example.com/another"})
+        super().__init__(loop, cluster)
+
+    def check(self) -> None:
+        """Nothing has been written to the set or its children, no Events either."""
+        assert not self.cluster.writes, self.picture
+
+    def _on_plan(self, key: Key, snapshot: Any, plan: Plan) -> None:
+        assert plan.is_empty, f"{key}: {plan}"
+
+
+class MachineOfAnother(Machine):
+    """The same course of a set that another controller runs."""
+
+    def first(self, world: World) -> World:
+        return WorldOfAnother(self.loop, world.cluster)
+
+    def teardown(self) -> None:
+        if hasattr(self, "world") and self.world.is_sound:
+            self.world.go_on_fairly(8)
+
+
+def test_a_set_of_another_controller_is_never_written_to(loop: asyncio.AbstractEventLoop) -> None:
+    run_state_machine_as_test(lambda: MachineOfAnother(loop), settings=PROFILES[PROFILE])
 
 
 def _without_webhook(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
