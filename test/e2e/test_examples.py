@@ -16,7 +16,7 @@ import pytest
 from lws_api.disaggregatedset.v1 import KIND as DISAGGREGATED
 from lws_api.disaggregatedset.v1 import NAME_LABEL as DISAGGREGATED_LABEL
 from lws_api.disaggregatedset.v1 import ROLE_LABEL, SCALER_KIND, SLICE_LABEL
-from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, WORKER_INDEX_LABEL
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, WORKER_INDEX_LABEL
 from test.harness.groups import condition, controller_of, labels_of, name_of, names_of, pods_of, settle
 from test.harness.product import Product, running_product
 from test.harness.waiting import eventually
@@ -26,6 +26,7 @@ from tools.demo.facts import host_of
 from tools.localcluster import ClusterAccess, CommandError
 
 KINDS = (SET, DISAGGREGATED)
+CHILDREN = ("StatefulSet", "Pod", "Service", "ControllerRevision")
 FILES = sorted(EXAMPLES.rglob("*.yaml"))
 REFERENCE = re.compile(r"\$\((LWS_[A-Z_]+)\)")
 
@@ -86,6 +87,9 @@ def test_an_example_is_accepted_comes_up_and_is_wired(world: World, path: Path) 
     for name in (*example.sets, *children):
         verify_pods(world, name)
         assert condition(world.get(SET, name), "ReplicaFailure").get("status") != "True"
+    for name in example.left_alone:
+        assert "status" not in world.get(SET, name), "its controller writes it"
+        assert [each for kind in CHILDREN for each in world.list(kind, f"{NAME_LABEL}={name}")] == []
     assert warnings(world) == []
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from lws.leaderworkerset.group.placement import subgroup_of
+from lws.leaderworkerset.spec import other_manager
 from lws_api.disaggregatedset import v1 as disaggregated
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL, ROLE_LABEL, SLICE_LABEL
 from lws_api.leaderworkerset import v1
@@ -46,7 +47,8 @@ class Example:
     """One manifest.
 
     name: its path without suffix. comment: the lines it opens with, without their signs. sets, disaggregated:
-    its LeaderWorkerSets and DisaggregatedSets by name, as written. least: groups that an autoscaler leaves a
+    its LeaderWorkerSets and DisaggregatedSets by name, as written. left_alone: LeaderWorkerSets that another
+    controller runs. least: groups that an autoscaler leaves a
     set, or the role of a scaler, at least. needs: definitions of kinds that a plain cluster lacks.
     """
 
@@ -57,6 +59,7 @@ class Example:
     least: Mapping[str, int]
     disaggregated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     needs: tuple[Path, ...] = ()
+    left_alone: tuple[str, ...] = ()
 
     @property
     def needs_workloads(self) -> bool:
@@ -80,14 +83,17 @@ def find_example(name: str, directory: Path = EXAMPLES) -> Example:
     objects = [each for each in yaml.load_all(text, Loader=_LOADER) if each]
     scaled = [each["spec"] for each in objects if each["kind"] == _AUTOSCALER]
     kinds = {each["kind"] for each in objects}
+    sets = _by_name(objects, KIND)
+    left_alone = tuple(each for each, written in sets.items() if other_manager(written))
     return Example(
         wanted,
         path,
         tuple(_comment(text)),
-        sets=_by_name(objects, KIND),
+        sets={each: written for each, written in sets.items() if each not in left_alone},
         least={spec["scaleTargetRef"]["name"]: int(spec.get("minReplicas", 1)) for spec in scaled},
         disaggregated=_by_name(objects, disaggregated.KIND),
         needs=tuple(definition for kind, definition in _STAND_INS.items() if kind in kinds),
+        left_alone=left_alone,
     )
 
 
@@ -323,6 +329,8 @@ def _verify_all(scene: Scene, view: View, example: Example) -> Iterator[Check]:
     children = (name for each in example.disaggregated for name in children_of(view, each))
     for name in (*example.sets, *children):
         yield from _verify(scene, view, name)
+    for name in example.left_alone:
+        yield _verify_left_alone(view, name)
 
 
 def _verify(scene: Scene, view: View, name: str) -> Iterator[Check]:
@@ -341,6 +349,14 @@ def _verify(scene: Scene, view: View, name: str) -> Iterator[Check]:
         if each.get("type") == "Warning" and (each.get("regarding") or {}).get("uid") == facts.uid
     ]
     yield none_of(f"no Warning was sent about {name}", warnings, 1)
+
+
+def _verify_left_alone(view: View, name: str) -> Check:
+    kinds = (Kind.POD, Kind.STATEFULSET, Kind.SERVICE, Kind.REVISION)
+    found = [each for kind in kinds for each in view.objects[kind] if _label(each, v1.NAME_LABEL) == name]
+    reported = [each for each in view.objects[Kind.SET] if name_of(each) == name and each.get("status")]
+    claim = f"{name}, which another controller runs, has no children and no status"
+    return none_of(claim, [name_of(each) for each in (*found, *reported)], 1)
 
 
 def _verify_statefulsets(view: View, facts: SetFacts) -> Check:

@@ -191,11 +191,11 @@ class Moment:
     event: str
 
 
-def parse_failure(text: str) -> Iterator[tuple[str, list[Moment]]]:
-    """Headings with their moments; raises ValueError where a line is none."""
+def parse_failure(text: str) -> Iterator[tuple[str, str, list[Moment]]]:
+    """Headings, where pods are (“group” or “node”), moments; raises ValueError where a line is none."""
     for block in text.partition("\n\n")[2].strip("\n").split("\n\n"):
-        heading, _, *lines = block.splitlines()
-        yield heading.removesuffix(":"), [_moment(line) for line in lines]
+        heading, columns, *lines = block.splitlines()
+        yield heading.removesuffix(":"), columns.split()[1].rstrip("s"), [_moment(line) for line in lines]
 
 
 def _moment(line: str) -> Moment:
@@ -209,15 +209,15 @@ def _moment(line: str) -> Moment:
 def drawn_failure(text: str) -> str:
     """The picture of a failure and of what becomes of its group."""
     chapters = list(parse_failure(text))
-    events = [each.event for _, moments in chapters for each in moments if each.event]
-    canvas = Canvas(_WIDTH, "; ".join(heading for heading, _ in chapters), ". ".join(events))
+    events = [each.event for *_, moments in chapters for each in moments if each.event]
+    canvas = Canvas(_WIDTH, "; ".join(heading for heading, *_ in chapters), ". ".join(events))
     top = 10.0
-    for heading, moments in chapters:
+    for heading, place, moments in chapters:
         canvas.text(MARGIN, top + LINE_HEIGHT, heading, "f-text b")
         top += 2 * LINE_HEIGHT + 4
         canvas.text(MARGIN, top, "after", "f-muted")
         for index, group in enumerate(moments[0].groups):
-            canvas.text(_left(moments[0], index), top, f"group {index}", "f-muted")
+            canvas.text(_left(moments[0], index), top, f"{place} {index}", "f-muted")
             canvas.add("path", "n s-rule", d=f"M{_left(moments[0], index)} {top + 5}h{len(group) * _POD}")
         canvas.text(_left(moments[0], len(moments[0].groups)), top, "Events", "f-muted")
         top += 8

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lws.leaderworkerset.spec import leaders_kind
+from lws.leaderworkerset.spec import leaders_kind, other_manager
 from lws_api.disaggregatedset.v1 import KIND as DISAGGREGATED_KIND
 from lws_api.leaderworkerset.v1 import KIND
 from test.harness.groups import pod_uids, revisions_of, settle, uids_of_group
@@ -23,7 +23,9 @@ from tools.localcluster.api import Call
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 DISAGGREGATED = sorted((EXAMPLES / "disaggregated").glob("*.yaml"))
-SETS = sorted({*EXAMPLES.rglob("*.yaml")} - {*DISAGGREGATED})
+# It is rejected without a feature gate.
+SCHEDULED = EXAMPLES / "scheduling.yaml"
+SETS = sorted({*EXAMPLES.rglob("*.yaml")} - {*DISAGGREGATED, SCHEDULED})
 NOTHING = "no pod is restarted: nothing changes"
 
 Object = dict[str, Any]
@@ -75,18 +77,26 @@ def write_defaults(world: World, lws: Object) -> None:
 def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Caller) -> None:
     every = [name for path in SETS for name in names_in(path)]
     world.kubectl("apply", *(argument for path in SETS for argument in ("-f", str(path))))
+    others = {name: other for name in every if (other := other_manager(world.get(SET, name)))}
+    assert list(others) == ["managed-elsewhere"]
     seen = "the controller has seen it"
-    for name in every:
+    for name in (name for name in every if name not in others):
         eventually(seen, lambda name=name: len(revisions_of(world, name)), lambda count: count == 1)
         kind = leaders_kind(world.get(SET, name))
         eventually(seen, lambda kind=kind, name=name: world.find(kind, name))
 
+    left_alone = {
+        name: f"nothing happens: {other} runs this set (spec.managedBy)" for name, other in others.items()
+    }
     # All files at once: one connection, one answer per set.
     text = "\n---\n".join(path.read_text() for path in SETS)
     nothing = [
         line
         for name in every
-        for line in (f"leaderworkerset.leaderworkerset.x-k8s.io/{name} unchanged", NOTHING)
+        for line in (
+            f"leaderworkerset.leaderworkerset.x-k8s.io/{name} unchanged",
+            left_alone.get(name, NOTHING),
+        )
     ]
     assert lws.well("plan", "-f", "-", stdin=text).lines == nothing
     for name in every:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lws.kube.metadata import annotations_of, controller_of, is_terminating
-from lws.leaderworkerset.admission.pod import admit
+from lws.leaderworkerset.admission.pod import FormerNode, admit
 from lws.runtime.actions import Object, Reference
 from lws.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound
 from test.unit import api_server
@@ -29,8 +29,8 @@ Key = tuple[str, str]
 
 
 class FakeCluster:
-    """before_write: called before each write that comes through the client's methods; may raise. has_former:
-    what the pod webhook knows of the former group of a new leader.
+    """before_write: called before each write that comes through the client's methods; may raise. has_former,
+    former_node: what the pod webhook knows of the former group of a new leader, and of the node to return to.
     """
 
     def __init__(self, has_feature: bool) -> None:
@@ -46,6 +46,7 @@ class FakeCluster:
         self.writes = 0
         self.before_write: Callable[[], None] = lambda: None
         self.has_former: Callable[[Object], bool] = lambda pod: False
+        self.former_node: Callable[[Object], FormerNode | None] = lambda pod: None
         self._version = 100
         self._uids = 0
         self._children: defaultdict[str, set[Key]] = defaultdict(set)
@@ -90,7 +91,8 @@ class FakeCluster:
         if key in self.objects:
             raise AlreadyExists(409, "AlreadyExists", f"{key} already exists")
         if obj["kind"] == "Pod":
-            admit(obj, NAMESPACE, has_former=self.has_former(obj))  # type: ignore[arg-type]
+            has_former, former = self.has_former(obj), self.former_node(obj)
+            admit(obj, NAMESPACE, former=former, has_former=has_former)  # type: ignore[arg-type]
         self._uids += 1
         metadata = {
             **obj["metadata"],

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from lws.config import load
+from lws.leaderworkerset.admission.pod import FormerNode
+from lws.leaderworkerset.observe.former_node import former_node
 from lws.leaderworkerset.registration import may_have_former_group
 from lws.leaderworkerset.scheduling import NO_SCHEDULER
 from lws.registrations import REGISTRATIONS
@@ -116,6 +118,10 @@ class FakeManager:
         """What its pod webhook knows of the former group of a new leader."""
         return may_have_former_group(self._store, lambda: NO_SCHEDULER, pod, NAMESPACE)
 
+    def former_node(self, pod: Any) -> FormerNode | None:
+        """The node that its pod webhook has a pod return to (node-return Preferred)."""
+        return cast(FormerNode | None, _at_once(former_node(self._store, _no_node, pod, NAMESPACE)))
+
     @property
     def late(self) -> list[str]:
         """Kinds of which there is news that has not been read."""
@@ -198,6 +204,10 @@ class FakeManager:
                 self.queue.add(key)
         if after is not None:
             self.timers[key] = now + timedelta(seconds=after)
+
+
+async def _no_node(name: str) -> Any:
+    raise AssertionError(f"node {name} is read, and there are none")
 
 
 def _at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:

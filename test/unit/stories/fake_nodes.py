@@ -25,7 +25,7 @@ _HASH = "controller-revision-hash"
 class FakeNodes:
     """stuck: UIDs of pods that do not get ready. hopeless: images that never do. held: UIDs of pods whose
     node does not say that they have ended. refused: names that a StatefulSet wanted for its pods while others
-    had them. is_cold: no Job ends by itself.
+    had them. is_cold: no Job ends by itself. place: the node that the scheduler picks for a pod.
     """
 
     def __init__(self, cluster: FakeCluster) -> None:
@@ -34,6 +34,7 @@ class FakeNodes:
         self.held: set[str] = set()
         self.refused: set[str] = set()
         self.is_cold = False
+        self.place: Callable[[Object], str] = lambda pod: "node"
         self._cluster = cluster
         # By identity: objects are never changed in place.
         self._hashes: dict[int, tuple[Object, str]] = {}
@@ -214,7 +215,7 @@ class FakeNodes:
         count = max(restarts, known[0]["restartCount"])
         self._cluster.change(
             pod,
-            spec={**pod["spec"], "nodeName": "node"},
+            spec={**pod["spec"], "nodeName": pod["spec"].get("nodeName") or self.place(pod)},
             status={
                 "phase": "Running",
                 "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],

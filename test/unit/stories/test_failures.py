@@ -8,12 +8,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lws.kube.metadata import is_terminating
+from lws.kube.pods import PREFERRED
 from lws.runtime.actions import Key, Plan
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
 from test.unit.stories.fake_cluster import NAME
 from test.unit.stories.test_restarts import (
     AFTER_START,
@@ -28,6 +33,7 @@ from test.unit.stories.test_restarts import (
 
 GOLDEN = Path(__file__).parent / "golden" / "failures"
 GROUPS, SIZE = 2, 3
+NODES, ROOM = 4, 2
 LEGEND = (
     "One line for each moment in which a pod changes or an Event is written.",
     "  after    seconds since the heading",
@@ -41,29 +47,52 @@ LEGEND = (
 class Book(World):
     """Two groups of three pods, all ready, and what happens to them, chapter by chapter."""
 
+    columns, width = "groups", 9
+
     def __init__(self, loop: asyncio.AbstractEventLoop, policy: str, **spec: Any) -> None:
         self._events: list[str] = []
         self._lines: list[str] = []
         self._chapters: list[str] = []
+        self._is_open = False
         super().__init__(loop, policy, size=SIZE, **spec)
         self._first = self.uids()
 
     def chapter(self, heading: str, incident: Callable[[World], None], waits: bool = False) -> None:
         """Something happens, and what follows, to its end. waits: until nothing waits any longer."""
         self._events.clear()
-        self._lines, self._since = [], self.cluster.now
+        self._lines, self._since, self._is_open = [], self.cluster.now, True
         self._tell()
         incident(self)
         self._tell()
         self.settle()
+        self._end_slowly()
         if waits:
             self.wait()
-        head = f"  {'after':<9}{'groups':<9}events"
+        head = f"  {'after':<9}{self.columns:<{self.width}}events"
         self._chapters += [f"{heading}:", head, *(f"  {line}".rstrip() for line in self._lines), ""]
+
+    def _end_slowly(self) -> None:
+        """Pods that are held end when their grace period does."""
+        while ends := {
+            pod["metadata"]["uid"]: datetime.fromisoformat(pod["metadata"]["deletionTimestamp"])
+            for pod in self.cluster.of_kind("Pod")
+            if is_terminating(pod) and pod["metadata"]["uid"] in self.nodes.held
+        }:
+            self.cluster.now = max(self.cluster.now, min(ends.values()))
+            self.nodes.held -= {uid for uid, end in ends.items() if end <= self.cluster.now}
+            self.settle()
 
     @property
     def text(self) -> str:
-        return "\n".join([*LEGEND, "", *self._chapters])
+        return "\n".join([*self.legend(), "", *self._chapters])
+
+    def legend(self) -> tuple[str, ...]:
+        return LEGEND
+
+    def followed_by(self, other: Book) -> Book:
+        """The same book, with the chapters of another."""
+        self._chapters += other._chapters
+        return self
 
     def on_plan(self, key: Key, snapshot: Any, plan: Plan) -> None:
         super().on_plan(key, snapshot, plan)
@@ -77,22 +106,25 @@ class Book(World):
         return did
 
     def _tell(self) -> None:
-        if not hasattr(self, "_since"):
+        if not self._is_open:
             return
-        groups = " ".join(
+        groups, width = self._picture(), self.width
+        told = {line[9 + width :] for line in self._lines}
+        events = [each for each in dict.fromkeys(self._events) if each not in told]
+        self._events.clear()
+        if events or not self._lines or self._lines[-1][9 : 9 + width].strip() != groups:
+            after = (self.cluster.now - self._since).total_seconds()
+            self._lines.append(f"{after:<9.1f}{groups:<{width}}{events[0] if events else ''}")
+            self._lines += [f"{'':<9}{groups:<{width}}{event}" for event in events[1:]]
+
+    def _picture(self) -> str:
+        return " ".join(
             "".join(
                 self._letter(f"{NAME}-{group}-{worker}" if worker else f"{NAME}-{group}")
                 for worker in range(SIZE)
             )
             for group in range(GROUPS)
         )
-        told = {line[18:] for line in self._lines}
-        events = [each for each in dict.fromkeys(self._events) if each not in told]
-        self._events.clear()
-        if events or not self._lines or self._lines[-1][9:16] != groups:
-            after = (self.cluster.now - self._since).total_seconds()
-            self._lines.append(f"{after:<9.1f}{groups:<9}{events[0] if events else ''}")
-            self._lines += [f"{'':<9}{groups:<9}{event}" for event in events[1:]]
 
     def _letter(self, name: str) -> str:
         pod = self.cluster.find("Pod", name)
@@ -104,6 +136,44 @@ class Book(World):
         conditions = {each["type"]: each["status"] for each in pod.get("status", {}).get("conditions", ())}
         ready = conditions.get("Ready") == "True"
         return ("r" if ready else "x") if is_first else ("R" if ready else "u")
+
+
+class BookOfNodes(Book):
+    """The same groups on four nodes with room for two pods each."""
+
+    columns, width = "nodes", 13
+
+    def take_over(self) -> None:
+        super().take_over()
+        self._slots: dict[str, tuple[int, int]] = {}
+        self.nodes.place = self._place
+
+    def legend(self) -> tuple[str, ...]:
+        pods = next(number for number, line in enumerate(LEGEND) if line.startswith("  groups"))
+        return (
+            *LEGEND[:pods],
+            "  nodes    the pods on each node, which has room for two; - none",
+            *LEGEND[pods + 1 :],
+        )
+
+    def _place(self, pod: Any) -> str:
+        """A pod gets the node that it prefers if that has room, else the last room; at first the first."""
+        taken = {self._slots[uid] for uid in self.uids().values() if uid in self._slots}
+        free = [slot for slot in product(range(NODES), range(ROOM)) if slot not in taken]
+        terms = pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get(PREFERRED, ())
+        preferred = {f"node-{slot[0]}": slot for slot in free}
+        wanted = [term["preference"]["matchFields"][0]["values"][0] for term in terms]
+        slot = next((preferred[name] for name in wanted if name in preferred), free[-self._is_open])
+        self._slots[pod["metadata"]["uid"]] = slot
+        return f"node-{slot[0]}"
+
+    def _picture(self) -> str:
+        names = {self._slots[uid]: name for name, uid in self.uids().items() if uid in self._slots}
+        letters = [
+            "".join(self._letter(names[node, each]) if (node, each) in names else "-" for each in range(ROOM))
+            for node in range(NODES)
+        ]
+        return " ".join(letters)
 
 
 def _lose_leader(world: World) -> None:
@@ -146,12 +216,40 @@ def evicted(loop: asyncio.AbstractEventLoop) -> Book:
     return book
 
 
+def _scale_down(world: World) -> None:
+    """The nodes give each pod all of its grace period."""
+    world.nodes.held |= set(world.uids().values())
+    world.set(spec={"replicas": 1})
+
+
+def parallel_termination(loop: asyncio.AbstractEventLoop) -> Book:
+    books = [Book(loop, ON_RESTART, podTerminationPolicy=policy) for policy in ("Default", "Parallel")]
+    books[0].chapter("podTerminationPolicy: Default; scaled to 1, each pod takes 30 s to end", _scale_down)
+    books[1].chapter("podTerminationPolicy: Parallel; the same", _scale_down)
+    return books[0].followed_by(books[1])
+
+
+def _lose_slow_leader(world: World) -> None:
+    world.nodes.held.add(world.uids()[LEADER])
+    _lose_leader(world)
+
+
+def node_return(loop: asyncio.AbstractEventLoop) -> Book:
+    former = BookOfNodes(loop, ON_RESTART)
+    former.chapter("without node-return; the leader pod demo-0 is deleted", _lose_slow_leader)
+    returning = BookOfNodes(loop, ON_RESTART, annotations={NODE_RETURN_ANNOTATION: "Preferred"})
+    returning.chapter("node-return: Preferred; the same", _lose_slow_leader)
+    return former.followed_by(returning)
+
+
 STORIES = {
     "worker-restarts": worker_restarts,
     "leader-deleted": leader_deleted,
     "policy-none": none,
     "again-and-again": again_and_again,
     "evicted": evicted,
+    "parallel-termination": parallel_termination,
+    "node-return": node_return,
 }
 
 

@@ -43,6 +43,7 @@ class World:
         """The manager is another process now."""
         self.cluster.before_write = lambda: None
         self.cluster.has_former = lambda pod: self.manager.has_former(pod)
+        self.cluster.former_node = lambda pod: self.manager.former_node(pod)
         self.manager = FakeManager(self.cluster, self._loop, self.on_plan)
 
     def on_plan(self, key: Key, snapshot: Any, plan: Plan) -> None:

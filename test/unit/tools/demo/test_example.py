@@ -60,6 +60,11 @@ def test_what_a_plain_cluster_lacks_is_known() -> None:
     assert "name: scaledobjects.keda.sh" in definition.read_text("utf-8")
 
 
+def test_sets_of_another_controller_are_not_waited_for() -> None:
+    found = find_example("managed-by")
+    assert (list(found.sets), found.left_alone) == (["managed-here"], ("managed-elsewhere",))
+
+
 def test_sets_of_roles_and_what_autoscalers_leave_them() -> None:
     found = find_example("disaggregated/hpa")
     assert (list(found.sets), list(found.disaggregated)) == ([], ["scaled"])

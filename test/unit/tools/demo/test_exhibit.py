@@ -11,7 +11,7 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL
 from test.unit.tools.demo.fakes import FakeScene, SilentShow
 from test.unit.tools.demo.objects import NAME, make_children, make_group, make_service, make_set, make_view
 from tools.demo.exhibit import Example, run_example
-from tools.demo.facts import View
+from tools.demo.facts import Kind, View
 from tools.demo.tour import Result
 from tools.localcluster import CommandError
 
@@ -31,7 +31,9 @@ def a_view(**status: Any) -> View:
 def run(*views: View, **changes: Any) -> tuple[Result, SilentShow, FakeScene]:
     show, scene = SilentShow(), FakeScene(list(views))
     comment = ("What to look at: everything.",)
-    example = Example("quickstart", FILE, comment, {NAME: {}}, changes.get("least", {}))
+    example = Example(
+        "quickstart", FILE, comment, {NAME: {}}, changes.get("least", {}), left_alone=changes.get("alone", ())
+    )
     return run_example(scene, show, example), show, scene  # type: ignore[arg-type]
 
 
@@ -54,6 +56,19 @@ def test_what_does_not_come_is_told(status: dict[str, Any], least: dict[str, int
     result, show, _ = run(a_view(**status), least=least)
     assert result.failed == (f"LeaderWorkerSet {NAME} to be at rest",)
     assert show.failures
+
+
+def test_a_set_of_another_controller_has_nothing() -> None:
+    result, _, _ = run(a_view(), alone=("elsewhere",))
+    assert result.is_good and result.checks == 7
+    view = a_view()
+    for kind, found in (
+        (Kind.SET, {"metadata": {"name": "elsewhere"}, "status": {"replicas": 2}}),
+        (Kind.SERVICE, {"metadata": {"name": "elsewhere", "labels": {NAME_LABEL: "elsewhere"}}, "spec": {}}),
+    ):
+        objects = {**view.objects, kind: (*view.objects[kind], found)}
+        result, _, _ = run(View(objects, view.leaders), alone=("elsewhere",))
+        assert result.failed == ("elsewhere, which another controller runs, has no children and no status",)
 
 
 def test_a_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

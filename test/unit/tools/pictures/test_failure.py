@@ -20,7 +20,7 @@ a worker <fails>:
            tr rr    Other: said at the same time
 
 and again:
-  after    groups   events
+  after    nodes    events
   9.6      Ru -r
 """
 
@@ -29,31 +29,32 @@ def test_moments() -> None:
     assert list(parse_failure(TEXT)) == [
         (
             "a worker <fails>",
+            "group",
             [
                 Moment(0.0, ("rx", "rr"), ""),
                 Moment(0.3, ("tr", "rr"), LONG),
                 Moment(None, ("tr", "rr"), "Other: said at the same time"),
             ],
         ),
-        ("and again", [Moment(9.6, ("Ru", "-r"), "")]),
+        ("and again", "node", [Moment(9.6, ("Ru", "-r"), "")]),
     ]
 
 
 def test_other_lines_are_errors() -> None:
     with pytest.raises(ValueError, match="no moment"):
-        list(parse_failure("legend\n\nheading:\n  heads\n  0.0   what\n"))
+        list(parse_failure("legend\n\nheading:\n  after groups\n  0.0   what\n"))
 
 
 @pytest.mark.parametrize("path", sorted((STORIES / "failures").glob("*.txt")), ids=lambda path: path.stem)
 def test_every_story_is_read(path: object) -> None:
     text = path.read_text(encoding="utf-8")  # type: ignore[attr-defined]
-    assert all(moments[0].after == 0.0 for _, moments in parse_failure(text))
+    assert all(moments[0].after == 0.0 for *_, moments in parse_failure(text))
 
 
 def test_the_picture_shows_pods_events_and_seconds_that_matter() -> None:
     root = ElementTree.fromstring(drawn_failure(TEXT))
     texts = [found.text or "" for found in root.iter() if found.tag.endswith("}text")]
-    assert LONG in " ".join(texts) and {"a worker <fails>", "group 1", "0 s", "10 s"} <= set(texts)
+    assert LONG in " ".join(texts) and {"a worker <fails>", "group 1", "node 1", "0 s", "10 s"} <= set(texts)
     assert texts.count("0 s") == 1, "the same second is shown once"
     kinds = [found.get("class") for found in root.iter() if found.tag.endswith("}circle")]
     in_legend = 1
