@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from lws.kube.metadata import controller_of, is_terminating, owner_reference
-from lws.kube.pods import gate_of
+from lws.kube.pods import PREFERRED, gate_of
 from lws.leaderworkerset.assessment.prewarm import has_ended, is_idle
 from lws.runtime.actions import Object
 from test.unit.stories.fake_cluster import FakeCluster
@@ -222,6 +222,13 @@ class FakeNodes:
                 "containerStatuses": [{"name": "main", "restartCount": count}],
             },
         )
+
+
+def preferred_node(pod: Object) -> str:
+    """The node that the scheduler prefers for a pod; empty if it has no preference."""
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get(PREFERRED) or [{"preference": {"matchFields": [{"values": [""]}]}}]
+    return str(terms[0]["preference"]["matchFields"][0]["values"][0])
 
 
 def _seen(pod: Object) -> SeenPod:

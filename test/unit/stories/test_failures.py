@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from lws.kube.metadata import is_terminating
-from lws.kube.pods import PREFERRED
 from lws.runtime.actions import Key, Plan
 from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
 from test.unit.stories.fake_cluster import NAME
+from test.unit.stories.fake_nodes import preferred_node
 from test.unit.stories.test_restarts import (
     AFTER_START,
     LEADER,
@@ -160,10 +160,8 @@ class BookOfNodes(Book):
         """A pod gets the node that it prefers if that has room, else the last room; at first the first."""
         taken = {self._slots[uid] for uid in self.uids().values() if uid in self._slots}
         free = [slot for slot in product(range(NODES), range(ROOM)) if slot not in taken]
-        terms = pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get(PREFERRED, ())
-        preferred = {f"node-{slot[0]}": slot for slot in free}
-        wanted = [term["preference"]["matchFields"][0]["values"][0] for term in terms]
-        slot = next((preferred[name] for name in wanted if name in preferred), free[-self._is_open])
+        room = {f"node-{slot[0]}": slot for slot in free}
+        slot = room.get(preferred_node(pod), free[-self._is_open])
         self._slots[pod["metadata"]["uid"]] = slot
         return f"node-{slot[0]}"
 

@@ -72,6 +72,7 @@ class Machine(RuleBasedStateMachine):
         seed_groups=st.sampled_from([0, 0, 1, 2]),
         deadline=st.sampled_from([0, 0, 5, 600]),
         is_cold=st.booleans(),
+        returns=st.booleans(),
         revision=revisions,
     )
     def begin(
@@ -83,6 +84,7 @@ class Machine(RuleBasedStateMachine):
         seed_groups: int,
         deadline: int,
         is_cold: bool,
+        returns: bool,
         revision: str,
     ) -> None:
         """A set, settled or not, whose user wants another revision."""
@@ -93,6 +95,8 @@ class Machine(RuleBasedStateMachine):
             self.world.start_in_waves(seedGroups=seed_groups)
         if deadline:
             self.world.prewarm(deadline, 2, is_cold)
+        if returns:
+            self.world.return_to_nodes()
         self.world.change(revision)
 
     def first(self, world: World) -> World:

@@ -13,12 +13,13 @@ from typing import Any
 from lws.kube.metadata import controller_of, is_terminating
 from lws.runtime.actions import Key, Plan
 from lws.runtime.errors import Conflict, Throttled
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
 from lws_api.leaderworkerset.v1 import KIND, REPLICAS_ANNOTATION
 from test.unit.builders import make_pod_template, make_set
 from test.unit.stories import promises
 from test.unit.stories.fake_cluster import NAME, FakeCluster
 from test.unit.stories.fake_manager import Crash, FakeManager
-from test.unit.stories.fake_nodes import FakeNodes
+from test.unit.stories.fake_nodes import FakeNodes, preferred_node
 from test.unit.stories.truth import Floor
 
 MOST_ROUNDS = 400
@@ -45,6 +46,8 @@ class World:
         self._is_alive = True
         cluster.before_write = self._before_write
         cluster.has_former = lambda pod: self.manager.has_former(pod)
+        cluster.former_node = lambda pod: self.manager.former_node(pod)
+        self.nodes.place = self._place
         self.manager = self._new_manager()
 
     @classmethod
@@ -123,6 +126,10 @@ class World:
         self.nodes.is_cold = is_cold
         asked = {"deadlineSeconds": seconds, "parallelism": parallelism, "command": ["load"]}
         self._edit(rolloutStrategy={**self.lws["spec"]["rolloutStrategy"], "prewarm": asked})
+
+    def return_to_nodes(self) -> None:
+        """Recreated pods prefer the nodes of the former ones."""
+        self.cluster.change(self.lws, {"annotations": {NODE_RETURN_ANNOTATION: "Preferred"}})
 
     def pause(self, is_paused: bool) -> None:
         """Hold the rollout, or let it go on."""
@@ -331,6 +338,21 @@ class World:
             promises.check_set_pass(snapshot, plan, images)
         else:
             promises.check_group_pass(snapshot, plan, images, self._incidents)
+
+    def _place(self, pod: Any) -> str:
+        """One node for all, unless pods return: then the preferred node, else one of the pod's own."""
+        metadata, preferred = pod["metadata"], preferred_node(pod)
+        if NODE_RETURN_ANNOTATION not in self.lws["metadata"].get("annotations", {}):
+            assert not preferred, f"nobody asked for the return of {metadata['name']}"
+            return "node"
+        if not preferred:
+            return f"node-of-{metadata['uid']}"
+        namesakes = (
+            each for _, each in self.cluster.log["Pod"] if each["metadata"]["name"] == metadata["name"]
+        )
+        nodes = {each["spec"].get("nodeName") for each in namesakes}
+        assert preferred in nodes, f"{metadata['name']} returns to {preferred}, where it has never been"
+        return preferred
 
     def _leader_of(self, pod: Any) -> str:
         """UID of the leader of the pod's group; empty if that is gone."""
