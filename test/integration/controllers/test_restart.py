@@ -327,7 +327,7 @@ def test_a_group_that_has_used_up_its_restarts_is_kept(world: World, pods: Pods,
     container_restart(world, pods, "used-0-1")
     failed = eventually("it is told", lambda: condition(world.get(SET, "used"), "Failed"))
     assert (failed["status"], failed["reason"]) == ("True", "GroupRestartsExhausted")
-    assert failed["message"].startswith("Group 0 has failed")
+    assert failed["message"].startswith("Group 0 has exceeded maxGroupRestarts")
     told = wait_for_events(world, "used", "GroupFailed")
     assert len(told) == 1 and told[0].note.startswith("group 0 failed and is left as it is for diagnosis")
     stays("it is there for diagnosis", lambda: uids_of_group(world, "used", 0), 2)

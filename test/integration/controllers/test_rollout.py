@@ -102,12 +102,18 @@ def test_groups_start_in_waves(world: World) -> None:
 
 def test_old_workers_never_meet_a_new_leader(world: World) -> None:
     slow = pod_template(annotations={"localcluster/stops-after": "5"})
-    world.create(a_set("apart", replicas=3, size=3, workers=slow))
+    leaders = {"leaderTemplate": pod_template()}
+    world.create(a_set("apart", replicas=3, size=3, workers=slow, group=leaders))
     settle(world, "apart")
-    history = roll(world, "apart")
+    history = History(world, "apart")
+    image = {"spec": pod_template("server:2")["spec"]}
+    changed = {"leaderTemplate": image, "workerTemplate": image}
+    world.patch(SET, "apart", {"spec": {"leaderWorkerTemplate": changed}})
+    settle(world, "apart")
+    assert images_of(world, "apart") == {index: {"server:2"} for index in range(3)}
     assert history.overlaps() == []
     gated = {name for frame in history.pods() for name, pod in frame.items() if gate_of(pod)}
-    assert gated == {f"apart-{index}" for index in range(3)}, "their workers take five seconds to stop"
+    assert gated == {f"apart-{index}" for index in range(3)}, "their workers take five seconds longer to stop"
 
 
 def test_a_leader_that_somebody_else_deletes_does_not_meet_its_workers_either(world: World) -> None:
