@@ -477,14 +477,17 @@ _STATEFULSET_OF_GROUP = StoredFields(
         StoredField("status.updateRevision", _on_count),
     ),
 )
-# Kept whole, because an intent is compared with it.
+# Rows of the two kinds that leaders belong to. Both are kept whole, because an intent is compared with them.
+_OF_LEADERS = (
+    StoredField("metadata.resourceVersion", NONE),
+    StoredField("metadata.managedFields", NONE, our_applies, []),
+    StoredField("metadata.annotations", _on_annotations),
+    *(StoredField(f"status.{name}", SET) for name in ("observedGeneration", "replicas")),
+)
 _STATEFULSET = StoredFields(
     "StatefulSet",
     (
-        StoredField("metadata.resourceVersion", NONE),
-        StoredField("metadata.managedFields", NONE, our_applies, []),
-        StoredField("metadata.annotations", _on_annotations),
-        *(StoredField(f"status.{name}", SET) for name in ("observedGeneration", "replicas")),
+        *_OF_LEADERS,
         *(StoredField(f"status.{name}", SET) for name in ("currentRevision", "updateRevision")),
         # Groups are judged by their pods, which come sooner.
         *(StoredField(f"status.{name}", NONE) for name in ("readyReplicas", "availableReplicas")),
@@ -496,10 +499,7 @@ _STATEFULSET = StoredFields(
 _DEPLOYMENT = StoredFields(
     "Deployment",
     (
-        StoredField("metadata.resourceVersion", NONE),
-        StoredField("metadata.managedFields", NONE, our_applies, []),
-        StoredField("metadata.annotations", _on_annotations),
-        *(StoredField(f"status.{name}", SET) for name in ("observedGeneration", "replicas")),
+        *_OF_LEADERS,
         *(StoredField(f"status.{name}", SET) for name in ("readyReplicas", "updatedReplicas")),
         *(StoredField(f"status.{name}", NONE) for name in ("availableReplicas", "unavailableReplicas")),
         *(StoredField(f"status.{name}", NONE) for name in ("terminatingReplicas", "conditions")),

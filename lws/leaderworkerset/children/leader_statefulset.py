@@ -266,7 +266,9 @@ def _replace_groups(snapshot: SetSnapshot, indices: Sequence[int]) -> tuple[Grou
 
 
 def _moved(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> frozenset[int]:
-    """Groups that the step moves to the new revision, whoever deletes their leaders, and when."""
+    """Indices of groups that the step moves to the new revision. Their leaders are deleted with the step or
+    after it, by this controller or by the StatefulSet controller.
+    """
     end = min(stored.partition if stored.is_current else stored.replicas, rollout.replicas)
     covered = range(rollout.partition, end)
     return frozenset(

@@ -498,7 +498,9 @@ def test_a_status_that_cannot_be_read_is_no_error(record: object) -> None:
     lws = {**snapshot.lws, "status": {**snapshot.lws["status"], "prewarm": stored}}
     for prewarm in (snapshot.prewarm, None):
         lws["status"] = readable_status(lws["status"])
-        plan(replace(snapshot, lws=lws, prewarm=prewarm))
+        planned = plan(replace(snapshot, lws=lws, prewarm=prewarm))
+        assert len(jobs_in(planned)) == (6 if prewarm is not None else 0), "as if nothing were recorded"
+        assert not begins(planned)
 
 
 @pytest.mark.parametrize("command", [(), ("load",)])
@@ -520,7 +522,9 @@ def test_a_template_that_no_pod_can_be_created_from_is_no_error(
     template = make_pod_template("app:2")
     template["spec"] |= stored
     after = warm(prewarm={"command": [*command]}, template={"workerTemplate": template})
-    plan(changed(warm(), after))
+    planned = plan(changed(warm(), after))
+    assert bool(jobs_in(planned)) == bool(planned.waiting_for), "it waits only for Jobs that it creates"
+    assert not begins(planned)
 
 
 def test_a_long_name_leaves_room_for_the_rest() -> None:
