@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -128,14 +129,11 @@ def _settings(configuration: Configuration, namespace: str, environ: Mapping[str
         client_burst=client.burst,
         gang_provider=gang.scheduler_provider if gang is not None else None,
         workload_aware_scheduling=configuration.feature_gates.workload_aware_scheduling,
-        policies=_policies(configuration),
+        policies=Policies(
+            NodeLossPolicy(configuration.node_loss.after, configuration.node_loss.force_delete)
+        ),
         effective=yaml.safe_dump(configuration.model_dump(mode="json", exclude_none=True), sort_keys=False),
     )
-
-
-def _policies(configuration: Configuration) -> Policies:
-    node_loss = configuration.node_loss
-    return Policies(node_loss=NodeLossPolicy(node_loss.after, node_loss.force_delete))
 
 
 def _address(address: str) -> str | None:
@@ -146,11 +144,9 @@ def _tls(configuration: Configuration) -> Tls:
     suites = configuration.tls.cipher_suites
     if suites and TLS13_SUITES.issuperset(suites):
         # Only suites of TLS 1.3 are listed, so TLS 1.2 is not offered.
-        return Tls(minimum_version=ssl.TLSVersion.TLSv1_3, ciphers=())
-    return Tls(
-        minimum_version=TLS_VERSIONS.get(configuration.tls.min_version, ssl.TLSVersion.TLSv1_2),
-        ciphers=openssl_names(suites),
-    )
+        return Tls(ssl.TLSVersion.TLSv1_3)
+    minimum = TLS_VERSIONS.get(configuration.tls.min_version, ssl.TLSVersion.TLSv1_2)
+    return Tls(minimum, openssl_names(suites))
 
 
 _START = f"it must start with `apiVersion: {API_VERSION}` and `kind: {KIND}`"
@@ -208,22 +204,12 @@ _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
-def _text(value: object) -> str:
-    return str(value)
-
-
-def _number(value: object) -> float:
+def _number(value: object, kind: type[float] = float) -> float:
     try:
-        return float(str(value))
+        return kind(str(value))
     except ValueError as error:
-        raise ValueError(f"must be a number, not {value!r}") from error
-
-
-def _whole_number(value: object) -> int:
-    try:
-        return int(str(value))
-    except ValueError as error:
-        raise ValueError(f"must be a whole number, not {value!r}") from error
+        number = "whole number" if kind is int else "number"
+        raise ValueError(f"must be a {number}, not {value!r}") from error
 
 
 def _boolean(value: object) -> bool:
@@ -261,17 +247,17 @@ class Flag:
 FLAGS: Mapping[str, Flag] = MappingProxyType(
     {
         "kube-api-qps": Flag(("clientConnection", "qps"), _number),
-        "kube-api-burst": Flag(("clientConnection", "burst"), _whole_number),
+        "kube-api-burst": Flag(("clientConnection", "burst"), partial(_number, kind=int)),
         "leader-elect": Flag(("leaderElection", "leaderElect"), _boolean),
-        "leader-elect-lease-duration": Flag(("leaderElection", "leaseDuration"), _text),
-        "leader-elect-renew-deadline": Flag(("leaderElection", "renewDeadline"), _text),
-        "leader-elect-retry-period": Flag(("leaderElection", "retryPeriod"), _text),
-        "leader-elect-resource-lock": Flag(("leaderElection", "resourceLock"), _text),
-        "leader-elect-resource-name": Flag(("leaderElection", "resourceName"), _text),
-        "metrics-bind-address": Flag(("metrics", "bindAddress"), _text),
+        "leader-elect-lease-duration": Flag(("leaderElection", "leaseDuration"), str),
+        "leader-elect-renew-deadline": Flag(("leaderElection", "renewDeadline"), str),
+        "leader-elect-retry-period": Flag(("leaderElection", "retryPeriod"), str),
+        "leader-elect-resource-lock": Flag(("leaderElection", "resourceLock"), str),
+        "leader-elect-resource-name": Flag(("leaderElection", "resourceName"), str),
+        "metrics-bind-address": Flag(("metrics", "bindAddress"), str),
         "metrics-per-set": Flag(("metrics", "perSet"), _boolean),
-        "webhook-shutdown-delay": Flag(("webhook", "shutdownDelay"), _text),
-        "debug-bind-address": Flag(("debug", "bindAddress"), _text),
+        "webhook-shutdown-delay": Flag(("webhook", "shutdownDelay"), str),
+        "debug-bind-address": Flag(("debug", "bindAddress"), str),
         "feature-gates": Flag(("featureGates", WORKLOAD_AWARE_SCHEDULING), _feature_gate),
         "health-probe-bind-address": Flag(("health", "healthProbeBindAddress"), _probe_address),
     }

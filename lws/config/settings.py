@@ -43,8 +43,8 @@ class LeaderElection:
 class Tls:
     """TLS for clients. ciphers: OpenSSL names, for TLS 1.2 only; empty means OpenSSL's choice."""
 
-    minimum_version: ssl.TLSVersion
-    ciphers: tuple[str, ...]
+    minimum_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+    ciphers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,4 @@
-"""Errors of requests to the API server.
-
-ClusterError                 a request failed; `message` is the server's own sentence, if any
-├─ Unreachable               no response: connection refused, reset, timed out
-├─ NotLeading                this process holds no fresh Lease, so nothing was sent
-├─ Overtaken                 the object differs from the planned one, so nothing was written
-└─ ApiError                  the server returned an error: `status`, `reason`
-   ├─ NotFound               404; `is_namespace_terminating` when the whole namespace is gone
-   ├─ AlreadyExists          409, reason AlreadyExists
-   ├─ Conflict               409, any other: stale resourceVersion, UID precondition, field ownership
-   ├─ Gone                   410: the resourceVersion is too old to watch from
-   ├─ Forbidden              403; `is_namespace_terminating` when that is the cause
-   ├─ Invalid                422
-   └─ Throttled              429 and 503: `retry_after` seconds
-"""
+"""Errors of requests to the API server: `ClusterError`, and `ApiError` if the server has answered."""
 
 from __future__ import annotations
 
@@ -25,7 +11,7 @@ from lws.kube.conditions import ADMISSION_WORDS
 
 
 class ClusterError(Exception):
-    """A request to the API server failed."""
+    """A request to the API server failed. message: the server's own sentence, if any."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -33,15 +19,17 @@ class ClusterError(Exception):
 
 
 class Unreachable(ClusterError):
-    """The API server did not answer."""
+    """The API server did not answer: connection refused, reset or timed out."""
 
 
 class NotLeading(ClusterError):
-    """The Lease of this process is not fresh: another manager may be acting."""
+    """The Lease of this process is not fresh, so nothing was sent: another manager may be acting."""
 
 
 class Overtaken(ClusterError):
-    """Another client changed the object between plan and write. The next pass plans again."""
+    """Another client changed the object between plan and write, so nothing was written. The next pass plans
+    again.
+    """
 
 
 class ApiError(ClusterError):
@@ -94,7 +82,7 @@ class Conflict(ApiError):
 
 
 class Gone(ApiError):
-    """410: relist."""
+    """410: the resourceVersion is too old to watch from; relist."""
 
 
 class Forbidden(ApiError):

@@ -24,7 +24,6 @@ from lws.runtime.client.kubeconfig import load_configuration
 from lws.runtime.endpoints.health import Check, DebugServer, HealthServer, check_ports
 from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.endpoints.metrics_server import MetricsServer
-from lws.runtime.endpoints.tls_port import TlsPolicy
 from lws.runtime.engine import Engine, Surroundings
 from lws.runtime.lifecycle import Lifecycle, cancel, start
 from lws.runtime.preconditions import Definitions, Preconditions
@@ -122,8 +121,7 @@ class Manager:
         address = self._settings.metrics_bind_address
         if address is None:
             return []
-        policy = TlsPolicy(self._settings.tls.minimum_version, self._settings.tls.ciphers)
-        server = MetricsServer(address, policy, self._metrics, Authorizer(self._cluster))
+        server = MetricsServer(address, self._settings.tls, self._metrics, Authorizer(self._cluster))
         return [start("metrics", server.run())]
 
     def _health_server(self) -> HealthServer | None:

@@ -28,12 +28,13 @@ from kopf._cogs.structs.references import Insights
 from kopf._core.engines.admission import serve_admission_request
 from kopf._core.reactor.inventory import ResourceMemories
 
+from lws.config import Tls
 from lws.leaderworkerset.admission import pod
 from lws.leaderworkerset.registration import ENDPOINTS, MUTATE_POD, handlers_with
 from lws.runtime.certificates.serving_certificate import Certificates, renewed
 from lws.runtime.client.resources import PODS
 from lws.runtime.endpoints.metrics import Metrics
-from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy
+from lws.runtime.endpoints.tls_port import ServerTls
 from lws.runtime.webhooks.handlers import patch_of, register
 from lws.runtime.webhooks.server import Address, AdmissionServer, Dispatcher, review_in, reviewed
 from test.unit.builders import make_worker_pod
@@ -161,7 +162,7 @@ class _Cost:
         return {name: statistics.median(each) for name, each in found.items()}
 
     async def _served(self, certificates: Certificates, way: Any) -> float:
-        tls, metrics = ServerTls(TlsPolicy()), Metrics()
+        tls, metrics = ServerTls(Tls()), Metrics()
         tls.install(certificates.server.certificate, certificates.server.key)
         server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls, metrics.reviews)
         metrics.reviews.serve(ENDPOINTS, server.in_flight)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -29,6 +29,30 @@ from lws.runtime.actions import Key
 from lws.runtime.endpoints.workloads import Workloads
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Adds series to a registry. labels: of every series, before its own."""
+
+    registry: CollectorRegistry
+    labels: tuple[str, ...] = ()
+
+    def counter(self, name: str, documentation: str, *labels: str) -> Counter:
+        return Counter(name, documentation, (*self.labels, *labels), registry=self.registry)
+
+    def gauge(self, name: str, documentation: str, *labels: str) -> Gauge:
+        return Gauge(name, documentation, (*self.labels, *labels), registry=self.registry)
+
+    def histogram(
+        self,
+        name: str,
+        documentation: str,
+        *labels: str,
+        buckets: Sequence[float] = Histogram.DEFAULT_BUCKETS,
+    ) -> Histogram:
+        of = (*self.labels, *labels)
+        return Histogram(name, documentation, of, buckets=buckets, registry=self.registry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +83,11 @@ class Metrics:
         self.process = ProcessSeries(registry)
         self.workloads = Workloads(registry, is_each_set_shown)
         self._standings: dict[KeyState, Gauge] = {}
-        self._stuck_pods = Gauge(
-            "lws_pods_held_by_lost_nodes",
-            "Pods stuck in Terminating on lost nodes.",
-            registry=registry,
+        self._make = make = _Maker(registry)
+        self._stuck_pods = make.gauge(
+            "lws_pods_held_by_lost_nodes", "Pods stuck in Terminating on lost nodes."
         )
-        self._forced = Counter(
-            "lws_pods_deleted_by_force",
-            "Pods force-deleted on lost nodes.",
-            registry=registry,
-        )
+        self._forced = make.counter("lws_pods_deleted_by_force", "Pods force-deleted on lost nodes.")
 
     def observe_stuck_pods(self, pods: int) -> None:
         """Set the number of pods that lost nodes hold, over all groups."""
@@ -78,9 +97,7 @@ class Metrics:
         """Add a gauge for each state; existing gauges are kept."""
         for standing in standings:
             if standing not in self._standings:
-                self._standings[standing] = Gauge(
-                    standing.series, standing.documentation, registry=self._registry
-                )
+                self._standings[standing] = self._make.gauge(standing.series, standing.documentation)
 
     def observe_standings(self, keys: Mapping[tuple[str, str], int]) -> None:
         """Set the number of keys in each state, by kind and word."""
@@ -103,7 +120,6 @@ class Metrics:
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _RESULTS = ("success", "requeue_after", "requeue", "error")
-_BY_CONTROLLER = ("controller",)
 # Passes have no deadline and are always retried.
 _NEVER = {
     "controller_runtime_terminal_reconcile_errors": "Failed reconciles that are not retried; always 0.",
@@ -128,35 +144,20 @@ class PassSeries:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._by_controller: dict[str, _ControllerSeries] = {}
-        self._results = Counter(
-            "controller_runtime_reconcile",
-            "Reconciles by result.",
-            ("controller", "result"),
-            registry=registry,
-        )
-
-        def counter(name: str, documentation: str) -> Counter:
-            return Counter(name, documentation, _BY_CONTROLLER, registry=registry)
-
-        def gauge(name: str, documentation: str) -> Gauge:
-            return Gauge(name, documentation, _BY_CONTROLLER, registry=registry)
-
-        self._errors = counter("controller_runtime_reconcile_errors", "Failed reconciles.")
-        self._panics = counter(
+        make = _Maker(registry, ("controller",))
+        self._results = make.counter("controller_runtime_reconcile", "Reconciles by result.", "result")
+        self._errors = make.counter("controller_runtime_reconcile_errors", "Failed reconciles.")
+        self._panics = make.counter(
             "controller_runtime_reconcile_panics", "Reconciles that failed because of a bug."
         )
-        self._never = tuple(counter(name, documentation) for name, documentation in _NEVER.items())
-        self._seconds = Histogram(
-            "controller_runtime_reconcile_time_seconds",
-            "Seconds per reconcile.",
-            _BY_CONTROLLER,
-            buckets=_BUCKETS,
-            registry=registry,
+        self._never = tuple(make.counter(name, documentation) for name, documentation in _NEVER.items())
+        self._seconds = make.histogram(
+            "controller_runtime_reconcile_time_seconds", "Seconds per reconcile.", buckets=_BUCKETS
         )
-        self._most = gauge(
+        self._most = make.gauge(
             "controller_runtime_max_concurrent_reconciles", "Maximum number of concurrent reconciles."
         )
-        self._active = gauge("controller_runtime_active_workers", "Running reconciles.")
+        self._active = make.gauge("controller_runtime_active_workers", "Running reconciles.")
 
     def serve(self, controllers: Iterable[str], at_once: int) -> None:
         """Show the series of these controllers. at_once: maximum number of concurrent passes."""
@@ -210,31 +211,18 @@ class ProcessSeries(Collector):
     """Series about the process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._leading = Gauge(
-            "leader_election_master_status",
-            "1 while this process holds the Lease.",
-            ("name",),
-            registry=registry,
+        make = _Maker(registry)
+        self._leading = make.gauge(
+            "leader_election_master_status", "1 while this process holds the Lease.", "name"
         )
-        self._requests = Counter(
-            "rest_client_requests",
-            "Requests to the API server by HTTP status.",
-            ("code", "method", "host"),
-            registry=registry,
+        self._requests = make.counter(
+            "rest_client_requests", "Requests to the API server by HTTP status.", "code", "method", "host"
         )
-        self._build = Gauge(
-            "lws_build_info",
-            "Always 1; labels show the versions of the manager and of Python.",
-            ("version", "git_commit", "python_version"),
-            registry=registry,
-        )
-        self._reads = Counter(
-            "certwatcher_read_certificate", "Reads of serving certificates.", registry=registry
-        )
-        self._bad_reads = Counter(
-            "certwatcher_read_certificate_errors",
-            "Failed reads of serving certificates.",
-            registry=registry,
+        versions = "Always 1; labels show the versions of the manager and of Python."
+        self._build = make.gauge("lws_build_info", versions, "version", "git_commit", "python_version")
+        self._reads = make.counter("certwatcher_read_certificate", "Reads of serving certificates.")
+        self._bad_reads = make.counter(
+            "certwatcher_read_certificate_errors", "Failed reads of serving certificates."
         )
         self._ages: Ages = dict
         self._expiries: dict[str, Expiry] = {}
@@ -304,40 +292,23 @@ class ReviewSeries:
     """Series about reviews."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
-            "controller_runtime_webhook_requests",
-            "Admission reviews by HTTP status.",
-            ("webhook", "code"),
-            registry=registry,
+        make, of_all = _Maker(registry, ("webhook",)), _Maker(registry)
+        self._requests = make.counter(
+            "controller_runtime_webhook_requests", "Admission reviews by HTTP status.", "code"
         )
-        self._seconds = Histogram(
-            "controller_runtime_webhook_latency_seconds",
-            "Seconds per admission review.",
-            ("webhook",),
-            registry=registry,
+        self._seconds = make.histogram(
+            "controller_runtime_webhook_latency_seconds", "Seconds per admission review."
         )
-        self._in_flight = Gauge(
-            "controller_runtime_webhook_requests_in_flight",
-            "Admission reviews in progress.",
-            ("webhook",),
-            registry=registry,
+        self._in_flight = make.gauge(
+            "controller_runtime_webhook_requests_in_flight", "Admission reviews in progress."
         )
-        self._panics = Counter(
-            "controller_runtime_webhook_panics",
-            "Admission reviews that failed because of a bug.",
-            registry=registry,
+        self._panics = of_all.counter(
+            "controller_runtime_webhook_panics", "Admission reviews that failed because of a bug."
         )
-        self._conversion_panics = Counter(
-            "controller_runtime_conversion_webhook_panics",
-            "Failed conversions; always 0, there are none.",
-            registry=registry,
+        of_all.counter(
+            "controller_runtime_conversion_webhook_panics", "Failed conversions; always 0, there are none."
         )
-        self._decisions = Counter(
-            "lws_webhook_decisions",
-            "Admission reviews by decision.",
-            ("webhook", "decision"),
-            registry=registry,
-        )
+        self._decisions = make.counter("lws_webhook_decisions", "Admission reviews by decision.", "decision")
 
     def serve(self, webhooks: Iterable[str], in_flight: Callable[[str], int]) -> None:
         """Expose the series of these webhooks. in_flight: number of reviews of a webhook being answered;
@@ -366,7 +337,6 @@ class ReviewSeries:
             self._panics.inc()
 
 
-_LABELS = ("name", "controller")
 # From 10 ns to 1000 s, as upstream.
 _QUEUE_BUCKETS = tuple(10.0 ** (power - 8) for power in range(12))
 
@@ -388,25 +358,17 @@ class QueueSeries:
         self._clock = clock
         self._queues: dict[str, _Queue] = {}
         self._of_kind: dict[str, _Queue] = {}
-
-        def gauge(name: str, documentation: str, *further: str) -> Gauge:
-            return Gauge(name, documentation, (*_LABELS, *further), registry=registry)
-
-        def counter(name: str, documentation: str) -> Counter:
-            return Counter(name, documentation, _LABELS, registry=registry)
-
-        def histogram(name: str, documentation: str) -> Histogram:
-            return Histogram(name, documentation, _LABELS, buckets=_QUEUE_BUCKETS, registry=registry)
-
-        self._depth = gauge("workqueue_depth", "Queue keys that are due and wait.", "priority")
-        self._adds = counter("workqueue_adds", "Queue keys that became due.")
-        self._retries = counter("workqueue_retries", "Queue keys that are retried after a failure.")
-        self._waited = histogram("workqueue_queue_duration_seconds", "Seconds that due queue keys waited.")
-        self._worked = histogram("workqueue_work_duration_seconds", "Seconds per reconcile.")
-        self._unfinished = gauge(
+        make = _Maker(registry, ("name", "controller"))
+        self._depth = make.gauge("workqueue_depth", "Queue keys that are due and wait.", "priority")
+        self._adds = make.counter("workqueue_adds", "Queue keys that became due.")
+        self._retries = make.counter("workqueue_retries", "Queue keys that are retried after a failure.")
+        waited, worked = "Seconds that due queue keys waited.", "Seconds per reconcile."
+        self._waited = make.histogram("workqueue_queue_duration_seconds", waited, buckets=_QUEUE_BUCKETS)
+        self._worked = make.histogram("workqueue_work_duration_seconds", worked, buckets=_QUEUE_BUCKETS)
+        self._unfinished = make.gauge(
             "workqueue_unfinished_work_seconds", "Sum of the seconds of running reconciles."
         )
-        self._longest = gauge(
+        self._longest = make.gauge(
             "workqueue_longest_running_processor_seconds", "Seconds of the longest running reconcile."
         )
 

@@ -12,12 +12,13 @@ from pathlib import Path
 from aiohttp import web
 
 from lws import timing
+from lws.config import Tls
 from lws.runtime.certificates.directory import CertificateDirectory
 from lws.runtime.certificates.serving_certificate import Certificates, expiry, renewed
 from lws.runtime.client.authorization import Authorizer
 from lws.runtime.endpoints.health import split_address
 from lws.runtime.endpoints.metrics import CONTENT_TYPE, Metrics
-from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy, TlsPort, served_by
+from lws.runtime.endpoints.tls_port import ServerTls, TlsPort, served_by
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ _ERRORS = {401: "Unauthorized", 403: "Forbidden", 429: "Too Many Requests"}
 class MetricsServer:
     """Serves /metrics on `host:port` until cancelled."""
 
-    def __init__(self, address: str, policy: TlsPolicy, metrics: Metrics, authorizer: Authorizer) -> None:
+    def __init__(self, address: str, policy: Tls, metrics: Metrics, authorizer: Authorizer) -> None:
         self._host, self._port = split_address(address)
         self._tls = ServerTls(policy)
         self._metrics = metrics

@@ -25,20 +25,10 @@ from pathlib import Path
 from aiohttp import web
 
 from lws import timing
+from lws.config import Tls
 
 # --- TLS contexts of our servers. One SSL context lives as long as its server and presents the newest
 # certificate to every new connection.
-
-
-@dataclass(frozen=True, slots=True)
-class TlsPolicy:
-    """Requirements for clients.
-
-    minimum_version: TLS 1.2 or 1.3. ciphers: OpenSSL names, for TLS 1.2 only; empty means OpenSSL's default.
-    """
-
-    minimum_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
-    ciphers: tuple[str, ...] = ()
 
 
 class ServerTls:
@@ -47,13 +37,10 @@ class ServerTls:
     context: for the server. Raises ssl.SSLError for ciphers that OpenSSL does not know.
     """
 
-    def __init__(self, policy: TlsPolicy) -> None:
+    def __init__(self, policy: Tls) -> None:
         self.context = _context(policy)
-        self._loaded = asyncio.Event()
-
-    async def loaded(self) -> None:
-        """Return once a certificate has been installed."""
-        await self._loaded.wait()
+        self.loaded = asyncio.Event()
+        """Set once a certificate has been installed."""
 
     def install(self, certificate: bytes, key: bytes) -> None:
         """Present this certificate (PEM, leaf first) on new connections; open ones continue.
@@ -69,10 +56,10 @@ class ServerTls:
                 f"certificate and key cannot be used: {error.reason or error}; "
                 "both must be PEM, unencrypted, and belong together"
             ) from error
-        self._loaded.set()
+        self.loaded.set()
 
 
-def _context(policy: TlsPolicy) -> ssl.SSLContext:
+def _context(policy: Tls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = policy.minimum_version
     # Renegotiation costs the server far more than the client.

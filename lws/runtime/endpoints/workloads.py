@@ -235,26 +235,13 @@ class Workloads(Collector):
 def series_of_rollouts(kind: str) -> tuple[WorkloadSeries, ...]:
     """Series of every kind that has rollouts."""
     start = f"lws_{kind.lower()}"
+    in_progress = "1 during a rollout, also while it is paused."
+    started = "Start of the current rollout, as a Unix time; absent without one."
+    changes = "Changes of the target revision."
     return (
-        WorkloadSeries(
-            kind,
-            ROLLING,
-            f"{start}_rollout_in_progress",
-            "1 during a rollout, also while it is paused.",
-        ),
-        WorkloadSeries(
-            kind,
-            ROLLOUT_START,
-            f"{start}_rollout_start_timestamp_seconds",
-            "Start of the current rollout, as a Unix time; absent without one.",
-        ),
-        WorkloadSeries(
-            kind,
-            REVISION_CHANGES,
-            f"{start}_revision_changes_total",
-            "Changes of the target revision.",
-            is_counter=True,
-        ),
+        WorkloadSeries(kind, ROLLING, f"{start}_rollout_in_progress", in_progress),
+        WorkloadSeries(kind, ROLLOUT_START, f"{start}_rollout_start_timestamp_seconds", started),
+        WorkloadSeries(kind, REVISION_CHANGES, f"{start}_revision_changes_total", changes, is_counter=True),
     )
 
 

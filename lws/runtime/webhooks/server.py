@@ -244,7 +244,7 @@ class AdmissionServer:
 
     async def run(self) -> None:
         """Serve until cancelled, once there is a certificate. Raises OSError if the port is taken."""
-        await self._tls.loaded()
+        await self._tls.loaded.wait()
         application = web.Application(client_max_size=MAX_BODY_BYTES)
         application.router.add_route("*", "/{path:.*}", self._serve)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=timing.REVIEWS_GRACE_SECONDS)

@@ -13,7 +13,7 @@ from lws.runtime.certificates.internal import InternalCertificates, SecretRefere
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import Resource
 from lws.runtime.endpoints.metrics import Metrics
-from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy
+from lws.runtime.endpoints.tls_port import ServerTls
 from lws.runtime.webhooks.server import Address, AdmissionServer
 
 # Upstream's name of the part that renews certificates.
@@ -27,7 +27,7 @@ class Serving:
         self, settings: Settings, cluster: Cluster, metrics: Metrics, endpoints: Mapping[str, Resource]
     ) -> None:
         webhook = settings.webhook
-        self._tls = ServerTls(TlsPolicy(settings.tls.minimum_version, settings.tls.ciphers))
+        self._tls = ServerTls(settings.tls)
         self._metrics = metrics
         self._certificates = self._supplier(settings, cluster)
         address = Address(webhook.host, webhook.port)

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from lws import timing
+from lws.config import Tls
 from lws.runtime.actions import Object, Reference
 from lws.runtime.certificates.internal import CONFIGURATIONS, InternalCertificates, SecretReference
 from lws.runtime.certificates.serving_certificate import KeyPair, server_flaw, split
-from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy
+from lws.runtime.endpoints.tls_port import ServerTls
 from lws.runtime.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Unreachable
 
 pytestmark = pytest.mark.usefixtures("shared_keys")
@@ -420,7 +421,7 @@ async def test_a_broken_second_block_does_not_prevent_serving(
     cluster.put(*SECRET, type="Opaque", data=encoded)
     cluster.objects[SECRET]["metadata"]["namespace"] = "lws-system"
     tested = Replica(cluster) if is_first else replica
-    tls = ServerTls(TlsPolicy())
+    tls = ServerTls(Tls())
     served = tested.served
 
     def install(certificate: bytes, key: bytes) -> None:

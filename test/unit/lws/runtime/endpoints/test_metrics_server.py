@@ -15,12 +15,12 @@ import aiohttp
 import pytest
 
 from lws import timing
+from lws.config import Tls
 from lws.runtime.certificates.serving_certificate import Certificates
 from lws.runtime.client.authorization import Authorizer
 from lws.runtime.endpoints import metrics_server
 from lws.runtime.endpoints.metrics import CONTENT_TYPE, Metrics
 from lws.runtime.endpoints.metrics_server import MetricsServer
-from lws.runtime.endpoints.tls_port import TlsPolicy
 
 
 @dataclass
@@ -65,7 +65,7 @@ def directory(tmp_path: Path, certificates: Certificates) -> Path:
 def made(authorizer: FakeAuthorizer, address: str = "127.0.0.1:0") -> MetricsServer:
     metrics = Metrics()
     metrics.process.leading("lease-of-ours", True)
-    return MetricsServer(address, TlsPolicy(), metrics, cast(Authorizer, authorizer))
+    return MetricsServer(address, Tls(), metrics, cast(Authorizer, authorizer))
 
 
 @asynccontextmanager

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from lws.config import Tls
 from lws.runtime.certificates.serving_certificate import Certificates
-from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy
+from lws.runtime.endpoints.tls_port import ServerTls
 
 
 @dataclass
@@ -44,15 +45,15 @@ class Client:
         return caller
 
 
-def serving(certificates: Certificates, policy: TlsPolicy | None = None) -> ServerTls:
-    tls = ServerTls(policy or TlsPolicy())
+def serving(certificates: Certificates, policy: Tls | None = None) -> ServerTls:
+    tls = ServerTls(policy or Tls())
     tls.install(certificates.server.certificate, certificates.server.key)
     return tls
 
 
 async def test_waits_for_the_first_certificate(certificates: Certificates) -> None:
-    tls = ServerTls(TlsPolicy())
-    waiting = asyncio.create_task(tls.loaded())
+    tls = ServerTls(Tls())
+    waiting = asyncio.create_task(tls.loaded.wait())
     await asyncio.sleep(0)
     assert not waiting.done()
     tls.install(certificates.server.certificate, certificates.server.key)
@@ -82,18 +83,18 @@ def test_only_http_1_is_offered(
 def test_tls_1_2_is_enough_by_default(certificates: Certificates) -> None:
     client = Client(certificates.authority.certificate, newest=ssl.TLSVersion.TLSv1_2)
     assert client.call(serving(certificates)).version() == "TLSv1.2"
-    assert ServerTls(TlsPolicy()).context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert ServerTls(Tls()).context.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
 def test_tls_1_3_can_be_demanded(certificates: Certificates) -> None:
     client = Client(certificates.authority.certificate, newest=ssl.TLSVersion.TLSv1_2)
     with pytest.raises(ssl.SSLError):
-        client.call(serving(certificates, TlsPolicy(minimum_version=ssl.TLSVersion.TLSv1_3)))
+        client.call(serving(certificates, Tls(minimum_version=ssl.TLSVersion.TLSv1_3)))
 
 
 def test_ciphers_of_tls_1_2_can_be_chosen(certificates: Certificates) -> None:
     allowed, refused = "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-AES128-GCM-SHA256"
-    tls = serving(certificates, TlsPolicy(ciphers=(allowed,)))
+    tls = serving(certificates, Tls(ciphers=(allowed,)))
     client = Client(certificates.authority.certificate, newest=ssl.TLSVersion.TLSv1_2)
     cipher = client.call(tls).cipher()
     assert cipher is not None
@@ -105,7 +106,7 @@ def test_ciphers_of_tls_1_2_can_be_chosen(certificates: Certificates) -> None:
 
 def test_unknown_ciphers_are_an_error() -> None:
     with pytest.raises(ssl.SSLError):
-        ServerTls(TlsPolicy(ciphers=("NO-SUCH-CIPHER",)))
+        ServerTls(Tls(ciphers=("NO-SUCH-CIPHER",)))
 
 
 def test_a_new_certificate_is_shown_to_new_connections(
@@ -146,8 +147,8 @@ def test_a_bad_pair_is_refused_and_the_good_one_stays(
 
 
 async def test_a_bad_first_pair_is_no_certificate(certificates: Certificates) -> None:
-    tls = ServerTls(TlsPolicy())
+    tls = ServerTls(Tls())
     with pytest.raises(ValueError, match="belong together"):
         tls.install(certificates.server.certificate, b"")
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(tls.loaded(), 0)
+        await asyncio.wait_for(tls.loaded.wait(), 0)

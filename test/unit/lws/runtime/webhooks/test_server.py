@@ -18,11 +18,12 @@ import aiohttp
 import kopf
 import pytest
 
+from lws.config import Tls
 from lws.leaderworkerset import registration as admission
 from lws.leaderworkerset.registration import MUTATE_POD, VALIDATE_POD, handlers_with
 from lws.runtime.certificates.serving_certificate import Certificates
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS
-from lws.runtime.endpoints.tls_port import ServerTls, TlsPolicy
+from lws.runtime.endpoints.tls_port import ServerTls
 from lws.runtime.webhooks.handlers import register
 from lws.runtime.webhooks.server import MAX_BODY_BYTES, Address, AdmissionServer, reviewed
 
@@ -98,7 +99,7 @@ def trusting(authority: bytes) -> aiohttp.ClientSession:
 
 @pytest.fixture
 async def running(certificates: Certificates) -> AsyncIterator[Running]:
-    tls = ServerTls(TlsPolicy())
+    tls = ServerTls(Tls())
     tls.install(certificates.server.certificate, certificates.server.key)
     observer = Observer()
     server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls, observer)
@@ -126,7 +127,7 @@ async def opened(server: AdmissionServer) -> AsyncIterator[None]:
 
 
 async def test_listens_once_there_is_a_certificate(certificates: Certificates) -> None:
-    tls = ServerTls(TlsPolicy())
+    tls = ServerTls(Tls())
     server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls)
     async with opened(server), aclosing(server(Kopf())) as configurations:
         starting = asyncio.ensure_future(anext(configurations))
@@ -187,7 +188,7 @@ async def test_callers_are_sent_away_before_the_port_closes(running: Running) ->
 
 
 async def test_a_port_that_never_opened_closes_at_once() -> None:
-    server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, ServerTls(TlsPolicy()))
+    server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, ServerTls(Tls()))
     await asyncio.wait_for(server.close_gently(3600), 60)
 
 
