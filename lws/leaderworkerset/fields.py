@@ -13,6 +13,7 @@ from typing import Any
 from lws.kube.metadata import is_mapping
 from lws_api.leaderworkerset.identity import GroupIdentity, GroupReplacementPolicy
 from lws_api.leaderworkerset.v1 import (
+    PodTerminationPolicy,
     RestartPolicy,
     RolloutStrategyType,
     StartupPolicy,
@@ -63,7 +64,7 @@ class Field:
 SPEC = Field(("spec",))
 REPLICAS = SPEC.field("replicas", 1)
 STARTUP_POLICY = SPEC.field("startupPolicy", StartupPolicy.LEADER_CREATED)
-POD_TERMINATION = SPEC.field("podTerminationPolicy")
+POD_TERMINATION = SPEC.field("podTerminationPolicy", PodTerminationPolicy.DEFAULT)
 HISTORY_LIMIT = SPEC.field("revisionHistoryLimit", 10)
 PROGRESS_DEADLINE = SPEC.field("progressDeadlineSeconds")
 MAX_GROUP_RESTARTS = SPEC.field("maxGroupRestarts")

@@ -34,6 +34,7 @@ from lws.leaderworkerset.observe.observer import Environment, Observer
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.observe.webhook_coverage import WebhookCoverage
 from lws.leaderworkerset.plan import plan as plan_set
+from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.routing import Routing
 from lws.leaderworkerset.scheduling import KUBERNETES, NO_SCHEDULER, Scheduler
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -139,17 +140,22 @@ def may_have_former_group(
     if not is_leader(raw) or (owner.get("kind"), owner.get("name")) != ("StatefulSet", set_name):
         return False
     lws, is_current = store.get(KIND, namespace, set_name), store.is_current()
-    is_left_alone = lws is not None and why_left_alone(lws, True, scheduler()) is not None
-    if is_left_alone or (lws is None and is_current):
-        # No pass would remove the gate.
+    if lws is None:
+        # Without a set, no pass would remove the gate.
+        return not is_current
+    if is_current and not _has_pods_of_former_group(store, namespace, name):
         return False
-    if not is_current:
-        return True
-    former = store.get("Pod", namespace, name)
+    # Nor of a set that is left alone.
+    return why_left_alone(lws, True, scheduler(), spec_fault(lws)) is None
+
+
+def _has_pods_of_former_group(store: Store, namespace: str, leader: str) -> bool:
+    """Whether the store has the former leader, unless it was alone, or workers of it."""
+    former = store.get("Pod", namespace, leader)
     if former is not None and group_size_of(former) != 1:
         return True
-    workers = worker_statefulset_named(store, namespace, name)
-    return workers is not None or bool(former_pods(store, namespace, name))
+    workers = worker_statefulset_named(store, namespace, leader)
+    return workers is not None or bool(former_pods(store, namespace, leader))
 
 
 def _pod_admitter(

@@ -122,8 +122,9 @@ def admit(
 
     namespace: namespace of the request, for pods without one. gang: marks for gang scheduling. unique: 16
     random characters, for the key of a Hash group. former: the node to return to; ignored with exclusive
-    topologies. has_former: pods of the former group of a leader with an index may still exist. Admitting a
-    pod again changes nothing. Raises `Refused`, with the pod unchanged, if it cannot be a member.
+    topologies, and for pods that name their node. has_former: pods of the former group of a leader with an
+    index may still exist. Admitting a pod again changes nothing. Raises `Refused`, with the pod unchanged, if
+    it cannot be a member.
     """
     if NAME_LABEL not in labels_of(raw):
         return
@@ -148,7 +149,7 @@ def admit(
     else:
         fields = node_fields(raw, member.namespace) if is_created_leader else {}
         fields |= _gated(raw, fields, member.gate) if member.gate else {}
-    if former is not None and not any(member.annotations.get(key) for key in _EXCLUSIVE):
+    if former is not None and not _is_placed_elsewhere(member, raw):
         member = _returning(member, {**(raw.get("spec") or {}), **fields}, former)
     _write(member, raw, fields)
     for container in containers:
@@ -330,6 +331,14 @@ def _held_back(member: _Member, raw: Mapping[str, Any]) -> _Member:
             f"spec.nodeName {rendered(node)} it cannot wait behind a scheduling gate"
         )
     return replace(member, gate=GROUP_REPLACEMENT_GATE)
+
+
+def _is_placed_elsewhere(member: _Member, raw: Mapping[str, Any]) -> bool:
+    """Whether something else decides about the node. The kubelet of the node that a pod names would fail it
+    for an affinity to another.
+    """
+    is_exclusive = any(member.annotations.get(key) for key in _EXCLUSIVE)
+    return is_exclusive or bool((raw.get("spec") or {}).get("nodeName"))
 
 
 def _returning(member: _Member, spec: Mapping[str, Any], former: FormerNode) -> _Member:

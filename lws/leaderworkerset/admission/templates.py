@@ -400,7 +400,7 @@ def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 def _too_long_errors(annotations: Mapping[str, str]) -> Iterator[FieldError]:
     """Errors for long annotations, which are read for each created pod. Those that are stored are kept."""
-    for annotation in PLACEMENT_ANNOTATIONS:
+    for annotation in (*PLACEMENT_ANNOTATIONS, NODE_RETURN_EXCEPT_ANNOTATION):
         value = annotations.get(annotation)
         if isinstance(value, str) and byte_length(value) > _LONGEST:
             why = f"has {byte_length(value)} bytes, at most {_LONGEST} are allowed: it is read for every pod"

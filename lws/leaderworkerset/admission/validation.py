@@ -50,7 +50,7 @@ from lws.leaderworkerset.group.gangs import (
 from lws.leaderworkerset.left_alone import scheduler_seen, unsupported_in, why_left_alone
 from lws.leaderworkerset.revisions.encoding import equality_form
 from lws.leaderworkerset.revisions.history import describe, record
-from lws.leaderworkerset.revisions.shape import number_faults
+from lws.leaderworkerset.revisions.shape import number_faults, spec_fault
 from lws.leaderworkerset.rollout import state
 from lws.leaderworkerset.rollout.state import rollout_budget
 from lws.leaderworkerset.scheduling import ASSUMED, Scheduler
@@ -590,6 +590,9 @@ def restart_warnings(
     if any(has_more_values(raw["spec"], MOST_VALUES) for raw in (new, old)):
         is_same_template = fields.TEMPLATE.of(new) == fields.TEMPLATE.of(old)
         return [] if is_same_template else [f"{fields.TEMPLATE}: {TOO_LARGE}"]
+    if spec_fault(new):
+        # It is left alone; only a spec of this size is checked for that.
+        return []
     after_record, before_record = record(new), record(old)
     is_same = after_record.form == before_record.form and after_record.topology == before_record.topology
     why = _released(old, spec, before) if is_same else _changes(describe(before_record, after_record))

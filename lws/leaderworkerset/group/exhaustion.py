@@ -18,6 +18,7 @@ from lws.leaderworkerset.group.termination import plan_termination
 from lws.leaderworkerset.labels import index_by_name, is_of_hash_group, own_workers
 from lws.leaderworkerset.restart_counts import InvalidCounts, is_exhausted, is_kept, reset, should_recover
 from lws.leaderworkerset.revisions.keys import key_of_template
+from lws.leaderworkerset.spec import other_manager
 from lws.runtime.actions import Action, Delete, Object, Plan, Reference, SetFinalizer, together
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
@@ -82,8 +83,7 @@ def _workers_to_keep(group: GroupSnapshot) -> list[Object]:
 
 def plan_kept(group: GroupSnapshot) -> Plan | None:
     """Keep or release the pods that the finalizer keeps; None without any, or if the group must end first."""
-    leader = group.leader
-    kept = (*group.kept, leader) if is_kept(leader) else group.kept
+    leader, kept = group.leader, _kept(group)
     if not kept:
         return None
     if not is_exhausted(leader):
@@ -91,7 +91,7 @@ def plan_kept(group: GroupSnapshot) -> Plan | None:
     if is_terminating(group.lws):
         return _released(kept, "the set is being deleted")
     if group.is_namespace_ending:
-        return _released(kept, "the namespace is being deleted, and its pods may go before the set")
+        return _released(kept, _NAMESPACE_ENDS)
     if not is_terminating(leader):
         return None
     if why := _why_unwanted(group):
@@ -104,6 +104,24 @@ def plan_kept(group: GroupSnapshot) -> Plan | None:
         again_after=timing.RECHECK_SECONDS,
         waiting_for=f'the annotation {RECOVER_ANNOTATION}: "true" on {pod}, or a new template',
     )
+
+
+def plan_kept_alone(group: GroupSnapshot, why: str) -> Plan:
+    """Keep the pods of a group whose set is left alone, unless they would keep their namespace. why: it is
+    left alone.
+    """
+    kept = () if other_manager(group.lws) else _kept(group)
+    if kept and group.is_namespace_ending:
+        return _released(kept, _NAMESPACE_ENDS)
+    return Plan(again_after=timing.RECHECK_SECONDS if kept else None, waiting_for=why)
+
+
+_NAMESPACE_ENDS = "the namespace is being deleted, and its pods may go before the set"
+
+
+def _kept(group: GroupSnapshot) -> tuple[Object, ...]:
+    """The pods that the finalizer keeps, the leader last."""
+    return (*group.kept, group.leader) if is_kept(group.leader) else group.kept
 
 
 def plan_abandoned(abandoned: Abandoned) -> Plan:

@@ -39,7 +39,13 @@ from lws.leaderworkerset.assessment.likeness import (
 )
 from lws.leaderworkerset.children.services import build_group_service
 from lws.leaderworkerset.children.workload import drift_of
-from lws.leaderworkerset.group.exhaustion import Abandoned, plan_abandoned, plan_exhaustion, plan_kept
+from lws.leaderworkerset.group.exhaustion import (
+    Abandoned,
+    plan_abandoned,
+    plan_exhaustion,
+    plan_kept,
+    plan_kept_alone,
+)
 from lws.leaderworkerset.group.gangs import hand_on
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.placement import Placement, restored_for, topology_of, worker_placement
@@ -62,7 +68,7 @@ from lws.leaderworkerset.scheduling import (
     pod_group_of_workers,
     pod_groups_of_group,
 )
-from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.spec import SetSpec, other_manager
 from lws.leaderworkerset.status.problems import forced, is_forced
 from lws.leaderworkerset.status.status import MISSING_REVISION, POD_DELETED, POD_FAILED, recreated
 from lws.runtime.actions import Announce, Create, Delete, Fold, Merge, Object, Plan, Reference, together
@@ -89,10 +95,12 @@ def plan(group: GroupSnapshot | Abandoned) -> Plan:
     """One step towards a complete group."""
     if isinstance(group, Abandoned):
         return plan_abandoned(group)
-    problem = why_left_alone(group.lws, group.is_covered, group.scheduler)
+    problem = why_left_alone(group.lws, group.is_covered, group.scheduler, group.fault)
     if problem is not None and not is_terminating(group.lws):
-        return Plan(waiting_for=problem.message)
-    return together(put_back(group.edited), plan_kept(group) or _plan_group(group), plan_node_loss(group))
+        return plan_kept_alone(group, problem.message)
+    # Pods of a set that another controller runs are left to it until the end.
+    losses = plan_node_loss(group) if not other_manager(group.lws) else Plan()
+    return together(put_back(group.edited), plan_kept(group) or _plan_group(group), losses)
 
 
 def _plan_group(group: GroupSnapshot) -> Plan:

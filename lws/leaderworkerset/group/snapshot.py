@@ -57,6 +57,7 @@ class GroupSnapshot:
     policies: settings of the manager.
     is_covered: the pod webhook receives pods of the namespace. If not, nothing else is read.
     scheduler: what serves `spec.scheduling`. scheduled: the objects of the group for it; None without any.
+    fault: why the spec of the set cannot be read; empty if it can. If not, nothing else is read.
     """
 
     lws: Object
@@ -90,6 +91,7 @@ class GroupSnapshot:
     is_covered: bool = True
     scheduler: Scheduler = NO_SCHEDULER
     scheduled: Scheduled | None = None
+    fault: str = ""
 
     @cached_property
     def spec(self) -> SetSpec:

@@ -394,13 +394,22 @@ class Observer:
         if leader is None or lws is None or leaders is None:
             self._groups.forget(namespace, name)
             return await self._abandoned(leader, kept)
+        is_keeping = bool(kept) or is_kept(leader)
+        is_ending = is_keeping and await self._ending_namespaces.is_ending(namespace, now)
         if not is_terminating(lws):
-            if self._writes.fault_of(lws):
+            covered, fault = await self._environment.covers(namespace), self._writes.fault_of(lws)
+            if why_left_alone(lws, covered, scheduler, fault) is not None:
                 self._groups.forget(namespace, name)
-                return None
-            covered = await self._environment.covers(namespace)
-            if why_left_alone(lws, covered, scheduler) is not None:
-                return GroupSnapshot(lws, leader, now, is_covered=covered, scheduler=scheduler)
+                return GroupSnapshot(
+                    lws,
+                    leader,
+                    now,
+                    kept=kept,
+                    is_namespace_ending=is_ending,
+                    is_covered=covered,
+                    scheduler=scheduler,
+                    fault=fault,
+                )
         terminating = self._terminating.of_group(leader)
         nodes, policies = await self._terminating.nodes(terminating, now), self._environment.policies
         # A deletion causes many events. Of a terminating group only lost nodes matter.
@@ -412,11 +421,9 @@ class Observer:
             nodes=nodes,
             policies=policies,
             kept=kept,
+            is_namespace_ending=is_ending,
             scheduler=scheduler,
         )
-        if kept or is_kept(leader):
-            is_ending = await self._ending_namespaces.is_ending(namespace, now)
-            base = replace(base, is_namespace_ending=is_ending)
         base = replace(base, leaders=leaders) if is_kept(leader) else base
         if is_terminating(leader):
             return replace(base, worker_statefulset=workers_of(self._store, leader))

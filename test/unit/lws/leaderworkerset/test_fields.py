@@ -24,9 +24,10 @@ UNWRITTEN = {
     *(field for field in DEFAULTS if str(field) in ADDED),
     fields.BACKOFF_BASE,
     fields.BACKOFF_CAP,
+    fields.POD_TERMINATION,
 }
 """Fields whose default neither the schema nor the webhook writes. Clients compare whole specs, so those that
-upstream lacks stay absent. Those of the back-off would stand beside its other spelling.
+upstream lacks, or only proposes, stay absent. Those of the back-off would stand beside its other spelling.
 """
 
 WRITTEN = (

@@ -582,17 +582,26 @@ def test_a_replica_that_has_not_listed_or_hears_nothing_gates_every_leader() -> 
     assert former.gates()
 
 
-def test_what_nobody_would_release_gets_no_gate() -> None:
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"managedBy": "example.com/another"}, id="another controller runs the set"),
+        pytest.param({"spread": "zones"}, id="a field of a later release"),
+        pytest.param({"groupIdentity": "Name"}, id="a choice of a later release"),
+        pytest.param({"scheduling": {}}, id="a field that nobody serves"),
+    ],
+)
+@pytest.mark.parametrize("is_current", [True, False])
+def test_a_leader_of_a_set_that_is_left_alone_gets_no_gate(spec: dict[str, Any], is_current: bool) -> None:
     former = Former()
-    former.store.put(
-        {
-            **former.lws,
-            "metadata": {**former.lws["metadata"], "resourceVersion": "5000"},
-            "spec": {**former.lws["spec"], "managedBy": "example.com/another"},
-        }
-    )
-    former.is_current = False
-    assert not former.gates(), "another controller runs the set"
+    assert former.gates()
+    metadata = {**former.lws["metadata"], "resourceVersion": "5000"}
+    former.store.put({**former.lws, "metadata": metadata, "spec": {**former.lws["spec"], **spec}})
+    former.is_current = is_current
+    assert not former.gates(), "no pass would lift it"
+
+
+def test_a_leader_without_a_set_gets_no_gate() -> None:
     orphaned = Former()
     orphaned.end(orphaned.lws)
     assert not orphaned.gates(), "the set is gone, and has left its StatefulSet"

@@ -233,8 +233,8 @@ def test_warnings(raw: dict[str, Any], expected: list[str]) -> None:
     assert errors_in(raw) == []
 
 
-def test_annotations_that_are_read_for_every_pod_are_bounded() -> None:
-    key = GROUP_TOLERATIONS_ANNOTATION
+@pytest.mark.parametrize("key", [GROUP_TOLERATIONS_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION])
+def test_annotations_that_are_read_for_every_pod_are_bounded(key: str) -> None:
     whole = ",".join(["k"] * 4096)
     assert errors_in(make_set(annotations={key: whole[:8192]})) == []
     (found,) = errors_in(make_set(annotations={key: whole + ",k"}))

@@ -373,6 +373,15 @@ def test_exclusive_topologies_decide_alone(annotations: dict[str, str], returns:
         assert pod == admitted, "nothing is taken off"
 
 
+@pytest.mark.parametrize("required", [None, {}], ids=["Preferred", "Required"])
+def test_a_pod_that_names_its_node_returns_to_no_other(required: dict[str, Any] | None) -> None:
+    """The kubelet of the named node checks the affinity, and would fail the pod."""
+    pod = make_worker()
+    pod["spec"]["nodeName"] = "node-2"
+    admit(pod, "default", former=FormerNode("node-1", node() if required is not None else None))
+    assert "affinity" not in pod["spec"] and RETURNS_TO_ANNOTATION not in pod["metadata"]["annotations"]
+
+
 def test_an_affinity_that_is_none_is_refused() -> None:
     pod = make_worker()
     pod["spec"]["affinity"] = {"nodeAffinity": [1]}

@@ -124,6 +124,7 @@ def respelled() -> Object:
         pytest.param(
             stored(), {**wanted(scheduling={}), "status": LEFT_ALONE}, id="a set that is left alone"
         ),
+        pytest.param(stored(spread="zones"), wanted(spread="zones"), id="a field of a later release"),
     ],
 )
 def test_not_told(old: Object, new: Object) -> None:

@@ -79,6 +79,13 @@ def test_without_being_asked_nothing_is_deleted() -> None:
     assert planned.waiting_for == "pods on node node-1, which has not been ready since 2026-03-01T11:50:00Z"
 
 
+@pytest.mark.parametrize("is_terminating", [False, True])
+def test_pods_of_a_set_that_another_controller_runs_are_left_to_it(is_terminating: bool) -> None:
+    lws = make_set(size=3, terminating=is_terminating, managedBy="example.com/another")
+    planned = plan(replace(group(FORCED, a_worker()), lws=lws))
+    assert planned.is_empty and planned.stuck_pods == 0
+
+
 def test_what_kubernetes_collects_itself_is_only_waited_for() -> None:
     snapshot = group(FORCED, a_worker(), node=None)
     planned = plan_node_loss(replace(snapshot, now=NOW + timedelta(minutes=10)))

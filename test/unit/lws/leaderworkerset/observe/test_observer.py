@@ -1004,7 +1004,8 @@ async def test_of_a_set_that_cannot_be_read_nothing_else_is() -> None:
     world.show(changed(make_set(size=3, generation=2), lambda lws: lws["spec"].update(replicas="two")))
     snapshot = await world.of_set()
     assert (snapshot.leader, snapshot.fault) == (None, "spec.replicas is 'two', not a whole number")
-    assert await world.of_group() is None
+    group = await world.of_group()
+    assert (group.worker_statefulset, group.fault) == (None, snapshot.fault)
     assert world.cluster.asked == []
 
 
@@ -1084,6 +1085,33 @@ async def test_a_statefulset_that_no_stream_shows_keeps_its_pods() -> None:
 
 async def test_kept_pods_of_a_set_that_goes_are_seen_whatever_is_wrong_with_it() -> None:
     broken = changed(LWS, lambda obj: obj["spec"].update(leaderWorkerTemplate=None))
-    assert await World(broken, LEADERS, *KEPT).of_group() is None
     broken["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
     assert names((await World(broken, LEADERS, *KEPT).of_group()).kept) == ["demo-0-1", "demo-0-2"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_covered"),
+    [
+        pytest.param({"spread": "zones"}, True, id="a field of a later release"),
+        pytest.param({"scheduling": {}}, True, id="a field that nobody serves"),
+        pytest.param({}, False, id="a namespace that is not covered"),
+    ],
+)
+async def test_kept_pods_of_a_set_that_is_left_alone_do_not_keep_their_namespace(
+    spec: dict[str, Any], is_covered: bool
+) -> None:
+    async def covers(namespace: str) -> bool:
+        return is_covered
+
+    world = World(changed(LWS, lambda obj: obj["spec"].update(spec)), LEADERS, *KEPT, WORKERS[1])
+    world.covers = covers
+    namespace: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    world.cluster.objects["Namespace", "default"] = namespace
+    planned = plan_group(await world.of_group())
+    assert planned.sequences == () and planned.again_after == 30.0, "nothing shows the end of the namespace"
+    namespace["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+    later = NOW + timedelta(seconds=30)
+    (released,) = plan_group(
+        await world.observer.observe_group("default", "demo-0", later)  # type: ignore[arg-type]
+    ).sequences
+    assert [each.target.name for each in released] == ["demo-0-1", "demo-0-2", "demo-0"]  # type: ignore[union-attr]

@@ -92,6 +92,11 @@ def test_a_field_of_a_later_release_is_not_run_without_it(spec: dict[str, Any], 
             id="replacement",
         ),
         pytest.param(
+            {"podTerminationPolicy": "LeaderLast"},
+            "spec.podTerminationPolicy is 'LeaderLast', not one of Default, Parallel",
+            id="termination",
+        ),
+        pytest.param(
             {"rolloutStrategy": {"type": "OnDelete"}},
             "spec.rolloutStrategy.type is 'OnDelete', not one of RollingUpdate",
             id="rollout",
