@@ -225,6 +225,11 @@ class SetFinalizer:
 Action = Apply | Create | Merge | SetOwner | SetFinalizer | Delete
 
 
+def target_of(action: Action) -> Reference:
+    """The object that an action writes."""
+    return Reference.to(action.intent) if isinstance(action, Apply | Create) else action.target
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """A JSON merge patch of the status subresource, guarded by the UID; planned only if it changes the

@@ -32,6 +32,7 @@ from lws.runtime.actions import (
     SetOwner,
     Status,
     Tally,
+    target_of,
 )
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Overtaken
@@ -199,13 +200,9 @@ class Applier:
         return outcome
 
     async def _run(
-        self,
-        sequence: Sequence[Action],
-        outcome: Outcome,
-        due: dict[str, Status],
-        owner: Reference | None,
+        self, sequence: Sequence[Action], outcome: Outcome, due: dict[str, Status], owner: Reference | None
     ) -> None:
-        for deleted, group in groupby(sequence, _deleted_kind):
+        for deleted, group in groupby(sequence, lambda each: isinstance(each, Delete) and each.target.kind):
             actions = tuple(group)
             # One after the other, the last objects would have been deleted by others before.
             for step in [actions] if deleted else [(action,) for action in actions]:
@@ -270,7 +267,7 @@ class Applier:
 
     async def _carry_out(self, action: Action) -> None:
         if log.isEnabledFor(logging.DEBUG):
-            log.debug("%s %s: %s", type(action).__name__.lower(), _target_of(action), action.why)
+            log.debug("%s %s: %s", type(action).__name__.lower(), target_of(action), action.why)
         match action:
             case Apply():
                 await self._apply(action)
@@ -419,7 +416,7 @@ class Applier:
         # Only rejections concern the user; broken connections are retried without an Event.
         if not isinstance(error, ApiError) or not error.is_refusal:
             return
-        target = _target_of(action)
+        target = target_of(action)
         is_of_status = isinstance(action, Merge) and action.subresource == "status"
         if is_of_status and (owner is None or owner.uid == target.uid):
             self._announce_rejected_status(target, error)
@@ -435,15 +432,6 @@ class Applier:
         reason = reason_of(error.message, "FailedUpdate")
         note = f"cannot update the status of {target.kind} {target.name}: {error.message}"
         self._recorder.announce(Announce(target, reason, "Update", note, "Warning"))
-
-
-def _deleted_kind(action: Action) -> str:
-    """Of which kind the object is that the action deletes; empty for other actions."""
-    return action.target.kind if isinstance(action, Delete) else ""
-
-
-def _target_of(action: Action) -> Reference:
-    return Reference.to(action.intent) if isinstance(action, Apply | Create) else action.target
 
 
 def _owner_in(action: Action) -> Mapping[str, Any] | None:
@@ -475,7 +463,7 @@ async def write_owner(cluster: Cluster, action: SetOwner, see: Callable[[Mapping
         raise Overtaken(f"{action.target} has another owner, was replaced or is terminating")
     stored = metadata_of(live).get("ownerReferences") or []
     owners = owners_with(live, action.owner) if action.is_owner else owners_without(live, action.owner)
-    if not action.patch and _is_same(stored, owners):
+    if not action.patch and len(stored) == len(owners) and all(owner in stored for owner in owners):
         return live
     return await _write(cluster, action.target, _of_version(action.patch, live, ownerReferences=owners), see)
 
@@ -544,7 +532,3 @@ def _is_as_planned(live: Object, action: SetOwner) -> bool:
     controller = controller_of(live)
     is_free = controller is None or controller.get("uid") == action.owner["uid"]
     return is_free and live["metadata"]["uid"] == action.target.uid and not is_terminating(live)
-
-
-def _is_same(stored: list[Any], owners: list[Mapping[str, Any]]) -> bool:
-    return len(stored) == len(owners) and all(owner in stored for owner in owners)

@@ -51,18 +51,13 @@ class Cost:
 STEP = Cost(0.022, 0.00006, share=0.025)
 """The checkpoint in the set's status, the apply of its StatefulSet, that controller's reconcile of all
 leaders and its status, and our passes: 24 ms for 40 groups, 46 ms for 400; replacing one group of four pods
-takes 300 ms. Slots of the budget are idle while a step waits, so it may take more than a status.
+takes 300 ms. Groups that may restart are idle while a step waits, so it may take more than a status.
 """
 
 STATUS = Cost(0.010, 0.00004, share=0.007)
 """The write, what the API server sends to the set's watchers, and our pass: 12 ms for 40 groups, 26 ms for
 400, each of which it names. Only readers of the status wait for it.
 """
-
-
-def step_pace(groups: int) -> float:
-    """Seconds between two small steps of a rollout, in the long run."""
-    return STEP.pace(groups)
 
 
 def status_pause(groups: int) -> float:

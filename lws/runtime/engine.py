@@ -73,11 +73,7 @@ class Engine:
         self._terms = Terms(self._begin, self._may_write)
 
         self._queue = Queue(
-            self._work,
-            timing.BURST_SECONDS,
-            _CONCURRENT_PASSES,
-            metrics.queue,
-            self._acts_on,
+            self._work, timing.BURST_SECONDS, _CONCURRENT_PASSES, metrics.queue, self._acts_on
         )
         self._triggers = Triggers(self._queue, self._terms.route_of, self._terms.forget)
         self._store = Store(
@@ -87,7 +83,10 @@ class Engine:
         )
         source = Source(cluster, self._rollback)
         self._locks = OwnerLocks()
-        self._recorders = [self._recorder_of(kind, event_client) for kind in within.registrations]
+        self._recorders = [
+            EventRecorder(event_client, kind.reporter, f"{kind.reporter}-{socket.gethostname()}")
+            for kind in within.registrations
+        ]
         self._controllers = [
             kind.build(self._parts(source, recorder))
             for kind, recorder in zip(within.registrations, self._recorders, strict=True)
@@ -205,15 +204,10 @@ class Engine:
     def _ages(self) -> dict[str, float]:
         return {name: stream.silent_for for name, stream in self._streams().items()}
 
-    def _recorder_of(self, registration: Registration, cluster: Cluster) -> EventRecorder:
-        reporter = registration.reporter
-        return EventRecorder(cluster, reporter, f"{reporter}-{socket.gethostname()}")
-
     def _parts(self, source: Source, recorder: EventRecorder) -> Parts:
         settings, resync, add = self._within.settings, self._triggers.everything, self._queue.add
-        return Parts(
-            settings, source, self._store, recorder, add, resync, self._locks, self._start_background
-        )
+        start = self._start_background
+        return Parts(settings, source, self._store, recorder, add, resync, self._locks, start)
 
     def _begin(self, may_write: MayWrite) -> Term:
         cluster = self._within.cluster.fenced(may_write, self._election.time_left)

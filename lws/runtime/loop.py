@@ -30,7 +30,7 @@ class Kind:
     plan. label: name in metrics. due: the part of a plan to carry out now, all by default. fields: what each
     debug log line says about a snapshot. owner: the workload that a snapshot belongs to; rejections by the
     API server are recorded for it. is_linear: the cost of a pass grows with the number of groups, so passes
-    of the kind share a budget of time (`lws.runtime.costs`).
+    of the kind share a part of a core (`lws.runtime.costs`).
     """
 
     observe: Callable[[str, str, datetime], Awaitable[Any]]
@@ -151,7 +151,7 @@ class Loop:
             again = Again()
         except ClusterError as error:
             log.warning("%s %s/%s: %s", key.kind, key.namespace, key.name, error.message)
-            again = Again(after=_retry_after(error), failed=True)
+            again = Again(error.retry_after if isinstance(error, ApiError) else None, failed=True)
         except Exception:
             passes.crashed(kind.label, self._clock() - started)
             raise
@@ -266,7 +266,3 @@ def _next(again: Again) -> str:
     if again.after is None:
         return "failed, next pass after a backoff" if again.failed else "next pass when something changes"
     return f"{'failed, ' if again.failed else ''}next pass after {again.after:g} s"
-
-
-def _retry_after(error: ClusterError) -> float | None:
-    return error.retry_after if isinstance(error, ApiError) else None

@@ -14,6 +14,7 @@ import socket
 import uuid
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from lws import __version__, timing
@@ -35,30 +36,16 @@ log = logging.getLogger(__name__)
 
 class Manager:
     def __init__(
-        self,
-        settings: Settings,
-        cluster: Cluster,
-        metrics: Metrics,
-        registrations: tuple[Registration, ...],
+        self, settings: Settings, cluster: Cluster, metrics: Metrics, registrations: tuple[Registration, ...]
     ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._cluster = cluster
         self._lifecycle = Lifecycle()
-        self._preconditions = Preconditions(
-            cluster,
-            (
-                registration.workload.resource.api_version
-                for registration in registrations
-                if not registration.is_optional
-            ),
-        )
+        needed = (kind.workload.resource.api_version for kind in registrations if not kind.is_optional)
+        self._preconditions = Preconditions(cluster, needed)
         self._definitions = Definitions(cluster, registrations)
-        endpoints = {
-            webhook: resource
-            for registration in registrations
-            for webhook, resource in registration.endpoints.items()
-        }
+        endpoints = dict(chain.from_iterable(kind.endpoints.items() for kind in registrations))
         self._serving = Serving(settings, cluster, metrics, endpoints)
         self._surroundings = Surroundings(
             settings, cluster, metrics, self._serving, _identity(), self._lifecycle.listen, registrations

@@ -124,11 +124,7 @@ async def run_operator(
     objects.setLevel(logging.WARNING)
     objects.addFilter(_is_no_refusal)
     tasks = await kopf.spawn_tasks(
-        registry=registry,
-        settings=settings,
-        standalone=True,
-        clusterwide=True,
-        stop_flag=stop,
+        registry=registry, settings=settings, standalone=True, clusterwide=True, stop_flag=stop
     )
     on_start()
     try:

@@ -37,22 +37,19 @@ Work = Callable[[Hashable], Awaitable[Again]]
 
 
 class Meter(Protocol):
-    """Records the progress of each key: first `due`, then `dropped`, or `begun` and `ended`."""
+    """Records the progress of each key (see `QueueSeries`): first `due`, then `dropped`, or `begun` and
+    `ended`; `retried` for a pass that is to run again after a backoff.
+    """
 
-    def due(self, key: Any) -> None:
-        """A pass is due and begins once a slot is free."""
+    def due(self, key: Any) -> None: ...
 
-    def dropped(self, key: Any) -> None:
-        """No pass runs, because the queue does not take the key any more."""
+    def dropped(self, key: Any) -> None: ...
 
-    def begun(self, key: Any) -> None:
-        """The pass begins."""
+    def begun(self, key: Any) -> None: ...
 
-    def ended(self, key: Any) -> None:
-        """The pass has ended."""
+    def ended(self, key: Any) -> None: ...
 
-    def retried(self, key: Any) -> None:
-        """The pass failed; it is retried after a backoff."""
+    def retried(self, key: Any) -> None: ...
 
 
 @dataclass(slots=True)
@@ -211,7 +208,8 @@ class Queue:
         entry.rested_at = entry.last_start + (self._window if again.rest is None else again.rest)
         if again.failed:
             self._meter.retried(key)
-            self._schedule(key, entry, max(again.after or 0.0, _backoff(entry.failures)))
+            backoff = timing.PASS_BACKOFF.after(entry.failures) * random.uniform(0.8, 1.2)
+            self._schedule(key, entry, max(again.after or 0.0, backoff))
         elif entry.dirty_by < _NEVER or again.after is not None:
             is_urgent = entry.dirty_by == _AT_ONCE
             by_event = 0.0 if is_urgent else max(0.0, entry.dirty_by - _now(), entry.rested_at - _now())
@@ -256,7 +254,3 @@ class OnePerIteration:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _backoff(failures: int) -> float:
-    return timing.PASS_BACKOFF.after(failures) * random.uniform(0.8, 1.2)

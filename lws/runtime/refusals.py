@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from lws import timing
 from lws.kube.conditions import FAILED_CREATE, Rejection
 from lws.kube.metadata import controller_of, is_controlled_by, is_terminating, labels_of, missing_labels
-from lws.runtime.actions import Action, Apply, Create, Delete, Merge, Object, Reference, Verbatim
+from lws.runtime.actions import Action, Apply, Create, Delete, Merge, Object, Reference, Verbatim, target_of
 from lws.runtime.errors import ApiError
 from lws.runtime.store import Store
 
@@ -111,7 +111,7 @@ class Refusals:
 
 def _key(action: Action) -> _Key:
     """Rejections are recorded by verb: an update may be rejected while a deletion is not."""
-    target = Reference.to(action.intent) if isinstance(action, Apply | Create) else action.target
+    target = target_of(action)
     return target.kind, target.name, f"{type(action).__name__}{_subresource(action)}"
 
 
@@ -208,10 +208,5 @@ class TakenNames:
 
     def of_set(self, uid: str) -> tuple[Object, ...]:
         """Objects that have names for revisions of the set with this UID, but another owner."""
-        return tuple(obj for obj in self._existing(uid) if not is_controlled_by(obj, uid))
-
-    def _existing(self, uid: str) -> Iterator[Object]:
-        for place in sorted(self._taken.get(uid, ())):
-            obj = self._store.get("ControllerRevision", *place)
-            if obj is not None:
-                yield obj
+        stored = (self._store.get("ControllerRevision", *place) for place in sorted(self._taken.get(uid, ())))
+        return tuple(obj for obj in stored if obj is not None and not is_controlled_by(obj, uid))

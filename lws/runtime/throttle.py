@@ -143,7 +143,7 @@ class Throttle:
         saved_at = min(
             max(now, before.saved_at if before is not None else now), now + timing.STEP_BURST_SECONDS
         )
-        return _Written(now, saved_at=saved_at + costs.step_pace(groups))
+        return _Written(now, saved_at=saved_at + costs.STEP.pace(groups))
 
     def _announce_early(self, status: Status) -> tuple[Announce, ...]:
         """The Events of a delayed status, which are written at once."""
@@ -163,11 +163,7 @@ class Throttle:
     def _wait_of_step(self, step: Postponable) -> float | None:
         """Seconds until the step is due; None if it is due now."""
         last = self._written.get(step.target.uid)
-        return (
-            _if_positive(last.saved_at - timing.STEP_BURST_SECONDS - self._clock())
-            if last is not None
-            else None
-        )
+        return _if_positive(last.saved_at - timing.STEP_BURST_SECONDS - self._clock()) if last else None
 
     def _wait_of_status(self, status: Status) -> float | None:
         """Seconds until the status is due, longer if many sets are active; None if it is due now."""

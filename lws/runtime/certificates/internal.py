@@ -201,14 +201,18 @@ class InternalCertificates:
             ) from error
 
     async def _inject(self, kind: str, name: str, trusted: tuple[bytes, ...]) -> None:
-        bundle = base64.b64encode(b"".join(trusted)).decode()
+        title, bundle = f"{kind} {name}", base64.b64encode(b"".join(trusted)).decode()
         for _ in range(_ATTEMPTS):
             try:
                 configuration = await self._cluster.get(kind, "", name)
             except NotFound:
-                self._report_missing(f"{kind} {name}")
+                if title not in self._missing:
+                    log.warning(
+                        "%s is missing: its webhooks are not called; install the chart to get it", title
+                    )
+                self._missing.add(title)
                 return
-            self._missing.discard(f"{kind} {name}")
+            self._missing.discard(title)
             patch = _trust(configuration, bundle)
             if patch is None:
                 return
@@ -216,14 +220,9 @@ class InternalCertificates:
                 await self._cluster.merge(Reference.to(configuration), patch)
             except Conflict:
                 continue
-            log.info("%s %s: caBundle set", kind, name)
+            log.info("%s: caBundle set", title)
             return
-        raise ClusterError(f"{kind} {name} keeps being changed by another client")
-
-    def _report_missing(self, title: str) -> None:
-        if title not in self._missing:
-            log.warning("%s is missing: its webhooks are not called; install the chart to get it", title)
-        self._missing.add(title)
+        raise ClusterError(f"{title} keeps being changed by another client")
 
     @property
     def _title(self) -> str:

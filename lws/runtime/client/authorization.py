@@ -37,7 +37,7 @@ class Authorizer:
         self._unknown = _Cache(clock)
         self._verdicts = _Cache(clock)
         self._running: dict[tuple[str, str], asyncio.Task[int]] = {}
-        self._budget = RateLimit(_UNKNOWN_PER_SECOND, _UNKNOWN_AT_ONCE, clock)
+        self._of_unknown = RateLimit(_UNKNOWN_PER_SECOND, _UNKNOWN_AT_ONCE, clock)
 
     async def status(self, token: str, path: str) -> int:
         """200, 401, 403, 429 or 500, for a GET of `path`."""
@@ -51,16 +51,14 @@ class Authorizer:
             return cached
         running = self._running.get((key, path))
         if running is None:
-            if not self._users.has_seen(key) and not self._may_review():
+            is_busy = len(self._running) >= _UNKNOWN_AT_ONCE
+            if not self._users.has_seen(key) and (is_busy or not self._of_unknown.try_acquire()):
                 return 429
             running = asyncio.get_running_loop().create_task(self._authorize(key, token, path))
             self._running[key, path] = running
             running.add_done_callback(lambda _: self._running.pop((key, path)))
         # A client that disconnects must not cancel the review for others that wait for it.
         return await asyncio.shield(running)
-
-    def _may_review(self) -> bool:
-        return len(self._running) < _UNKNOWN_AT_ONCE and self._budget.try_acquire()
 
     def _cached_status(self, key: str, path: str) -> int | None:
         if self._unknown.get(key) is not None:

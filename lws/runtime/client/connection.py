@@ -16,7 +16,7 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -65,20 +65,16 @@ def error_of(status: int, raw: bytes, retry_after: str | None) -> ApiError:
 
 
 def _json(raw: bytes) -> Any:
+    """None if it cannot be decoded, tolerantly: the API server checks only the syntax of a
+    ControllerRevision's data. An invalid character, or a thousand nested lists, must not make the whole
+    collection unreadable.
+    """
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:
-        return _raw_json(raw)
-
-
-def _raw_json(raw: bytes) -> Any:
-    """Decode tolerantly: the API server checks only the syntax of a ControllerRevision's data. An invalid
-    character, or a thousand nested lists, must not make the whole collection unreadable.
-    """
-    try:
-        return json.loads(_shallow(raw))
-    except (ValueError, RecursionError):
-        return None
+        with suppress(ValueError, RecursionError):
+            return json.loads(_shallow(raw))
+    return None
 
 
 def _shallow(raw: bytes) -> bytes:

@@ -102,14 +102,13 @@ def context_names(kubeconfig: str | None, environment: Mapping[str, str]) -> lis
 
 
 async def _in_pod() -> Configuration:
+    async def load(configuration: Configuration) -> Lifetime:
+        load_incluster_config(client_configuration=configuration, try_refresh_token=False)
+        return Lifetime(reload_in=timing.TOKEN_FILE_SECONDS)
+
     configuration = Configuration()
-    await Renewal(_load_in_pod).begin(configuration)
+    await Renewal(load).begin(configuration)
     return configuration
-
-
-async def _load_in_pod(configuration: Configuration) -> Lifetime:
-    load_incluster_config(client_configuration=configuration, try_refresh_token=False)
-    return Lifetime(reload_in=timing.TOKEN_FILE_SECONDS)
 
 
 def _paths(kubeconfig: str | None, environment: Mapping[str, str]) -> list[Path]:
@@ -244,8 +243,9 @@ class KubeconfigLoader(KubeConfigLoader):
                 FileOrData(status, None, data_key_name=key, base64_file_content=False).as_file()
                 for key in ("clientCertificateData", "clientKeyData")
             )
-        end = status.get("expirationTimestamp")
-        self._left = math.inf if not end else _seconds_until(end)
+        self._left = math.inf
+        if end := status.get("expirationTimestamp"):
+            self._left = (parse_rfc3339(end) - datetime.now(UTC)).total_seconds()
         return True
 
     def _cluster_for_plugins(self) -> dict[str, Any]:
@@ -353,11 +353,6 @@ def _sendable(value: object, field: str) -> str:
     if value != value.strip():
         raise ConfigException(f"{field}: {value!r} begins or ends with a space, which headers cannot contain")
     return value
-
-
-def _seconds_until(end: str) -> float:
-    left: float = (parse_rfc3339(end) - datetime.now(UTC)).total_seconds()
-    return left
 
 
 def _persist(merger: KubeConfigMerger) -> None:

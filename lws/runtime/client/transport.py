@@ -13,7 +13,7 @@ import math
 import os
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -302,7 +302,8 @@ class Trust:
     def context(self) -> ssl.SSLContext:
         """The context for a new connection. If the files cannot be used, the former one stays."""
         now = self._clock()
-        if now < self._checked_at + timing.TRUST_SECONDS and self._has_same_files():
+        has_same_files = self._files() == tuple(stamp and stamp[0] for stamp in self._stamps)
+        if now < self._checked_at + timing.TRUST_SECONDS and has_same_files:
             return self._context
         self._checked_at = now
         stamps = self._read_stamps()
@@ -319,9 +320,6 @@ class Trust:
     def _files(self) -> tuple[str | None, ...]:
         configuration = self._configuration
         return configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
-
-    def _has_same_files(self) -> bool:
-        return self._files() == tuple(stamp and stamp[0] for stamp in self._stamps)
 
     def _read_stamps(self) -> tuple[_Stamp, ...]:
         return tuple(None if path is None else _stamp(path) for path in self._files())
@@ -370,15 +368,12 @@ def needs_proxy(server: URL, exceptions: str) -> bool:
     address = _address(host)
     if host == "localhost" or (address is not None and address.is_loopback):
         return False
-    return not any(_matches(part, host, server.port, address) for part in _parts(exceptions))
+    parts = filter(None, (part.strip().lower() for part in exceptions.split(",")))
+    return not any(_matches(part, host, server.port, address) for part in parts)
 
 
 def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:
     return next(((name, environment[name]) for name in names if environment.get(name)), ("", ""))
-
-
-def _parts(exceptions: str) -> Iterator[str]:
-    return filter(None, (part.strip().lower() for part in exceptions.split(",")))
 
 
 def _matches(part: str, host: str, port: int | None, address: _Address | None) -> bool:

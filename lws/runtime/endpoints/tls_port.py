@@ -203,20 +203,14 @@ class TlsPort:
             return
         sock.setblocking(False)
         if len(self._silent) + len(self._waiting) >= MOST_WAITING:
-            self._drop_oldest()
+            oldest = next(iter(self._silent)) if self._silent else self._waiting.pop(0)
+            self._silent.pop(oldest, None)
+            self._close(oldest)
         self._silent[sock] = None
         loop.add_reader(sock, self._on_data, sock)
 
     def _listen(self, listening: socket.socket) -> None:
         asyncio.get_running_loop().add_reader(listening, self._take, listening)
-
-    def _drop_oldest(self) -> None:
-        if self._silent:
-            sock = next(iter(self._silent))
-            del self._silent[sock]
-        else:
-            sock = self._waiting.pop(0)
-        self._close(sock)
 
     def _close(self, sock: socket.socket) -> None:
         asyncio.get_running_loop().remove_reader(sock)

@@ -196,7 +196,7 @@ class Lease:
         if self._stored is None:
             return None
         try:
-            return await self._claim(self._cluster.replace, self._stored)
+            return await self._sent(self._cluster.replace(self._with_us(self._stored)))
         except (Conflict, NotFound):
             return None
 
@@ -210,12 +210,7 @@ class Lease:
     async def _taken(self, lease: dict[str, Any]) -> dict[str, Any] | None:
         if not self._may_take(lease.get("spec") or {}):
             return None
-        exists = "resourceVersion" in lease["metadata"]
-        return await self._claim(self._cluster.replace if exists else self._cluster.create, lease)
-
-    async def _claim(
-        self, write: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], lease: dict[str, Any]
-    ) -> dict[str, Any]:
+        write = self._cluster.replace if "resourceVersion" in lease["metadata"] else self._cluster.create
         return await self._sent(write(self._with_us(lease)))
 
     async def _sent(self, write: Awaitable[dict[str, Any]]) -> dict[str, Any]:
@@ -270,7 +265,9 @@ class Lease:
         # Measured after the response, because the holder may have renewed the Lease until then.
         now = self._clock()
         holder = spec.get("holderIdentity") or None
-        if _is_released(spec) or (self.is_ours and holder in (None, self.identity)):
+        # Upstream releases it in the same way.
+        is_released = holder is None and spec.get("leaseDurationSeconds") == 1
+        if is_released or (self.is_ours and holder in (None, self.identity)):
             self.assume_holder()
             return True
         if holder != self.identity and (holder or self._seen is not None):
@@ -289,11 +286,6 @@ def released(lease: dict[str, Any]) -> dict[str, Any]:
     """The same Lease without a holder, which others can acquire at once."""
     spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time()}
     return {**lease, "spec": {**(lease.get("spec") or {}), **spec}}
-
-
-def _is_released(spec: dict[str, Any]) -> bool:
-    """Whether the Lease was released by its holder; upstream releases it in the same way."""
-    return not spec.get("holderIdentity") and spec.get("leaseDurationSeconds") == 1
 
 
 def micro_time() -> str:

@@ -13,7 +13,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 from lws.kube.names import fnv_1a
@@ -239,6 +239,8 @@ class ShardElection:
         self._who = who.identity
         self._membership = ShardMembership(cluster, who, shards)
         self._leases = [Lease(cluster, replace(who, name=name)) for name in lease_names(who.name, shards)]
+        # Of each shard; callers need the same object each time.
+        self._scopes = [partial(_is_in, shard, shards) for shard in range(shards)]
         self._on_leading = on_leading
         self._is_idle = is_idle
         # Set while this manager should renew, acquire or release the Lease of the shard.
@@ -289,7 +291,7 @@ class ShardElection:
         while True:
             await self._due[shard].wait()
             began = _now()
-            if was_surplus and shard in self._yielding and self._is_idle(self._scope(shard)):
+            if was_surplus and shard in self._yielding and self._is_idle(self._scopes[shard]):
                 await lease.release()
             else:
                 await lease.attempt()
@@ -336,12 +338,12 @@ class ShardElection:
                 if shard not in yielding:
                     log.warning("lease %s: lost: stopped reconciling, trying to reacquire", lease.name)
                 self._on_leading(lease.name, False)
-                on_loss(self._scope(shard))
+                on_loss(self._scopes[shard])
             if term is not None:
                 self._acting[shard] = term
                 log.info("lease %s: held by this manager (%s)", lease.name, self._who)
                 self._on_leading(lease.name, True)
-                on_gain(self._scope(shard))
+                on_gain(self._scopes[shard])
 
     def _ours(self) -> frozenset[int]:
         return frozenset(shard for shard, lease in enumerate(self._leases) if lease.is_ours)
@@ -354,9 +356,6 @@ class ShardElection:
     def _shard_of(self, namespace: str) -> int:
         return shard_of(namespace, len(self._leases))
 
-    def _scope(self, shard: int) -> Scope:
-        return _scope_of(shard, len(self._leases))
-
 
 def lease_names(name: str, shards: int) -> list[str]:
     """Names of the Leases of all shards, in order."""
@@ -365,12 +364,6 @@ def lease_names(name: str, shards: int) -> list[str]:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-@cache
-def _scope_of(shard: int, shards: int) -> Scope:
-    """Cached: callers need the same object each time."""
-    return partial(_is_in, shard, shards)
 
 
 def _is_in(shard: int, shards: int, namespace: str) -> bool:

@@ -213,7 +213,8 @@ class AdmissionServer:
         self._observer = observer
         self._webhookfn: kopf.WebhookFn | None = None
         self._opened = asyncio.Event()
-        self._port: int | None = None
+        self.port: int | None = None
+        """The open port; None while none is open."""
         self._in_flight = dict.fromkeys((*endpoints, ""), 0)
         self._is_closing = False
         self._tls_port: TlsPort | None = None
@@ -222,12 +223,7 @@ class AdmissionServer:
     @property
     def is_listening(self) -> bool:
         """The port is open and reviews are answered."""
-        return self._port is not None and self._webhookfn is not None
-
-    @property
-    def port(self) -> int | None:
-        """The open port; None while none is open."""
-        return self._port
+        return self.port is not None and self._webhookfn is not None
 
     async def __call__(self, webhookfn: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
         """Answer reviews with this function; yields once the port is open. The function stays in use while
@@ -235,7 +231,7 @@ class AdmissionServer:
         """
         self._webhookfn = webhookfn
         await self._opened.wait()
-        yield kopf.WebhookClientConfig(url=f"https://{self._address.host or 'localhost'}:{self._port}")
+        yield kopf.WebhookClientConfig(url=f"https://{self._address.host or 'localhost'}:{self.port}")
         await asyncio.Event().wait()
 
     def in_flight(self, webhook: str) -> int:
@@ -253,13 +249,13 @@ class AdmissionServer:
         try:
             host = self._address.host or None
             port.open(host, self._address.port)
-            self._port = port.port
-            log.info("webhooks listen on %s port %d", host or "all interfaces", self._port)
+            self.port = port.port
+            log.info("webhooks listen on %s port %d", host or "all interfaces", self.port)
             self._opened.set()
             await asyncio.Event().wait()
         finally:
             self._opened.clear()
-            self._port = None
+            self.port = None
             port.close()
             await runner.cleanup()
 

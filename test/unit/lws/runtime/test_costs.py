@@ -24,7 +24,7 @@ def test_ten_times_the_groups_never_wait_ten_times_as_long(cost: Cost) -> None:
 
 def test_a_set_of_forty_groups_is_followed_step_by_step() -> None:
     """Four slots and groups that take 12 s: a group is ready every third second."""
-    assert costs.step_pace(40) < 3.0 / 2
+    assert costs.STEP.pace(40) < 3.0 / 2
     assert costs.status_pause(40) < 2.0
 
 

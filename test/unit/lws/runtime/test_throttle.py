@@ -42,7 +42,7 @@ def _status(can_wait: bool = True) -> Plan:
 
 def _spend(throttle: Throttle, obj: dict[str, Any]) -> None:
     """What was saved up is used: everything after this waits."""
-    for _ in range(3 + int(timing.STEP_BURST_SECONDS / costs.step_pace(0))):
+    for _ in range(3 + int(timing.STEP_BURST_SECONDS / costs.STEP.pace(0))):
         throttle.note(obj)
 
 
@@ -71,7 +71,7 @@ def test_the_larger_a_set_the_longer_wait_its_steps(
     for _ in range(100):
         throttle.note({**STEPPED, "spec": {"replicas": groups}})
     # However many came before it: those that cannot wait put off none by more than its own pace.
-    assert throttle.due(_step()).again_after == pytest.approx(costs.step_pace(groups))
+    assert throttle.due(_step()).again_after == pytest.approx(costs.STEP.pace(groups))
 
 
 @pytest.mark.parametrize(("kind", "waits"), [("LeaderWorkerSet", 9.0), ("Another", None)])
