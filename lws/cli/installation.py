@@ -17,6 +17,7 @@ from lws.leaderworkerset.scheduling import KUBERNETES
 from lws.runtime.actions import Object
 from lws.runtime.certificates.internal import CONFIGURATIONS
 from lws.runtime.client.resources import (
+    DEPLOYMENTS,
     DISAGGREGATED_VERBS,
     LEADERWORKERSETS,
     LEASES,
@@ -39,7 +40,6 @@ from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 DEFINITIONS = Resource(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", False
 )
-DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments")
 CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps")
 ENDPOINT_SLICES = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
 SELF_REVIEWS = Resource(
@@ -47,7 +47,7 @@ SELF_REVIEWS = Resource(
 )
 WHO_AM_I = Resource("authentication.k8s.io/v1", "SelfSubjectReview", "selfsubjectreviews", False)
 
-_OURS = (DEFINITIONS, DEPLOYMENTS, CONFIG_MAPS, ENDPOINT_SLICES, SELF_REVIEWS, WHO_AM_I)
+_OURS = (DEFINITIONS, CONFIG_MAPS, ENDPOINT_SLICES, SELF_REVIEWS, WHO_AM_I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +177,6 @@ class Installation:
             return USUAL_ACCOUNT
         return str(self.deployment["spec"]["template"]["spec"].get("serviceAccountName") or "default")
 
-    @property
-    def has_disaggregated_sets(self) -> bool:
-        return isinstance(self.definitions.get(DISAGGREGATED_SET.crd_name), Mapping)
-
 
 def hooks(configurations: ReadMany) -> Iterator[tuple[Object, Mapping[str, Any]]]:
     """Each webhook for our kinds, with its configuration."""
@@ -299,12 +295,13 @@ def _groups(hook: Mapping[str, Any]) -> set[str]:
 
 def needed(facts: Installation) -> Iterator[Right]:
     """The rights that the manager needs with its configuration."""
-    tables = [VERBS, *([DISAGGREGATED_VERBS] if facts.has_disaggregated_sets else [])]
-    gangs = facts.configuration.gang_scheduling_management
-    tables += (
-        [GANG_VERBS[gangs.scheduler_provider]] if gangs and gangs.scheduler_provider in GANG_VERBS else []
-    )
-    if gangs and gangs.scheduler_provider == KUBERNETES and _serves_scheduling(facts):
+    tables, gangs = [VERBS], facts.configuration.gang_scheduling_management
+    if isinstance(facts.definitions.get(DISAGGREGATED_SET.crd_name), Mapping):
+        tables.append(DISAGGREGATED_VERBS)
+    if gangs and gangs.scheduler_provider in GANG_VERBS:
+        tables.append(GANG_VERBS[gangs.scheduler_provider])
+    serves_scheduling = facts.configuration.feature_gates.workload_aware_scheduling
+    if gangs and gangs.scheduler_provider == KUBERNETES and serves_scheduling:
         tables.append(WORKLOAD_VERBS)
     internal = facts.configuration.internal_cert_management.enable
     for (group, resource), verbs in (item for table in tables for item in table.items()):
@@ -316,10 +313,6 @@ def needed(facts: Installation) -> Iterator[Right]:
                 kind = 0 if resource == _CERTIFICATES[0] else 1
                 yield Right(verb, group, resource, name=CONFIGURATIONS[kind][1])
     yield from _namespaced(facts, internal)
-
-
-def _serves_scheduling(facts: Installation) -> bool:
-    return facts.configuration.feature_gates.workload_aware_scheduling
 
 
 def _namespaced(facts: Installation, internal: bool) -> Iterator[Right]:

@@ -16,11 +16,9 @@ from pydantic import ValidationError
 from lws.cli.session import Refusal
 from lws.cli.sets import RESOURCES, kind_of
 from lws.disaggregatedset.admission import validation
-from lws.disaggregatedset.spec import fault_of
 from lws.kube.field_errors import FieldError, aggregate
 from lws.leaderworkerset.admission import validation as set_validation
 from lws.leaderworkerset.admission.defaulting import default
-from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Object
 from lws_api.crds import defaulted
 from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
@@ -101,7 +99,7 @@ def as_stored(manifest: Object) -> dict[str, Any]:
         path = ".".join(str(part) for part in first["loc"])
         raise Refusal(f"it would be rejected: {path}: {first['msg']}") from error
     # Limits that the definition has, and no model.
-    if fault := _FAULTS[manifest["kind"]](obj):
+    if fault := kind_of(obj).fault(obj):
         raise Refusal(f"it would be rejected: {fault}")
     return {**obj, "metadata": {"namespace": "default", **obj["metadata"], "uid": "-"}}
 
@@ -111,7 +109,6 @@ def _errors_with_defaults(lws: dict[str, Any]) -> Sequence[FieldError]:
     return set_validation.errors_in(lws)
 
 
-_FAULTS: Mapping[str, Callable[[dict[str, Any]], str]] = {KIND: spec_fault, ROLES_KIND: fault_of}
 _ERRORS: Mapping[str, Callable[[dict[str, Any]], Sequence[FieldError]]] = {
     KIND: _errors_with_defaults,
     ROLES_KIND: validation.errors_in,

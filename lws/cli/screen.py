@@ -80,15 +80,8 @@ def plain(blocks: Iterable[Block]) -> Iterator[str]:
             case Bar():
                 yield f"{block.what}: {block.done} of {block.total}"
             case SideBySide():
-                yield from _columns(block)
-
-
-def _columns(block: SideBySide) -> Iterator[str]:
-    left = [block.headings[0], *(one.text if one else "" for one, _ in block.rows)]
-    right = [block.headings[1], *(two.text if two else "" for _, two in block.rows)]
-    width = max(map(len, left)) + _GAP
-    for one, two in zip(left, right, strict=True):
-        yield f"{one.ljust(width)}{two}".rstrip()
+                rows = tuple((one or Text(""), two or Text("")) for one, two in block.rows)
+                yield from Table(block.headings, rows).lines()
 
 
 def described(facts: Mapping[str, str], sections: Mapping[str, Iterable[str]]) -> Iterator[Text]:
@@ -231,8 +224,11 @@ def _drawn(block: Block) -> RenderableType:
     match block:
         case Text():
             return Styled(block.text, style=block.style)
-        case Bar():
-            return _drawn_bar(block)
+        case Bar(done, total, what):
+            filled = _BAR if total == 0 else round(_BAR * done / total)
+            bar = ("━" * filled, "green" if done == total else "yellow")
+            empty = ("━" * (_BAR - filled), "bright_black")
+            return Styled.assemble(f"{what}  ", bar, empty, f"  {done} of {total}")
         case Table():
             return _drawn_table(block.columns, block.rows)
         case SideBySide():
@@ -252,16 +248,3 @@ def _drawn_table(
     for cells in rows:
         grid.add_row(*(Styled(cell.text, style=cell.style) for cell in cells))
     return grid
-
-
-def _drawn_bar(bar: Bar) -> RenderableType:
-    from rich.text import Text as Styled
-
-    filled = _BAR if bar.total == 0 else round(_BAR * bar.done / bar.total)
-    colour = "green" if bar.done == bar.total else "yellow"
-    return Styled.assemble(
-        f"{bar.what}  ",
-        ("━" * filled, colour),
-        ("━" * (_BAR - filled), "bright_black"),
-        f"  {bar.done} of {bar.total}",
-    )

@@ -57,17 +57,13 @@ class SetKind:
         )
 
 
-def _with_readable_status(lws: Object) -> Object:
-    return {**lws, "status": readable_status(lws["status"])} if "status" in lws else lws
-
-
 KINDS = (
     SetKind(
         resource=LEADER_WORKER_SET,
         label=NAME_LABEL,
         prefix="",
         fault=spec_fault,
-        cleaned=_with_readable_status,
+        cleaned=lambda lws: {**lws, "status": readable_status(lws["status"])} if "status" in lws else lws,
         is_paused=lambda lws: SetSpec.of(lws).paused,
     ),
     SetKind(

@@ -24,7 +24,7 @@ from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, parse
 from lws.disaggregatedset.tables import TABLES
 from lws.kube import conditions
-from lws.kube.metadata import controller_of, is_terminating
+from lws.kube.metadata import controller_of, is_terminating, name_of, uid_of
 from lws.kube.ownership import Ownership
 from lws.kube.pods import is_ready
 from lws.leaderworkerset.assessment.assessment import Assessment, assess
@@ -253,13 +253,7 @@ def _lines(
         group = groups.get(standing.index)
         if group is None:
             yield GroupLine(
-                standing.index,
-                "-",
-                standing.state,
-                (0, 0),
-                "-",
-                standing.reason,
-                is_settled=False,
+                standing.index, "-", standing.state, (0, 0), "-", standing.reason, is_settled=False
             )
             continue
         key = group.leader_key or ""
@@ -524,8 +518,7 @@ def _reasons(child: ChildFacts) -> Iterator[str]:
 
 def _only_here(obj: Object, target: TargetRevision) -> Iterator[str]:
     """Upstream hashes roles as they are written, in their order; equivalent roles get another key."""
-    computed = key_of(record(obj).roles)
-    if computed != target.key and not target.is_new:
+    if (computed := key_of(record(obj).roles)) != target.key and not target.is_new:
         yield (
             f"the roles run under key {target.key}; upstream would compute {computed} for them as they "
             f"are written now, and start a rollout"
@@ -540,10 +533,10 @@ async def snapshot_of(session: Session, obj: Object) -> DisaggregatedSnapshot:
     for kind in _ROLES_KINDS:
         for stored in await session.cluster.listed(kind, namespace, f"{ROLES_NAME_LABEL}={name}"):
             store.put(stored)
-    children = [child["metadata"]["name"] for child in store.controlled_by(obj["metadata"]["uid"], KIND)]
-    for batch in _portions(sorted(children)):
+    children = sorted(name_of(child) for child in store.controlled_by(uid_of(obj), KIND))
+    for start in range(0, len(children), _AT_ONCE):
+        selector = f"{NAME_LABEL} in ({','.join(children[start : start + _AT_ONCE])})"
         for kind in ("StatefulSet", "Pod"):
-            selector = f"{NAME_LABEL} in ({','.join(batch)})"
             for stored in await session.cluster.listed(kind, namespace, selector):
                 store.put(stored)
     observer = DisaggregatedObserver(session.cluster, store, DisaggregatedMemory(store))
@@ -551,11 +544,6 @@ async def snapshot_of(session: Session, obj: Object) -> DisaggregatedSnapshot:
     if snapshot is None:
         raise Refusal(f"DisaggregatedSet {name} was deleted meanwhile")
     return snapshot
-
-
-def _portions(children: Sequence[str]) -> Iterator[Iterable[str]]:
-    for start in range(0, len(children), _AT_ONCE):
-        yield children[start : start + _AT_ONCE]
 
 
 async def _state_of_set(session: Session, lws: Object) -> SetState:

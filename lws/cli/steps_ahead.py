@@ -18,6 +18,7 @@ from lws.disaggregatedset.revisions.record import read
 from lws.disaggregatedset.revisions.target import target_revision
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.kube.conditions import timestamp
+from lws.kube.metadata import is_terminating
 from lws.kube.patches import with_merged
 from lws.runtime.actions import (
     Action,
@@ -150,8 +151,8 @@ class Model:
         children = [child for child in self.snapshot.children if not child.is_terminating]
         moved = tuple(_complete(child) if child.key == key else self._shrunk(child) for child in children)
         self.going_broken.clear()
-        scalers = tuple(scaler for scaler in self.snapshot.scalers if not _is_leaving(scaler))
-        services = tuple(service for service in self.snapshot.services if not _is_leaving(service))
+        scalers = tuple(scaler for scaler in self.snapshot.scalers if not is_terminating(scaler))
+        services = tuple(service for service in self.snapshot.services if not is_terminating(service))
         before = self.snapshot
         self.snapshot = replace(before, children=moved, scalers=scalers, services=services)
         return self.snapshot != before
@@ -321,7 +322,3 @@ def _complete(child: ChildFacts) -> ChildFacts:
         failed_on_top=0,
         judged_in=None,
     )
-
-
-def _is_leaving(obj: Object) -> bool:
-    return bool(obj["metadata"].get("deletionTimestamp"))

@@ -15,16 +15,7 @@ from typing import Any
 from lws.kube.metadata import is_mapping
 
 NOISE = frozenset(
-    {
-        "annotations",
-        "labels",
-        "limits",
-        "metadata",
-        "nodeSelector",
-        "requests",
-        "resources",
-        "status",
-    }
+    {"annotations", "labels", "limits", "metadata", "nodeSelector", "requests", "resources", "status"}
 )
 """Fields in which an empty mapping equals an absent one; elsewhere it does not (`emptyDir: {}`)."""
 

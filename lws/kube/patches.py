@@ -85,14 +85,14 @@ def json_patch(before: Any, after: Any, path: str = "") -> Iterator[Operation]:
 
 def _of_mappings(before: Mapping[str, Any], after: Mapping[str, Any], path: str) -> Iterator[Operation]:
     for key, value in before.items():
-        below = f"{path}/{_escaped(key)}"
+        below = f"{path}/{escaped(key)}"
         if key in after:
             yield from json_patch(value, after[key], below)
         else:
             yield {"op": "remove", "path": below}
     for key, value in after.items():
         if key not in before:
-            yield {"op": "add", "path": f"{path}/{_escaped(key)}", "value": value}
+            yield {"op": "add", "path": f"{path}/{escaped(key)}", "value": value}
 
 
 def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Operation]:
@@ -115,7 +115,8 @@ def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterato
         yield {"op": "replace", "path": path, "value": after}
 
 
-def _escaped(key: str) -> str:
+def escaped(key: str) -> str:
+    """A key in a JSON Pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
 
 

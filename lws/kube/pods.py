@@ -12,32 +12,6 @@ from typing import Any
 
 from lws import timing
 from lws.kube.conditions import find, is_true, moment_of
-from lws.kube.metadata import is_terminating
-
-__all__ = [
-    "CONTAINERS_READY",
-    "DISRUPTED",
-    "SCHEDULED",
-    "ContainerEnd",
-    "NodeWait",
-    "are_containers_ready",
-    "deletion_requested_at",
-    "disruption_of",
-    "ended_containers",
-    "first_start_of",
-    "gate_of",
-    "has_ended",
-    "has_gate",
-    "is_failed",
-    "is_pending",
-    "is_ready",
-    "is_running",
-    "is_terminating",
-    "left_pending_at",
-    "reason_of",
-    "restarted_containers",
-    "wait_for_node",
-]
 
 SCHEDULED = "PodScheduled"
 CONTAINERS_READY = "ContainersReady"

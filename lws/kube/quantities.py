@@ -95,7 +95,8 @@ def parse(value: str | int | float) -> Quantity:
 
     Raises ValueError if it is not one (resource.Quantity of the Kubernetes API defines the syntax).
     """
-    text = _as_text(value)
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e21
+    text = str(int(value)) if is_whole else str(value).strip()
     match = _SYNTAX.fullmatch(text)
     if match is None or not (match[2] or match[3]):
         raise ValueError(f"{value!r} is not a quantity; write digits and a unit, such as 500m, 1.5 or 16Gi")
@@ -151,12 +152,6 @@ def whole_number(text: object, least: int = 0, most: int = INT32) -> int | None:
 def is_integer(value: Any) -> TypeGuard[int]:
     """Whether a JSON value is an integer; Python counts true and false as integers."""
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _as_text(value: str | int | float) -> str:
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
-        return str(int(value))
-    return str(value).strip()
 
 
 def _parsed_binary(text: str, sign: int, whole: str, fraction: str, power: int) -> Quantity:
@@ -241,7 +236,9 @@ def of_pod(pod: Mapping[str, Any]) -> Requests:
     everything = total([running, *(_of(each.get("resources")) for each in pod.get("containers") or ())])
     needed = _highest(everything, neediest)
     whole = _of(pod.get("resources"))
-    overriding = {name: amount for name, amount in whole.items() if _is_of_pods(name)}
+    overriding = {
+        name: amount for name, amount in whole.items() if name in _OF_PODS or name.startswith(_HUGE_PAGES)
+    }
     return total([{**needed, **overriding}, _quantities(pod.get("overhead"))])
 
 
@@ -274,7 +271,3 @@ def _highest(one: Requests, two: Requests) -> Requests:
         for name in {**one, **two}
         if (amounts := [each[name] for each in (one, two) if name in each])
     }
-
-
-def _is_of_pods(resource: str) -> bool:
-    return resource in _OF_PODS or resource.startswith(_HUGE_PAGES)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import click
-from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
+from click.shell_completion import ShellComplete, get_completion_class
 
 from lws.cli.arguments import EXIT_CODES
 from lws.cli.main import COMPLETION_VARIABLE, PLUGIN, PROGRAM, commands
@@ -51,16 +51,7 @@ def complete_for_kubectl(arguments: Sequence[str] | None = None) -> None:
     items = ShellComplete(commands, {}, PLUGIN, "").get_completions(list(words), incomplete)
     for item in items:
         if item.type == "plain":
-            click.echo(_line(item))
-    click.echo(f":{_directive(items)}")
-
-
-def _line(item: CompletionItem) -> str:
-    return f"{item.value}\t{item.help}" if item.help else str(item.value)
-
-
-def _directive(items: Sequence[CompletionItem]) -> int:
+            click.echo(f"{item.value}\t{item.help}" if item.help else str(item.value))
     kinds = {item.type for item in items}
-    if "file" in kinds:
-        return _COMPLETE_FILES
-    return _COMPLETE_FOLDERS if "dir" in kinds else _NO_FILES
+    folders = _COMPLETE_FOLDERS if "dir" in kinds else _NO_FILES
+    click.echo(f":{_COMPLETE_FILES if 'file' in kinds else folders}")

@@ -27,6 +27,7 @@ from lws.cli.sets import RESOURCES
 from lws.cli.states import state_of
 from lws.kube import conditions
 from lws.kube.conditions import moment_of, timestamp
+from lws.kube.metadata import name_of, namespace_of
 from lws.leaderworkerset.admission.validation import clash_errors
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.spec import other_manager
@@ -346,7 +347,7 @@ def check_managers(facts: Installation) -> Iterator[Result]:
     if isinstance(facts.managers, Denied):
         yield Unchecked("the Deployment of the manager", facts.managers.permission)
     else:
-        yield from _deployments(facts)
+        yield from _deployments(facts, facts.managers)
     name = facts.configuration.internal_cert_management.webhook_service_name
     where = f"Service {facts.namespace}/{name}"
     if isinstance(facts.service, Denied):
@@ -361,11 +362,8 @@ def check_managers(facts: Installation) -> Iterator[Result]:
         yield Finding(where, what, f"check why no pod is ready: kubectl -n {facts.namespace} describe pods")
 
 
-def _deployments(facts: Installation) -> Iterator[Finding]:
-    managers = [] if isinstance(facts.managers, Denied) else list(facts.managers)
-    names = [
-        f"{deployment['metadata']['namespace']}/{deployment['metadata']['name']}" for deployment in managers
-    ]
+def _deployments(facts: Installation, managers: Sequence[Object]) -> Iterator[Finding]:
+    names = [f"{namespace_of(deployment)}/{name_of(deployment)}" for deployment in managers]
     deployment = facts.deployment
     if deployment is None:
         yield Finding(
@@ -527,10 +525,8 @@ def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetim
 def _last_transition(stored: Object) -> str:
     """When a condition last changed: a status of upstream has no other times. Empty if none has."""
     stored_conditions = (stored.get("status") or {}).get("conditions") or ()
-    moments = filter(
-        None, (moment_of(condition.get("lastTransitionTime")) for condition in stored_conditions)
-    )
-    latest = max(moments, default=None)
+    moments = [moment_of(condition.get("lastTransitionTime")) for condition in stored_conditions]
+    latest = max(filter(None, moments), default=None)
     return timestamp(latest) if latest else ""
 
 
@@ -570,16 +566,12 @@ def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, .
         authorities = [read(part) for bundle in bundles for part in split(bundle) or (bundle,)]
     except UNREADABLE as error:
         return f"unreadable ({error})"
-    if authorities and not _is_trusted(chain, authorities):
+    if authorities and not any(_is_issued(one, by) for one in _leading(chain) for by in authorities):
         return "of another CA"
     uncovered = set(names) - names_in(chain[0])
     if uncovered:
         return f"not for {', '.join(sorted(uncovered))}"
     return time_flaw(chain[0], when)
-
-
-def _is_trusted(chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]) -> bool:
-    return any(_is_issued(certificate, by) for certificate in _leading(chain) for by in authorities)
 
 
 def _leading(chain: Sequence[x509.Certificate]) -> Iterator[x509.Certificate]:
@@ -616,13 +608,9 @@ def check_permissions(facts: Installation) -> Iterator[Result]:
         place = f"in namespace {namespace}" if namespace else "in the cluster"
         yield Finding(
             where,
-            f"may not, {place}: {_listed(rights)}",
+            f"may not, {place}: {', '.join(sorted(map(str, rights)))}",
             "upgrade the chart, which grants them, and check that its roles and bindings are unchanged",
         )
-
-
-def _listed(rights: Iterable[Right]) -> str:
-    return ", ".join(sorted(map(str, rights)))
 
 
 CHECKS: Mapping[str, Callable[[Installation], Iterator[Result]]] = {

@@ -75,7 +75,7 @@ def history_table(history: History[Any], now: datetime, wide: bool = False) -> T
         change = (
             Text(f"broken: {revision.broken}", "red")
             if revision.broken
-            else Text(_joined(changes(history, revision), None if wide else _CHANGES))
+            else Text(_joined(changes(history, revision), wide))
         )
         rows.append(row(*(Text(cell, style) for cell in cells), change))
     names, causes = ("NAME",) if wide else (), ("CHANGE-CAUSE",) if has_causes else ()
@@ -133,6 +133,6 @@ def changes(history: History[Any], revision: Any) -> list[str]:
     return history.differences(earlier[-1], revision) or ["no change that affects pods"]
 
 
-def _joined(lines: Sequence[str], most: int | None) -> str:
-    more = f"; and {len(lines) - most} more" if most is not None and len(lines) > most else ""
-    return "; ".join(lines[:most]) + more
+def _joined(lines: Sequence[str], wide: bool) -> str:
+    hidden = 0 if wide else max(0, len(lines) - _CHANGES)
+    return "; ".join(lines[: len(lines) - hidden]) + (f"; and {hidden} more" if hidden else "")

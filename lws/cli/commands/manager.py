@@ -91,11 +91,7 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
 @click.option(
     "--health-probe-bind-address", help=f"Address of the probes (:8081), `0` for none. {_DEPRECATED}"
 )
-@click.option(
-    "--zap-devel",
-    type=bool,
-    help="true: level debug; false: JSON and fewer stack traces.",
-)
+@click.option("--zap-devel", type=bool, help="true: level debug; false: JSON and fewer stack traces.")
 @click.option("--zap-encoder", type=click.Choice(ENCODERS), help="Log format.")
 @click.option(
     "--zap-log-level",
@@ -135,18 +131,13 @@ def manager(**flags: Any) -> int:
     from lws.registrations import REGISTRATIONS
     from lws.runtime.manager import run
 
-    start = _event_loop()
+    start: Callable[[Coroutine[Any, Any, int]], int] = asyncio.run
+    with suppress(ImportError):
+        import uvloop
+
+        start = uvloop.run
     after_imports()
     return start(run(settings, kubeconfig, REGISTRATIONS))
-
-
-def _event_loop() -> Callable[[Coroutine[Any, Any, int]], int]:
-    """The function that runs the manager: of uvloop if it is installed, else of asyncio."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run
-    return uvloop.run
 
 
 _NEW_OBJECTS = 10_000

@@ -6,7 +6,6 @@ Nothing is written.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from lws.cli.screen import Block, Table, Text, dump, row, show, warn
 from lws.cli.session import ClusterOptions, Refusal, Session, connected, run, worded
 from lws.cli.sets import RESOURCES, NamedSet, changed, find, print_names
 from lws.cli.states import snapshot_of
-from lws.cli.steps_ahead import Change, Counts, StepAhead, StepsAhead, steps_ahead
+from lws.cli.steps_ahead import Counts, StepAhead, StepsAhead, steps_ahead
 from lws.disaggregatedset.children.upkeep import waiting_edits
 from lws.disaggregatedset.revisions import record as roles_record
 from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
@@ -129,8 +128,12 @@ def _of_manifest(filename: BinaryIO, options: PlanOptions, target: ClusterOption
         raise Refusal(
             f"{title_of(filename)} holds no {' and no '.join(resource.kind for resource in RESOURCES)}"
         )
+
+    async def plan_all(session: Session) -> Sequence[Planned]:
+        return [await _planned(session, _placed(manifest, session), options) for manifest in manifests]
+
     try:
-        return asyncio.run(connected(target, lambda session: _plan_all(session, manifests, options)))
+        return asyncio.run(connected(target, plan_all))
     except Unreachable as error:
         if target.is_explicit:
             raise worded(error) from error
@@ -153,12 +156,6 @@ def _print(plans: Sequence[Planned], output: str | None) -> None:
 async def _ahead(session: Session, name: NamedSet, steps: bool) -> Planned:
     obj = await find(session, name)
     return await _PLANS[obj["kind"]].changed(session, obj, obj, steps)
-
-
-async def _plan_all(
-    session: Session, manifests: Iterable[dict[str, Any]], options: PlanOptions
-) -> Sequence[Planned]:
-    return [await _planned(session, _placed(manifest, session), options) for manifest in manifests]
 
 
 async def _planned(session: Session, manifest: Object, options: PlanOptions) -> Planned:
@@ -318,11 +315,8 @@ async def _changed_set(session: Session, stored: Object, after: Object, steps: b
     has_steps = steps and not has_hash_groups(after)
     simulation = simulate(replace(effect.after.rollout, prewarming=""), begins) if has_steps else None
     planned = changed_set(after, _action(stored, after), effect, simulation)
-    return (
-        planned
-        if has_steps or not steps
-        else replace(planned, blocks=(*planned.blocks, _PACED_BY_DEPLOYMENT))
-    )
+    unforeseen = (_PACED_BY_DEPLOYMENT,) if steps and not has_steps else ()
+    return replace(planned, blocks=(*planned.blocks, *unforeseen))
 
 
 def changed_set(after: Object, action: str, effect: Impact, simulation: Simulation | None) -> Planned:
@@ -378,9 +372,8 @@ def _steps(columns: tuple[str, ...], rows: Iterable[tuple[Text, ...]], waiting_f
 def steps_blocks(simulation: Simulation) -> Iterator[Block]:
     """A row for each step of the controller."""
     columns = ("STEP", "READY", "UPDATED", "PARTITION", "REPLICAS", "WHAT")
-    return _steps(
-        columns, itertools.starmap(_step_row, enumerate(simulation.steps, start=1)), simulation.waiting_for
-    )
+    rows = (_step_row(number, step) for number, step in enumerate(simulation.steps, start=1))
+    return _steps(columns, rows, simulation.waiting_for)
 
 
 def steps_data(simulation: Simulation) -> dict[str, Any]:
@@ -596,18 +589,13 @@ def _roles_data(effect: DisaggregatedImpact) -> dict[str, Any]:
 
 
 def _roles_row(number: int, step: StepAhead, key: str, numbers: Mapping[str, int]) -> tuple[Text, ...]:
-    of_key: dict[str, list[Change]] = {}
+    of_key: dict[str, list[str]] = {}
     for change in step.changes:
-        of_key.setdefault(change.key, []).append(change)
-    what = "; ".join(f"revision {numbers.get(name, name)}: {_moves(moves)}" for name, moves in of_key.items())
+        of_key.setdefault(change.key, []).append(f"{change.role} {change.before} → {change.after}")
+    what = "; ".join(f"revision {numbers.get(name, name)}: {', '.join(of)}" for name, of in of_key.items())
     old = {name: counts for name, counts in step.counts.items() if name != key}
-    return row(
-        str(number), str(step.slice_index), _summed(old), _summed({key: step.counts.get(key, {})}), what
-    )
-
-
-def _moves(changes: Sequence[Change]) -> str:
-    return ", ".join(f"{change.role} {change.before} → {change.after}" for change in changes)
+    new = {key: step.counts.get(key, {})}
+    return row(str(number), str(step.slice_index), _summed(old), _summed(new), what)
 
 
 def _summed(counts: Counts) -> str:

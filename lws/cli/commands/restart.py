@@ -16,6 +16,7 @@ from lws.cli.screen import warn
 from lws.cli.session import ClusterOptions, Refusal, Session, run
 from lws.cli.sets import NamedSet, caution, changed, find, refuse_paused, report, write_unless_changed
 from lws.kube.conditions import timestamp
+from lws.kube.metadata import annotations_of
 from lws.kube.patches import with_merged
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.left_alone import scheduler_seen, why_left_alone
@@ -88,11 +89,6 @@ def _annotated(spec: Object, now: datetime) -> dict[str, Any]:
 
 def _check_moment(name: str, specs: Iterable[Object], now: datetime) -> None:
     templates = [spec[_TEMPLATE][part] for spec in specs for part in _PODS if spec[_TEMPLATE].get(part)]
-    if all(_restarted_at(template) == timestamp(now) for template in templates):
+    moments = {annotations_of(template).get(RESTARTED_AT_ANNOTATION) for template in templates}
+    if moments == {timestamp(now)}:
         raise Refusal(f"set {name} was restarted within this second: wait a moment")
-
-
-def _restarted_at(template: Object) -> str | None:
-    annotations = (template.get("metadata") or {}).get("annotations") or {}
-    moment: str | None = annotations.get(RESTARTED_AT_ANNOTATION)
-    return moment

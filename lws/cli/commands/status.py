@@ -303,15 +303,22 @@ def _pace(state: SetState) -> Iterator[Text]:
         yield Text(f"last progress {age(state.last_progress, state.now)} ago{limit}", style)
 
 
-def _split(
-    lines: Sequence[_Line], most: int | None, waits: Callable[[_Line], object]
-) -> tuple[list[_Line], list[_Line]]:
-    """Lines that fit, those that wait first, in their order; and all others."""
+def _table(
+    lines: Sequence[_Line],
+    most: int | None,
+    waits: Callable[[_Line], object],
+    columns: tuple[str, ...],
+    row_of: Callable[[_Line], tuple[Text, ...]],
+    what: str,
+) -> Iterator[Block]:
+    """Rows that fit, those that wait first, in their order; and how many others there are. what: in words."""
     order = sorted(range(len(lines)), key=lambda position: not waits(lines[position]))
     cut = len(lines) if most is None else most
-    return [lines[position] for position in sorted(order[:cut])], [
-        lines[position] for position in order[cut:]
-    ]
+    if shown := sorted(order[:cut]):
+        yield Table(columns, tuple(row_of(lines[position]) for position in shown))
+    if hidden := order[cut:]:
+        waiting = sum(bool(waits(lines[position])) for position in hidden)
+        yield Text(f"and {len(hidden)} more {what}, {waiting} of them waiting")
 
 
 def _set_notes(state: StatusReport) -> Iterator[str]:
@@ -329,21 +336,9 @@ def _set_notes(state: StatusReport) -> Iterator[str]:
 
 
 def _group_table(state: StatusReport, most: int | None, wide: bool) -> Iterator[Block]:
-    shown, hidden = _split(state.groups, most, lambda line: not line.is_settled)
-    if shown:
-        columns = (
-            "GROUP",
-            "REVISION",
-            "LEADER",
-            "WORKERS",
-            "AGE",
-            *(("POD", "NODE") if wide else ()),
-            "WAITING",
-        )
-        yield Table(columns, tuple(_group_row(line, wide) for line in shown))
-    if hidden:
-        waiting = sum(not line.is_settled for line in hidden)
-        yield Text(f"and {len(hidden)} more groups, {waiting} of them waiting")
+    columns = ("GROUP", "REVISION", "LEADER", "WORKERS", "AGE", *(("POD", "NODE") if wide else ()), "WAITING")
+    waits, row_of = (lambda line: not line.is_settled), (lambda line: _group_row(line, wide))
+    return _table(state.groups, most, waits, columns, row_of, "groups")
 
 
 def _group_row(line: GroupLine, wide: bool) -> tuple[Text, ...]:
@@ -398,14 +393,10 @@ def _roles_notes(state: DisaggregatedReport) -> Iterator[str]:
 
 
 def _child_table(state: DisaggregatedReport, most: int | None, wide: bool) -> Iterator[Block]:
-    shown, hidden = _split(state.lines, most, lambda line: line.why)
-    if shown:
-        names = ("LEADERWORKERSET",) if wide else ()
-        columns = ("SLICE", "ROLE", "REVISION", "READY", "AGE", *names, "WAITING")
-        yield Table(columns, tuple(_child_row(state, line, wide) for line in shown))
-    if hidden:
-        waiting = sum(bool(line.why) for line in hidden)
-        yield Text(f"and {len(hidden)} more LeaderWorkerSets, {waiting} of them waiting")
+    names = ("LEADERWORKERSET",) if wide else ()
+    columns = ("SLICE", "ROLE", "REVISION", "READY", "AGE", *names, "WAITING")
+    waits, row_of = (lambda line: line.why), (lambda line: _child_row(state, line, wide))
+    return _table(state.lines, most, waits, columns, row_of, "LeaderWorkerSets")
 
 
 def _child_row(state: DisaggregatedReport, line: ChildLine, wide: bool) -> tuple[Text, ...]:

@@ -16,7 +16,7 @@ from lws.cli.arguments import (
     output_option,
     set_argument,
 )
-from lws.cli.histories import RolesHistory, SetHistory, history_of
+from lws.cli.histories import RolesHistory, history_of
 from lws.cli.impact import impact, impact_lines
 from lws.cli.screen import Text, warn
 from lws.cli.session import ClusterOptions, Refusal, Session, run
@@ -25,6 +25,7 @@ from lws.disaggregatedset.revisions import undo as roles_undo
 from lws.disaggregatedset.revisions.record import RecordedRoles
 from lws.disaggregatedset.spec import parse
 from lws.kube.metadata import annotations_of
+from lws.kube.patches import json_patch
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import LIVE, equality_tree
 from lws.leaderworkerset.revisions.history import Recorded, restore
@@ -163,26 +164,11 @@ def operations(lws: Object, target: Recorded) -> list[dict[str, Any]]:
 
 def _annotations(lws: Object, target: Recorded) -> Iterator[dict[str, Any]]:
     """Annotations that ask for exclusive placement: they are part of a revision."""
-    now = dict(annotations_of(lws))
-    then = dict(annotations_of(restore(lws, target)))
-    if now == then:
-        return
-    if not now:
-        yield {"op": "add", "path": "/metadata/annotations", "value": {}}
-    for key in sorted(now.keys() - then.keys()):
-        yield {"op": "remove", "path": f"/metadata/annotations/{_escaped(key)}"}
-    for key in sorted(then):
-        if now.get(key) != then[key]:
-            yield {"op": "add", "path": f"/metadata/annotations/{_escaped(key)}", "value": then[key]}
-
-
-def _escaped(key: str) -> str:
-    """A key in a JSON pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
-
-
-def _consequences(history: SetHistory, after: Object, target: Recorded) -> Iterator[Text]:
-    return impact_lines(impact(history.snapshot, after))
+    now, then = (dict(annotations_of(obj)) for obj in (lws, restore(lws, target)))
+    if now or not then:
+        yield from json_patch(now, then, "/metadata/annotations")
+    else:
+        yield {"op": "add", "path": "/metadata/annotations", "value": then}
 
 
 def returning(history: RolesHistory, target: RecordedRoles) -> dict[str, int]:
@@ -206,7 +192,11 @@ def _roles_consequences(history: RolesHistory, after: Object, target: RecordedRo
 
 
 _WAYS: Mapping[str, _Way] = {
-    KIND: _Way(check, lambda history, lws, target: operations(lws, target), _consequences),
+    KIND: _Way(
+        check,
+        lambda history, lws, target: operations(lws, target),
+        lambda history, after, target: impact_lines(impact(history.snapshot, after)),
+    ),
     ROLES_KIND: _Way(lambda obj, target: None, roles_operations, _roles_consequences),
 }
 
@@ -218,11 +208,7 @@ def appliers(lws: Object) -> list[str]:
         if entry.get("subresource") or entry.get("manager") == FIELD_MANAGER:
             continue
         is_applier = entry.get("operation") == "Apply" or entry.get("manager") in _CLIENT_SIDE_APPLIERS
-        if is_applier and _owns_template(entry.get("fieldsV1") or {}):
+        owned = (entry.get("fieldsV1") or {}).get("f:spec") or {}
+        if is_applier and any(f"f:{part}" in owned for part in (_TEMPLATE, _NETWORK, _ROLES)):
             managers.add(str(entry["manager"]))
     return sorted(managers)
-
-
-def _owns_template(fields: Mapping[str, Any]) -> bool:
-    owned = fields.get("f:spec") or {}
-    return any(f"f:{part}" in owned for part in (_TEMPLATE, _NETWORK, _ROLES))

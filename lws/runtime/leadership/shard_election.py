@@ -17,6 +17,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from lws.kube.names import fnv_1a
+from lws.kube.patches import escaped
 from lws.runtime.actions import Reference
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound
@@ -212,7 +213,7 @@ def _without_members(lease: dict[str, Any]) -> dict[str, Any]:
 
 
 def _path(annotation: str) -> str:
-    return "/metadata/annotations/" + annotation.replace("~", "~0").replace("/", "~1")
+    return f"/metadata/annotations/{escaped(annotation)}"
 
 
 log = logging.getLogger(__name__)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lws.kube.metadata import is_terminating
 from lws.kube.pods import (
     ContainerEnd,
     NodeWait,
@@ -17,7 +18,6 @@ from lws.kube.pods import (
     is_pending,
     is_ready,
     is_running,
-    is_terminating,
     left_pending_at,
     reason_of,
     restarted_containers,
