@@ -20,7 +20,6 @@ from lws.runtime.client.resources import (
 )
 from lws.runtime.fields import NONE, StoredField, StoredFields
 from lws_api.disaggregatedset.v1 import (
-    GROUP,
     KIND,
     NAME_LABEL,
     SCALER_KIND,
@@ -58,10 +57,6 @@ def _own_data(data: Any, revision: Mapping[str, Any]) -> Any:
     return data if isinstance(recorded, dict) and "roles" in recorded and not is_deep(data) else None
 
 
-def _own_labels(labels: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:
-    return {key: value for key, value in labels.items() if key.startswith(f"{GROUP}/")} or None
-
-
 # Kept whole, because users write it. A change of the status triggers a pass unless it is our own write; the
 # routes decide that.
 _METADATA = ("uid", "generation", "labels", "annotations", "deletionTimestamp", "ownerReferences")
@@ -91,7 +86,6 @@ TABLES = (
     StoredFields(KIND, _WHOLE, others=NONE),
     StoredFields(SCALER_KIND, _WHOLE, others=NONE),
     CHILDREN,
-    StoredFields("Service", (StoredField("metadata.labels", excerpt=_own_labels),)),
     StoredFields("ControllerRevision", (StoredField("data", excerpt=_own_data),)),
 )
 """Fields of these kinds, even if other passes read them too."""

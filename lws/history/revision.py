@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from lws.kube.metadata import (
     annotations_of,
+    child_metadata,
     controller_of,
     is_controlled_by,
     is_mapping,
@@ -22,7 +23,6 @@ from lws.kube.metadata import (
     metadata_of,
     name_of,
     namespace_of,
-    owner_reference,
     uid_of,
 )
 from lws.runtime.actions import Object, Reference, Verbatim
@@ -127,13 +127,9 @@ def build(format: Format[C], owner: Object, draft: Revision[C]) -> dict[str, Any
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
-        "metadata": {
-            "name": draft.name,
-            "namespace": namespace_of(owner),
-            "labels": format.labels(owner, draft.key),
-            "annotations": annotations,
-            "ownerReferences": [owner_reference(owner, format.blocks_deletion)],
-        },
+        "metadata": child_metadata(
+            owner, draft.name, format.labels(owner, draft.key), annotations, format.blocks_deletion
+        ),
         "revision": storable(draft.number),
         "data": Verbatim(draft.record.text),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeGuard
 
@@ -126,10 +126,29 @@ def owner_reference(owner: Mapping[str, Any], blocks_deletion: bool = True) -> d
     return {**reference, "blockOwnerDeletion": True} if blocks_deletion else reference
 
 
-def missing_labels(obj: Mapping[str, Any], desired: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
-    """Labels of `keys` that the object lacks or has with another value, with the desired value."""
+def child_metadata(
+    owner: Mapping[str, Any],
+    name: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str] | None = None,
+    blocks_deletion: bool = True,
+) -> dict[str, Any]:
+    """The metadata of every object that we create. owner: its controller, in the same namespace.
+    blocks_deletion: as in `owner_reference`.
+    """
+    return {
+        "name": name,
+        "namespace": namespace_of(owner),
+        "labels": dict(labels),
+        **({"annotations": dict(annotations)} if annotations else {}),
+        "ownerReferences": [owner_reference(owner, blocks_deletion)],
+    }
+
+
+def missing_labels(obj: Mapping[str, Any], desired: Mapping[str, str]) -> dict[str, str]:
+    """Desired labels that the object lacks or has with another value."""
     carried = labels_of(obj)
-    return {key: desired[key] for key in keys if carried.get(key) != desired[key]}
+    return {key: value for key, value in desired.items() if carried.get(key) != value}
 
 
 @lru_cache(maxsize=4096)

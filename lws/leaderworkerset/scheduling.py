@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from lws.kube.metadata import is_mapping, labels_of, name_of, namespace_of, owner_reference, uid_of
+from lws.kube.metadata import child_metadata, is_mapping, labels_of, name_of, uid_of
 from lws.kube.names import fnv_1a, safe_encoded
 from lws.leaderworkerset.fields import SCHEDULING, Field
 from lws.leaderworkerset.spec import SetSpec
@@ -201,12 +201,7 @@ def build_workload(spec: SetSpec) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": "Workload",
-        "metadata": {
-            "name": workload_name(lws),
-            "namespace": namespace_of(lws),
-            "labels": {NAME_LABEL: name_of(lws)},
-            "ownerReferences": [owner_reference(lws)],
-        },
+        "metadata": child_metadata(lws, workload_name(lws), {NAME_LABEL: name_of(lws)}),
         "spec": {
             "controllerRef": {"apiGroup": GROUP, "kind": lws["kind"], "name": name_of(lws)},
             "podGroupTemplates": [
@@ -232,15 +227,13 @@ def build_pod_group(
     workload_owner = {key: workload[key] for key in ("apiVersion", "kind")} | {
         key: workload["metadata"][key] for key in ("name", "uid")
     }
+    metadata = child_metadata(lws, name, labels)
+    metadata["ownerReferences"][0]["blockOwnerDeletion"] = False
+    metadata["ownerReferences"].append(workload_owner)
     return {
         "apiVersion": API_VERSION,
         "kind": "PodGroup",
-        "metadata": {
-            "name": name,
-            "namespace": namespace_of(lws),
-            "labels": labels,
-            "ownerReferences": [{**owner_reference(lws), "blockOwnerDeletion": False}, workload_owner],
-        },
+        "metadata": metadata,
         "spec": {
             "workloadRef": {"workloadName": name_of(workload), "templateName": part.name},
             **_common_fields(spec, part, members or part.members),

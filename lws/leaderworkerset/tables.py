@@ -421,10 +421,11 @@ _METADATA = (
     StoredField("metadata.labels", excerpt=ours),
     StoredField("metadata.annotations", excerpt=ours),
 )
-# For kinds that may be adopted: adoption removes labels and annotations of deployment tools.
+# For kinds that may be adopted: adoption removes labels and annotations of deployment tools. Any label may be
+# one that we restore.
 _METADATA_OF_ADOPTABLE = (
     *_IDENTITY,
-    StoredField("metadata.labels", excerpt=ours_and_tools),
+    StoredField("metadata.labels"),
     StoredField("metadata.annotations", excerpt=ours_and_tools),
 )
 # They move with every write, whatever it changes.

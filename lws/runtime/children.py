@@ -8,7 +8,14 @@ from functools import reduce
 from typing import Any
 
 from lws import timing
-from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels, united, without_tools_own
+from lws.kube.metadata import (
+    is_controlled_by,
+    is_terminating,
+    labels_of,
+    missing_labels,
+    united,
+    without_tools_own,
+)
 from lws.kube.ownership import Ownership, conflict_note
 from lws.kube.patches import covers, merge_patch
 from lws.runtime.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner
@@ -51,18 +58,20 @@ class Child:
     former: str
 
 
-def repair_labels(stored: Object, intent: Object) -> Plan:
-    """Restore the labels of a child and nothing else."""
-    return repair(stored, label_patches(stored, intent))
+Repairs = Callable[[Object, Object], "Mapping[str, Object] | Plan"]
+"""(stored, intent) → patches that revert edits of a child's spec, by reason; or a plan to follow instead."""
 
 
-def plan_child(
-    owner: Owner, child: Child, create: Create, repairs: Callable[[Object, Object], Plan] = repair_labels
-) -> Plan:
-    """Reconcile a desired child. repairs: plans repairs of our object, from the stored one and the intent."""
+def plan_child(owner: Owner, child: Child, create: Create, repairs: Repairs | None = None) -> Plan:
+    """Reconcile a desired child. Its labels are restored, whatever its kind: see `label_patches`."""
     if (blocked := plan_obstacle(owner, child)) is not None:
         return blocked
-    return Plan(((create,),)) if child.stored is None else repairs(child.stored, create.intent)
+    if child.stored is None:
+        return Plan(((create,),))
+    edits = repairs(child.stored, create.intent) if repairs is not None else {}
+    if isinstance(edits, Plan):
+        return edits
+    return repair(child.stored, {**edits, **label_patches(child.stored, labels_of(create.intent))})
 
 
 def plan_unwanted(owner: Owner, stored: Object | None, why: str) -> Plan:
@@ -105,16 +114,18 @@ def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
     return Plan(((Merge(Reference.to(stored), reduce(united, needed.values()), why="; ".join(needed)),),))
 
 
-def label_patches(stored: Object, intent: Object) -> dict[str, Object]:
-    """Patches that restore missing labels of the intent, by reason (see `repair`). Watches select objects by
-    the name label.
+def label_patches(
+    stored: Object, desired: Mapping[str, str], why: str = "its labels were edited"
+) -> dict[str, Object]:
+    """Patches that restore the labels of a child, by reason (see `repair`): the desired ones are ours, labels
+    that somebody added stay. Watches select objects by the name label.
     """
-    labels = missing_labels(stored, intent["metadata"]["labels"], intent["metadata"]["labels"])
-    return {"its labels were edited": {"metadata": {"labels": labels}}} if labels else {}
+    labels = missing_labels(stored, desired)
+    return {why: {"metadata": {"labels": labels}}} if labels else {}
 
 
-def repair_service(stored: Object, intent: Object) -> Plan:
-    """Restore edited fields and labels that a Service's intent sets.
+def repair_service(stored: Object, intent: Object) -> Mapping[str, Object] | Plan:
+    """Revert edits of fields that a Service's intent sets (see `Repairs`).
 
     Other fields stay, as the API server or others set them: addresses, families, node ports, sessions.
     """
@@ -132,8 +143,7 @@ def repair_service(stored: Object, intent: Object) -> Plan:
         patch["ports"] = _with_node_ports(desired, current) or None
     if "type" in patch and is_headless:
         patch |= {"clusterIP": _HEADLESS, "externalName": None}
-    of_spec = {f"edited: {', '.join(edited)}": {"spec": patch}} if patch else {}
-    return repair(stored, {**of_spec, **label_patches(stored, intent)})
+    return {f"edited: {', '.join(edited)}": {"spec": patch}} if patch else {}
 
 
 def _is_as_desired(field: str, current: Object, desired: Object) -> bool:

@@ -173,7 +173,7 @@ def matches_intent(existing: Object, intent: Object) -> bool:
     controller = controller_of(intent)
     if controller is None or not is_controlled_by(existing, controller["uid"]) or is_terminating(existing):
         return False
-    if missing_labels(existing, labels_of(intent), labels_of(intent)):
+    if missing_labels(existing, labels_of(intent)):
         return False
     verbatim = {field: value.text for field, value in intent.items() if isinstance(value, Verbatim)}
     return all(existing.get(field) == json.loads(text) for field, text in verbatim.items())

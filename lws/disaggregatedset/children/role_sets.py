@@ -8,7 +8,7 @@ from typing import Any
 
 from lws.disaggregatedset.names import Identity, child_labels, child_name
 from lws.disaggregatedset.spec import Role, SlicePlacement
-from lws.kube.metadata import annotations_of, copied, inherited, merged, owner_reference
+from lws.kube.metadata import annotations_of, child_metadata, copied, inherited, merged
 from lws.kube.pods import term, with_preferred, with_terms
 from lws.kube.quantities import scaled
 from lws.leaderworkerset import fields
@@ -42,17 +42,14 @@ def build_child(
                 pod = template[field].get("spec") or {}
                 affinity = placed(pod.get("affinity"), placement, name, slice_index)
                 template[field]["spec"] = {**pod, "affinity": affinity}
+    own_labels = {**inherited(role.metadata.get("labels")), **labels}
     annotations = inherited(role.metadata.get("annotations"))
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "metadata": {
-            "name": child_name(name, identity),
-            "namespace": owner["metadata"]["namespace"],
-            "labels": {**inherited(role.metadata.get("labels")), **labels},
-            **({"annotations": annotations} if annotations else {}),
-            "ownerReferences": [owner_reference(owner, blocks_deletion=False)],
-        },
+        "metadata": child_metadata(
+            owner, child_name(name, identity), own_labels, annotations, blocks_deletion=False
+        ),
         "spec": {
             **copied(role.spec),
             fields.REPLICAS.name: replicas,

@@ -16,7 +16,14 @@ from lws.disaggregatedset.children.role_sets import initial_of
 from lws.disaggregatedset.names import role_labels, scaler_name
 from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.kube.conditions import Condition, find, with_condition
-from lws.kube.metadata import is_mapping, is_terminating, missing_labels, owner_reference
+from lws.kube.metadata import (
+    child_metadata,
+    is_mapping,
+    is_terminating,
+    labels_of,
+    missing_labels,
+    owner_reference,
+)
 from lws.kube.ownership import Ownership, ownership_of
 from lws.leaderworkerset.fields import MOST_REPLICAS
 from lws.runtime.actions import (
@@ -93,12 +100,7 @@ def build_scaler(owner: Object, role: str, replicas: int) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": SCALER_KIND,
-        "metadata": {
-            "name": scaler_name(name, role),
-            "namespace": owner["metadata"]["namespace"],
-            "labels": role_labels(name, role),
-            "ownerReferences": [owner_reference(owner)],
-        },
+        "metadata": child_metadata(owner, scaler_name(name, role), role_labels(name, role)),
         "spec": {"replicas": replicas},
     }
 
@@ -121,7 +123,7 @@ def _existing_scalers(seen: ObservedSet) -> dict[str, Object]:
 def _keep(seen: ObservedSet, scaler: Object, role: str, replicas: int) -> Plan:
     intent = build_scaler(seen.obj, role, replicas)
     edits = {
-        **label_patches(scaler, intent),
+        **label_patches(scaler, labels_of(intent)),
         "the scaler had no replicas, so it could not be scaled": {"spec": intent["spec"]}
         if _replicas(scaler) is None
         else {},
@@ -203,8 +205,7 @@ def _replicas(scaler: Object) -> int | None:
 
 
 def _is_like(stored: Object, intent: Object) -> bool:
-    desired = intent["metadata"]["labels"]
-    return not missing_labels(stored, desired, desired)
+    return not missing_labels(stored, labels_of(intent))
 
 
 def _event(seen: ObservedSet, reason: str, note: str, kind: EventType = "Normal") -> Announce:

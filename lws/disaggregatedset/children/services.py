@@ -16,7 +16,7 @@ from lws.disaggregatedset.children.role_sets import initial_of
 from lws.disaggregatedset.children.scalers import scaler_counts, share
 from lws.disaggregatedset.names import Identity, child_name, identity_of, selected_labels, service_name
 from lws.disaggregatedset.spec import DisaggregatedSpec
-from lws.kube.metadata import is_terminating, labels_of, owner_reference
+from lws.kube.metadata import child_metadata, is_terminating, labels_of
 from lws.kube.ownership import ownership_of
 from lws.runtime.actions import Create, Delete, Object, Plan, Reference, together
 from lws.runtime.children import Child, plan_child, repair_service
@@ -107,12 +107,9 @@ def build_service(owner: Object, identity: Identity) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": KIND,
-        "metadata": {
-            "name": service_name(child_name(name, identity)),
-            "namespace": owner["metadata"]["namespace"],
-            "labels": labels,
-            "ownerReferences": [owner_reference(owner, blocks_deletion=False)],
-        },
+        "metadata": child_metadata(
+            owner, service_name(child_name(name, identity)), labels, blocks_deletion=False
+        ),
         "spec": {"clusterIP": _HEADLESS, "selector": labels},
     }
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lws.kube import quantities
-from lws.kube.metadata import is_terminating, name_of, namespace_of, owner_reference
+from lws.kube.metadata import child_metadata, is_terminating, name_of
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset import events, fields
 from lws.leaderworkerset.assessment.likeness import ownership_of_budget
@@ -24,7 +24,7 @@ from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Create, Object, Plan, Problem
-from lws.runtime.children import Child, label_patches, plan_child, plan_unwanted, repair
+from lws.runtime.children import Child, plan_child, plan_unwanted
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
@@ -90,12 +90,7 @@ def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": {
-            "name": name,
-            "namespace": namespace_of(lws),
-            "labels": {NAME_LABEL: name},
-            "ownerReferences": [owner_reference(lws)],
-        },
+        "metadata": child_metadata(lws, name, {NAME_LABEL: name}),
         "spec": {
             "maxUnavailable": max_unavailable,
             "selector": {"matchLabels": {NAME_LABEL: name}},
@@ -117,7 +112,7 @@ def _is_counted(group: GroupFacts, snapshot: SetSnapshot) -> bool:
     return not is_deleted and bool(group.worker_uids)
 
 
-def _repairs(stored: Object, intent: Object) -> Plan:
+def _repairs(stored: Object, intent: Object) -> dict[str, Object]:
     existing, desired = stored.get("spec") or {}, dict(intent["spec"])
     if "unhealthyPodEvictionPolicy" not in existing:
         # Kubernetes before 1.27 drops this field.
@@ -127,5 +122,4 @@ def _repairs(stored: Object, intent: Object) -> Plan:
     why = f"groups that may be disrupted: {intent['spec']['maxUnavailable']}"
     if changed is not None and "maxUnavailable" not in changed:
         why = f"edited: {', '.join(changed)}"
-    of_spec = {why: {"spec": changed}} if changed is not None else {}
-    return repair(stored, {**of_spec, **label_patches(stored, intent)})
+    return {why: {"spec": changed}} if changed is not None else {}

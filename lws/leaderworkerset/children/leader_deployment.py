@@ -83,7 +83,7 @@ def _plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
         create = Apply(intent, why="the set has no leaders yet", announce=announce, failure=failure)
         return Plan(((*target.actions, create),))
     paths = patches.changed_paths(intent, stored, FIELD_MANAGER, is_kept)
-    lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))
+    lost = missing_labels(stored, {key: labels_of(intent)[key] for key in (NAME_LABEL, REVISION_LABEL)})
     updates: tuple[Apply | Merge, ...] = ()
     if paths and (lost or not is_fought_over(snapshot, stored, intent)):
         why = f"changed: {', '.join('.'.join(path) for path in paths[:5])}"

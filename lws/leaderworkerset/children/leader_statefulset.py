@@ -183,7 +183,7 @@ def _apply_leaders(
     intent = build_leader_statefulset(snapshot.spec, choice.key, update, stored)
     paths = patches.changed_paths(intent, stored, FIELD_MANAGER, is_kept)
     # Without these labels no watch would select it, or it would count as another revision.
-    lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))
+    lost = missing_labels(stored, {key: labels_of(intent)[key] for key in (NAME_LABEL, REVISION_LABEL)})
     if not paths or (not lost and is_fought_over(snapshot, stored, intent)):
         return ()
     why = rollout.why or f"changed: {', '.join('.'.join(path) for path in paths[:5])}"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lws.history.revision import find
-from lws.kube.metadata import name_of, namespace_of, owner_reference, uid_of
+from lws.kube.metadata import child_metadata, name_of, uid_of
 from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.likeness import ownership_of_service
 from lws.leaderworkerset.labels import group_name
@@ -50,12 +50,7 @@ def build_leader_service(lws: Object) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "name": leader_service_name(name),
-            "namespace": namespace_of(lws),
-            "labels": {NAME_LABEL: name},
-            "ownerReferences": [owner_reference(lws)],
-        },
+        "metadata": child_metadata(lws, leader_service_name(name), {NAME_LABEL: name}),
         "spec": {
             "type": requested.get("type") or LeaderServiceType.CLUSTER_IP.value,
             "selector": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"},
@@ -165,12 +160,7 @@ def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: 
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "name": name,
-            "namespace": owner["metadata"]["namespace"],
-            "labels": {NAME_LABEL: set_name},
-            "ownerReferences": [owner_reference(owner)],
-        },
+        "metadata": child_metadata(owner, name, {NAME_LABEL: set_name}),
         "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": dict(selector)},
     }
 

@@ -6,9 +6,8 @@ gone; Kubernetes keeps them until their pods are deleted, too. Those of Volcano 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lws import timing
 from lws.kube.conditions import Condition
@@ -32,7 +31,7 @@ from lws.leaderworkerset.scheduling import (
 )
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Announce, Create, Delete, Object, Plan, Problem, Reference, together
-from lws.runtime.children import Child, label_patches, plan_child, repair
+from lws.runtime.children import Child, plan_child
 
 CREATED = "WorkloadSchedulingCreated"
 """Type of the condition of sets with `spec.scheduling`."""
@@ -171,17 +170,10 @@ def _plan_child(snapshot: SetSnapshot, stored: Object | None, former: str, creat
     return replace(planned, problems=problems)
 
 
-def _repairs(stored: Object, intent: Object) -> Plan:
+def _repairs(stored: Object, intent: Object) -> Mapping[str, Object] | Plan:
     if fault := drift_of(stored, intent):
         return _blocked(fault)
-    counts: dict[str, Any] = count_patch(stored, intent)
-    return repair(
-        stored,
-        {
-            "the number of its pods has changed": counts,
-            **label_patches(stored, intent),
-        },
-    )
+    return {"the number of its pods has changed": count_patch(stored, intent)}
 
 
 def drift_of(stored: Object, intent: Object) -> Problem | None:

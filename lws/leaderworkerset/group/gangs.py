@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from lws.kube.metadata import annotations_of, labels_of, owner_reference
+from lws.kube.metadata import annotations_of, child_metadata, labels_of
 from lws.kube.names import LABEL_LENGTH
 from lws.kube.quantities import of_many, of_pod, total, whole_number
 from lws.leaderworkerset.fields import SCHEDULING
@@ -133,13 +133,8 @@ def build_pod_group(
     api_version: str, name: str, leader: Object, spec: Mapping[str, Any], owner: Object | None = None
 ) -> dict[str, Any]:
     """Build a PodGroup in the leader's namespace with the labels of its group. owner: the leader if None."""
-    labels = labels_of(leader)
-    metadata: dict[str, Any] = {
-        "name": name,
-        "namespace": leader["metadata"]["namespace"],
-        "labels": {key: labels[key] for key in _IDENTITY},
-        "ownerReferences": [owner_reference(leader if owner is None else owner)],
-    }
+    labels = {key: labels_of(leader)[key] for key in _IDENTITY}
+    metadata = child_metadata(leader if owner is None else owner, name, labels)
     return {"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": dict(spec)}
 
 

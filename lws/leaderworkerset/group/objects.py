@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lws.kube.metadata import annotations_of, name_of, namespace_of, owner_reference
+from lws.kube.metadata import annotations_of, child_metadata, name_of, namespace_of
 from lws.leaderworkerset.group.placement import Placement
 from lws.leaderworkerset.group.tpu import tpu_containers
 from lws.leaderworkerset.labels import group_name, is_of_hash_group, leader_address, notes_parallel
@@ -54,21 +54,14 @@ def build_worker_statefulset(
         GROUP_KEY_LABEL: of_leader[GROUP_KEY_LABEL],
     }
     labels = {**identity, REVISION_LABEL: of_leader[REVISION_LABEL]}
-    metadata: dict[str, Any] = {
-        "name": name,
-        "namespace": namespace_of(lws),
-        "labels": {**inherited_labels(lws), **labels, ROLE_LABEL: WORKER},
-        "ownerReferences": [owner_reference(leader)],
-    }
     annotations = inherited_annotations(lws)
     if ends_in_parallel(lws) and not notes_parallel(leader, None):
         annotations[POD_TERMINATION_POLICY_ANNOTATION] = PodTerminationPolicy.PARALLEL.value
-    if annotations:
-        metadata["annotations"] = annotations
+    own_labels = {**inherited_labels(lws), **labels, ROLE_LABEL: WORKER}
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": metadata,
+        "metadata": child_metadata(leader, name, own_labels, annotations),
         "spec": {
             "serviceName": _subdomain(restored, leader),
             "replicas": restored.size - 1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,7 +16,6 @@ from lws.kube.metadata import (
     is_controlled_by,
     is_terminating,
     labels_of,
-    missing_labels,
     name_of,
     uid_of,
     without_tools_own,
@@ -72,7 +71,7 @@ from lws.leaderworkerset.spec import SetSpec, other_manager
 from lws.leaderworkerset.status.problems import forced, is_forced
 from lws.leaderworkerset.status.status import MISSING_REVISION, POD_DELETED, POD_FAILED, recreated
 from lws.runtime.actions import Announce, Create, Delete, Fold, Merge, Object, Plan, Reference, together
-from lws.runtime.children import Child, Owner, plan_child, repair, repair_labels, repair_service
+from lws.runtime.children import Child, Owner, Repairs, label_patches, plan_child, repair, repair_service
 from lws_api.leaderworkerset.v1 import (
     FORMER_GROUP_GONE_LABEL,
     GROUP_INDEX_LABEL,
@@ -210,7 +209,7 @@ def _plan_pod_groups(group: GroupSnapshot, restored: SetSpec) -> Plan:
         failure = group_event(group, "PodGroupCreateFailed", "Create", note, "Warning")
         why = "the scheduler places its pods as one"
         create = Create(intent, why=why, failure=failure)
-        planned = _plan_child(group, ownership, stored, create, partial(_plan_existing_pod_group, group))
+        planned = _plan_child(group, ownership, stored, create, partial(_pod_group_repairs, group))
         if ownership == Ownership.CONFLICT:
             planned = replace(planned, announce=(_taken_pod_group(group, planned.waiting_for),))
         plans.append(planned)
@@ -222,11 +221,11 @@ def _taken_pod_group(group: GroupSnapshot, note: str) -> Announce:
     return Announce(pod, "UnexpectedPodGroupOwner", "Create", note, "Warning", Reference.to(group.lws))
 
 
-def _plan_existing_pod_group(group: GroupSnapshot, stored: Object, intent: Object) -> Plan:
+def _pod_group_repairs(group: GroupSnapshot, stored: Object, intent: Object) -> Mapping[str, Object] | Plan:
     if fault := drift_of(stored, intent):
         warning = _failed(group, fault.message)
         return Plan(announce=(replace(warning, reason=fault.reason),), waiting_for=fault.message)
-    return repair_labels(stored, intent)
+    return {}
 
 
 def _plan_foreign_workers(group: GroupSnapshot) -> Plan | None:
@@ -323,7 +322,7 @@ def _plan_child(
     ownership: Ownership,
     stored: Object | None,
     create: Create,
-    repairs: Callable[[Object, Object], Plan] = repair_labels,
+    repairs: Repairs | None = None,
 ) -> Plan:
     """Reconcile a child of the leader pod. Conflicts become Events, because groups have no conditions."""
     kind = create.intent["kind"]
@@ -560,10 +559,10 @@ def plan_existing_workers(existing: Object, intent: Object) -> Plan:
     if start != ordinals["start"]:
         spec["ordinals"] = ordinals
         whys.append(f"the first ordinal was set to {start} by hand")
-    labels = missing_labels(existing, {**desired_labels, REVISION_LABEL: key}, _IDENTITY)
+    identity = {label: desired_labels[label] for label in _IDENTITY} | {REVISION_LABEL: key}
     patches = {
         "; ".join(whys): {"spec": spec} if spec else {},
-        "identity labels were edited": {"metadata": {"labels": labels}} if labels else {},
+        **label_patches(existing, identity, why="identity labels were edited"),
     }
     return repair(
         existing, {why: without_tools_own(existing, patch) for why, patch in patches.items() if patch}

@@ -11,12 +11,11 @@ from typing import Any
 
 from lws.kube.metadata import (
     annotations_of,
+    child_metadata,
     copied,
     inherited,
     labels_of,
     name_of,
-    namespace_of,
-    owner_reference,
 )
 from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.scheduling import template_annotations
@@ -63,13 +62,7 @@ def build_leader_statefulset(
     statefulset: dict[str, Any] = {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": {
-            "name": name,
-            "namespace": namespace_of(lws),
-            "labels": {**inherited_labels(lws), **_role(stored, key), NAME_LABEL: name, REVISION_LABEL: key},
-            "annotations": {**inherited_annotations(lws), REPLICAS_ANNOTATION: str(spec.replicas)},
-            "ownerReferences": [owner_reference(lws)],
-        },
+        "metadata": _leaders_metadata(spec, key, _role(stored, key)),
         "spec": {
             "serviceName": name,
             "replicas": update.replicas,
@@ -102,8 +95,7 @@ def build_leader_deployment(
     """The Deployment of leaders of Hash groups, as the complete intent of a server-side apply. Its controller
     paces rollouts; is_paused: it starts none. stored: as in `build_leader_statefulset`.
     """
-    lws, name = spec.lws, name_of(spec.lws)
-    labels = {**inherited_labels(lws), NAME_LABEL: name, REVISION_LABEL: key, ROLE_LABEL: LEADER}
+    name = name_of(spec.lws)
     template = _leader_pod_template(spec, key, stored)
     template["metadata"]["annotations"][GROUP_IDENTITY_ANNOTATION] = GroupIdentity.HASH.value
     pod = template["spec"] = {**(template.get("spec") or {}), "subdomain": name}
@@ -113,13 +105,7 @@ def build_leader_deployment(
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {
-            "name": name,
-            "namespace": namespace_of(lws),
-            "labels": labels,
-            "annotations": {**inherited_annotations(lws), REPLICAS_ANNOTATION: str(spec.replicas)},
-            "ownerReferences": [owner_reference(lws)],
-        },
+        "metadata": _leaders_metadata(spec, key, {ROLE_LABEL: LEADER}),
         "spec": {
             "replicas": spec.replicas,
             "selector": {"matchLabels": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"}},
@@ -131,6 +117,13 @@ def build_leader_deployment(
             **({"paused": True} if is_paused else {}),
         },
     }
+
+
+def _leaders_metadata(spec: SetSpec, key: str, role: Mapping[str, str]) -> dict[str, Any]:
+    lws, name = spec.lws, name_of(spec.lws)
+    labels = {**inherited_labels(lws), **role, NAME_LABEL: name, REVISION_LABEL: key}
+    annotations = {**inherited_annotations(lws), REPLICAS_ANNOTATION: str(spec.replicas)}
+    return child_metadata(lws, name, labels, annotations)
 
 
 def _leader_pod_template(spec: SetSpec, key: str, stored: Object | None) -> dict[str, Any]:

@@ -43,11 +43,11 @@ def test_the_counts_and_conditions_of_a_child_are_news() -> None:
         assert not CHILDREN.is_same(before, make_set(status={**before["status"], field: value}))
 
 
-def test_a_service_keeps_the_labels_of_both_kinds() -> None:
+def test_a_service_keeps_its_labels() -> None:
     service = make("Service", spec={"selector": {}})
-    service["metadata"]["labels"] = {NAME_LABEL: "demo", "leaderworkerset.sigs.k8s.io/name": "a", "team": "x"}
-    kept = SHARED.trim(service)["metadata"]["labels"]
-    assert kept == {NAME_LABEL: "demo", "leaderworkerset.sigs.k8s.io/name": "a"}
+    labels = {NAME_LABEL: "demo", "leaderworkerset.sigs.k8s.io/name": "a", "team": "x"}
+    service["metadata"]["labels"] = labels
+    assert SHARED.trim(service)["metadata"]["labels"] == labels
 
 
 @pytest.mark.parametrize(

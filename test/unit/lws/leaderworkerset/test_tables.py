@@ -40,6 +40,8 @@ def _metadata(**more: Any) -> dict[str, Any]:
 
 TOOLS = {"annotations": {SIZE_ANNOTATION: "4", "kubectl.kubernetes.io/last-applied-configuration": ""}}
 """Objects that may be adopted also keep the keys of deployment tools."""
+ADOPTABLE = TOOLS | {"labels": {NAME_LABEL: "demo", "app": "x"}}
+"""Services, budgets and objects of gangs keep every label, too."""
 
 
 def _owned_by(kind: str) -> list[dict[str, Any]]:
@@ -380,14 +382,14 @@ def test_services_keep_their_selector_and_orphans_their_managed_fields(
     assert trim(service) == {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": KEPT | TOOLS | {"ownerReferences": _owned_by("LeaderWorkerSet")},
+        "metadata": KEPT | ADOPTABLE | {"ownerReferences": _owned_by("LeaderWorkerSet")},
         "spec": {"selector": selector or {}},
     }
     entries = [entry for entry in _metadata()["managedFields"] if entry["manager"] == "lws"]
     assert trim({**service, "metadata": _metadata()}) == {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": KEPT | TOOLS | {"managedFields": entries},
+        "metadata": KEPT | ADOPTABLE | {"managedFields": entries},
         "spec": {"selector": selector or {}, "clusterIP": "None"},
     }
 
@@ -404,7 +406,7 @@ def test_disruption_budgets_keep_what_was_asked_for() -> None:
         ({}, {"managedFields": entries}),
     ):
         stored = {**budget, "metadata": _metadata(**whose), "status": {"disruptionsAllowed": 1}}
-        assert trim(stored) == {**budget, "metadata": KEPT | TOOLS | kept}
+        assert trim(stored) == {**budget, "metadata": KEPT | ADOPTABLE | kept}
 
 
 @pytest.mark.parametrize(

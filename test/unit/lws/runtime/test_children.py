@@ -15,7 +15,6 @@ from lws.runtime.actions import Create, Delete, Merge, Object, Plan, Problem, Re
 from lws.runtime.children import (
     Child,
     Owner,
-    label_patches,
     plan_child,
     plan_obstacle,
     plan_unwanted,
@@ -135,10 +134,9 @@ def test_labels_are_restored_unless_its_kind_says_otherwise() -> None:
     planned = plan_child(owner(), Child(Ownership.OURS, bare, ""), CREATE)
     patch = {"metadata": {"labels": {NAME_LABEL: "demo"}}}
     assert planned == one(Merge(Reference.to(bare), patch, why="its labels were edited"))
-    assert (label_patches(bare, INTENT), label_patches(INTENT, INTENT)) == (
-        {"its labels were edited": patch},
-        {},
-    )
+    both = plan_child(owner(), Child(Ownership.OURS, bare, ""), CREATE, lambda *_: {"a": {"spec": {"x": 1}}})
+    patch |= {"spec": {"x": 1}}
+    assert both == one(Merge(Reference.to(bare), patch, why="a; its labels were edited"))
 
 
 @pytest.mark.parametrize(
@@ -179,6 +177,10 @@ def headless(**edited: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return {**made, "spec": spec}, made
 
 
+def put_back(stored: Object, made: Object) -> Plan:
+    return plan_child(owner(), Child(Ownership.OURS, stored, ""), Create(made, why=""), repair_service)
+
+
 @pytest.mark.parametrize(
     ("edited", "patch"),
     [
@@ -208,7 +210,7 @@ def test_an_edited_headless_service_is_put_back(
     edited: dict[str, Any], patch: dict[str, Any] | None, is_trimmed: bool
 ) -> None:
     stored, made = headless(**edited)
-    planned = repair_service(trim(stored) if is_trimmed else stored, made)
+    planned = put_back(trim(stored) if is_trimmed else stored, made)
     if patch is None:
         assert planned == Plan()
         return
@@ -216,13 +218,13 @@ def test_an_edited_headless_service_is_put_back(
     assert isinstance(merge, Merge)
     assert merge.patch == {"spec": patch}
     assert merge.target.uid == "u-1"
-    assert repair_service({**stored, "spec": with_merged(stored["spec"], patch)}, made) == Plan()
+    assert put_back({**stored, "spec": with_merged(stored["spec"], patch)}, made) == Plan()
 
 
 @pytest.mark.parametrize("is_trimmed", [False, True], ids=["whole", "trimmed"])
 def test_a_service_that_was_given_an_address_is_made_anew(is_trimmed: bool) -> None:
     stored, made = headless(clusterIP="10.0.0.9", ports=[{"port": 80}])
-    ((delete,),) = repair_service(trim(stored) if is_trimmed else stored, made).sequences
+    ((delete,),) = put_back(trim(stored) if is_trimmed else stored, made).sequences
     assert isinstance(delete, Delete)
     assert (delete.target.uid, delete.propagation) == ("u-1", "Background")
 
