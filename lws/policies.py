@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lws.kube.nodes import NodeLossPolicy
+from lws_api.config.v1alpha1 import Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,3 +13,9 @@ class Policies:
     """Carried by every snapshot. node_loss: what happens to pods on lost nodes."""
 
     node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> Policies:
+        """The policies in a configuration without mistakes."""
+        node_loss = configuration.node_loss
+        return cls(node_loss=NodeLossPolicy(node_loss.after, node_loss.force_delete))

@@ -23,7 +23,6 @@ from lws.config.checks import (
     openssl_names,
 )
 from lws.config.settings import CertificateSettings, LeaderElection, Settings, Tls, Webhook
-from lws.kube.nodes import NodeLossPolicy
 from lws.policies import Policies
 from lws_api.config.v1alpha1 import (
     API_VERSION,
@@ -129,9 +128,7 @@ def _settings(configuration: Configuration, namespace: str, environ: Mapping[str
         client_burst=client.burst,
         gang_provider=gang.scheduler_provider if gang is not None else None,
         workload_aware_scheduling=configuration.feature_gates.workload_aware_scheduling,
-        policies=Policies(
-            NodeLossPolicy(configuration.node_loss.after, configuration.node_loss.force_delete)
-        ),
+        policies=Policies.of(configuration),
         effective=yaml.safe_dump(configuration.model_dump(mode="json", exclude_none=True), sort_keys=False),
     )
 
