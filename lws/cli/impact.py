@@ -49,12 +49,16 @@ class Impact:
     @property
     def added(self) -> range:
         """Groups that are created."""
-        return range(self.before.rollout.replicas, self.after.rollout.replicas)
+        return (
+            range(0) if self.left_alone else range(self.before.rollout.replicas, self.after.rollout.replicas)
+        )
 
     @property
     def removed(self) -> range:
         """Groups that are deleted."""
-        return range(self.after.rollout.replicas, self.before.rollout.replicas)
+        return (
+            range(0) if self.left_alone else range(self.after.rollout.replicas, self.before.rollout.replicas)
+        )
 
     def named(self, groups: Collection[int]) -> str:
         """Groups by index; Hash groups, which have none, by their number."""
@@ -77,12 +81,17 @@ def impact(
     is_rolling = now.target.key == then.target.key and not now.rollout.paused
     restart_anyway, outdated = now.rollout.outdated if is_rolling else (), then.rollout.outdated
     problem = why_left_alone(after, True, snapshot.scheduler)
-    return Impact(
+    change = Impact(
         before=now,
         after=then,
         left_alone=problem.message if problem is not None else "",
         template=tuple(describe(record(snapshot.lws), record(after))),
         at_once=tuple(explain(_immediate(snapshot.lws), _immediate(after))),
+    )
+    if change.left_alone:
+        return change
+    return replace(
+        change,
         restarts=tuple(index for index in outdated if index not in restart_anyway),
         restart_anyway=tuple(index for index in restart_anyway if index in outdated),
         recreated=recreated,

@@ -39,7 +39,10 @@ _TYPES: Table = {
     "ObjectMeta": {"annotations": "{s}", "labels": "{s}"},
     "RoleSpec": {},
 }
-_SHAPES = Shapes(_TYPES, {"DisaggregatedSetSpec": ("roles",), "Role": ("name", "spec")})
+_REQUIRED = {"DisaggregatedSetSpec": ("roles",), "Role": ("name", "spec")}
+_SHAPES = Shapes(_TYPES, _REQUIRED)
+# A later release may have stored a field that the set relies on. Specs of roles are checked apart.
+_SPEC_SHAPES = Shapes(_TYPES, _REQUIRED, closed=_TYPES.keys() - {"ObjectMeta", "RoleSpec"})
 _NUMBERS = Numbers(_TYPES)
 _RANGES: Mapping[tuple[str, ...], tuple[int, int]] = {
     ("slices",): (1, _MOST_SLICES),
@@ -129,8 +132,17 @@ def placement_of(policy: Object | None) -> SlicePlacement | None:
 
 def fault_of(obj: Any) -> str:
     """Why the spec of a set cannot be read; empty if every decision can use it."""
+    return _fault_in(obj, _SPEC_SHAPES)
+
+
+def recorded_fault(data: Any) -> str:
+    """Why roles cannot be created from the data of a ControllerRevision; empty if they can."""
+    return _fault_in(data, _SHAPES)
+
+
+def _fault_in(obj: Any, shapes: Shapes) -> str:
     spec = (obj.get("spec") if is_mapping(obj) else None) or {}
-    fault = json_fault(spec, "spec") or _SHAPES.fault("DisaggregatedSetSpec", spec, "spec")
+    fault = json_fault(spec, "spec") or shapes.fault("DisaggregatedSetSpec", spec, "spec")
     return fault or next(_value_faults(spec), "")
 
 

@@ -21,7 +21,7 @@ from lws.cli.impact import Impact, impact, impact_lines
 from lws.cli.manifests import as_stored, sets_in, title_of
 from lws.cli.screen import Block, Table, Text, dump, row, show, warn
 from lws.cli.session import ClusterOptions, Refusal, Session, connected, run, worded
-from lws.cli.sets import RESOURCES, NamedSet, changed, find, print_names
+from lws.cli.sets import RESOURCES, NamedSet, changed, find, print_names, readable
 from lws.cli.states import snapshot_of
 from lws.cli.steps_ahead import Counts, StepAhead, StepsAhead, steps_ahead
 from lws.disaggregatedset.children.upkeep import waiting_edits
@@ -56,7 +56,13 @@ _WORDS = {"created": "would be created", "configured": "would be changed", "unch
 _TEMPLATE = fields.TEMPLATE.name
 _APART = frozenset({"roles", "placementPolicy"})
 _OF_ROLES_APART = frozenset(
-    {fields.REPLICAS.name, fields.NETWORK.name, fields.GROUP_IDENTITY.name, _TEMPLATE}
+    {
+        fields.REPLICAS.name,
+        fields.NETWORK.name,
+        fields.GROUP_IDENTITY.name,
+        fields.SCHEDULING.name,
+        _TEMPLATE,
+    }
 )
 _LATER = Text("a later update of all its groups:")
 _PACED_BY_DEPLOYMENT = Text("steps: the Deployment controller paces rollouts of Hash groups")
@@ -163,9 +169,9 @@ async def _planned(session: Session, manifest: Object, options: PlanOptions) -> 
     try:
         stored = await session.cluster.get(kind, manifest["metadata"]["namespace"], _name_of(manifest))
     except NotFound:
-        created = await _tried(session, manifest, None, options)
+        created = readable(await _tried(session, manifest, None, options))
         return _PLANS[kind].created(created, session.now, options.steps)
-    after = await _tried(session, manifest, stored, options)
+    after = readable(await _tried(session, manifest, stored, options))
     return await _PLANS[kind].changed(session, stored, after, options.steps)
 
 
@@ -311,12 +317,15 @@ def update_when_ready(lws: Object, now: datetime) -> RolloutState:
 async def _changed_set(session: Session, stored: Object, after: Object, steps: bool) -> Planned:
     objects = await all_of(session, stored)
     effect = impact(objects.snapshot, after, recreated(objects.groups, after), objects.unknown)
+    action = _action(stored, after)
+    if effect.left_alone or not steps:
+        return changed_set(after, action, effect, None)
+    if has_hash_groups(after):
+        planned = changed_set(after, action, effect, None)
+        return replace(planned, blocks=(*planned.blocks, _PACED_BY_DEPLOYMENT))
     begins = initial_rollout(replace(objects.snapshot, lws=after), effect.after)
-    has_steps = steps and not has_hash_groups(after)
-    simulation = simulate(replace(effect.after.rollout, prewarming=""), begins) if has_steps else None
-    planned = changed_set(after, _action(stored, after), effect, simulation)
-    unforeseen = (_PACED_BY_DEPLOYMENT,) if steps and not has_steps else ()
-    return replace(planned, blocks=(*planned.blocks, *unforeseen))
+    simulation = simulate(replace(effect.after.rollout, prewarming=""), begins)
+    return changed_set(after, action, effect, simulation)
 
 
 def changed_set(after: Object, action: str, effect: Impact, simulation: Simulation | None) -> Planned:

@@ -324,6 +324,7 @@ def _table(
 def _set_notes(state: StatusReport) -> Iterator[str]:
     if state.manager:
         yield f"{state.manager} runs this set (spec.managedBy): counts and conditions are what it reports"
+        return
     if state.is_paused:
         yield "paused: no group is updated before `resume`"
     if ends_in_parallel(state.obj):

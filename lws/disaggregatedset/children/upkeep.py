@@ -101,6 +101,8 @@ def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple
             continue
         if _policy(role.spec) != _policy(former.spec):
             paths.append(f"spec.roles[{index}].{fields.NETWORK}")
+        if fields.SCHEDULING.of({"spec": role.spec}) != fields.SCHEDULING.of({"spec": former.spec}):
+            paths.append(f"spec.roles[{index}].{fields.SCHEDULING}")
         now, then = (each.metadata.get("annotations") or {} for each in (role, former))
         paths += [
             f"spec.roles[{index}].metadata.annotations[{key}]"

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from lws.disaggregatedset.names import hash_identity, key_of
-from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, parse
+from lws.disaggregatedset.spec import DisaggregatedSpec, parse, recorded_fault
 from lws.history import revision as history
 from lws.history.revision import Format, Revision, checksum
 from lws.kube.metadata import name_of
@@ -122,7 +122,7 @@ def _fault(revision: Object) -> str:
     if not key:
         return f"{about} has a name that holds no key"
     # The data has the shape of a set.
-    if fault := fault_of(revision.get("data")):
+    if fault := recorded_fault(revision.get("data")):
         return f"{about}: data.{fault}: no role can be rebuilt from it"
     if not is_proven(revision, key, _recorded(revision["data"]["spec"]).roles):
         return (

@@ -143,6 +143,13 @@ _QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 _PASSED_ON = "volcano.sh/"
 
 
+def may_be_gangs_of(pod: Object) -> set[str]:
+    """Names of the PodGroups of Volcano that a pod may belong to: by its annotation and by its labels, either
+    of which may be edited.
+    """
+    return {name_by_labels(labels_of(pod)), annotations_of(pod).get(_GROUP_NAME_ANNOTATION, "")}
+
+
 @dataclass(frozen=True, slots=True)
 class Volcano:
     """Pods find their PodGroup by an annotation; groups of one pod have one too.

@@ -30,7 +30,7 @@ from lws.leaderworkerset.children.services import leader_service_name
 from lws.leaderworkerset.fields import SCHEDULING
 from lws.leaderworkerset.group.exhaustion import Abandoned
 from lws.leaderworkerset.group.failures import incident_of
-from lws.leaderworkerset.group.gangs import GangProvider, name_by_labels
+from lws.leaderworkerset.group.gangs import GangProvider, may_be_gangs_of, name_by_labels
 from lws.leaderworkerset.group.placement import is_placed
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.labels import group_name, is_leader, is_of_hash_group, own_workers
@@ -277,7 +277,7 @@ class Observer:
     def _former_gangs(self, lws: Object, groups: Iterable[GroupFacts]) -> tuple[FormerGang, ...]:
         if SCHEDULING.of(lws) is None or needs_workload(lws, self._environment.scheduler):
             return ()
-        led = {name_by_labels(labels_of(group.leader)) for group in groups}
+        led = {name for group in groups for name in may_be_gangs_of(group.leader)}
         owned = self._store.owned_by(uid_of(lws), "PodGroup")
         named = [each for each in owned if name_of(each) == name_by_labels(labels_of(each))]
         former = [each for each in named if name_of(each) not in led and not is_terminating(each)]
@@ -285,7 +285,7 @@ class Observer:
             # This reads all pods of the set.
             return ()
         pods = self._store.labelled_pods(NAME_LABEL, namespace_of(lws), name_of(lws))
-        used = {name_by_labels(labels_of(pod)) for pod in pods}
+        used = {name for pod in pods for name in may_be_gangs_of(pod)}
         return tuple(FormerGang(each, has_pods=name_of(each) in used) for each in former)
 
     def _teardowns(self, lws: Object, children: _Children) -> tuple[Teardown, ...]:

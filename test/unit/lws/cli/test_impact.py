@@ -59,6 +59,15 @@ def test_a_set_of_another_controller() -> None:
     ]
 
 
+def test_of_a_set_of_another_controller_nothing_is_predicted() -> None:
+    before, after = (
+        {**each, "spec": {**each["spec"], "managedBy": "example.com/another"}} for each in (A, B)
+    )
+    what = change({**after, "spec": {**after["spec"], "replicas": 9}}, before=before)
+    assert (what.restarts, what.recreated, list(what.added), list(what.removed)) == ((), {}, [], [])
+    assert what.template == (IMAGE.strip(),), "what is written is shown"
+
+
 def test_a_limit_of_restarts_takes_effect_at_once() -> None:
     limited = make_set(image="app:1", replicas=4, template={"maxGroupRestarts": 3})
     assert lines(change(limited))[0] == "no pod is restarted"

@@ -85,7 +85,8 @@ def test_a_set_that_is_left_alone_says_so() -> None:
     ],
 )
 def test_a_set_of_another_controller_is_as_its_status_says(status: dict[str, Any], settled: bool) -> None:
-    lws = {**make_set(managedBy="kueue.x-k8s.io/multikueue"), "status": status}
+    spec = {"managedBy": "kueue.x-k8s.io/multikueue", "podTerminationPolicy": "Parallel"}
+    lws = {**make_set(**spec), "status": status}
     report = report_on(found(snapshot_of(lws, []), []))
     waits = "kueue.x-k8s.io/multikueue to report in the status that it is done"
     assert (report.is_settled, report.waiting_for) == (settled, "" if settled else waits)
@@ -95,6 +96,7 @@ def test_a_set_of_another_controller_is_as_its_status_says(status: dict[str, Any
     assert any(
         line.startswith("kueue.x-k8s.io/multikueue runs this set (spec.managedBy): ") for line in lines
     )
+    assert not any("terminated with their leader" in line for line in lines), "that is up to the other one"
     assert report.groups == (), "no group is missed here"
 
 

@@ -11,6 +11,7 @@ from lws.disaggregatedset.spec import (
     fault_of,
     parse,
     placement_of,
+    recorded_fault,
 )
 from lws_api.disaggregatedset.v1 import PlacementStrength, PlacementType
 
@@ -126,6 +127,15 @@ def test_placement_without_effect_is_none(policy: dict[str, Any] | None) -> None
             "their DisaggregatedSet",
             id="another controller",
         ),
+        pytest.param(make(later=1), "spec.later is unknown to this release", id="a field of a later release"),
+        pytest.param(
+            make(rolloutStrategy={"order": "ScaleFirst"}),
+            "spec.rolloutStrategy.order is unknown to this release",
+            id="a rollout of a later release",
+        ),
+        pytest.param(
+            make(role(later=1)), "spec.roles[0].later is unknown to this release", id="a later role"
+        ),
         pytest.param(make(slices=0), "spec.slices is 0, not from 1 to 100", id="no slices"),
         pytest.param(make(slices=101), "spec.slices is 101, not from 1 to 100", id="slices"),
         pytest.param(make(slices=True), "spec.slices is true, not a whole number", id="true"),
@@ -141,6 +151,11 @@ def test_placement_without_effect_is_none(policy: dict[str, Any] | None) -> None
 )
 def test_what_cannot_be_read_is_a_fault(obj: Any, fault: str | None) -> None:
     assert fault_of(obj) == fault if fault is not None else fault_of(obj)
+
+
+def test_what_is_recorded_may_have_fields_of_a_later_release() -> None:
+    """Roles can be created from it."""
+    assert recorded_fault(make(role(later=1), later=1)) == ""
 
 
 def test_garbage_never_raises() -> None:

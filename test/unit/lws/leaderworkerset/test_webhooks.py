@@ -464,6 +464,24 @@ CORDONED_NODE = {**READY_NODE, "spec": {"unschedulable": True}}
 PREFERS, MUST, ANYWHERE = "preferredDuring", "requiredDuring", ""
 
 
+async def test_pods_of_a_set_of_another_controller_return_nowhere() -> None:
+    store = Store(lambda before, after: None, TABLES)
+    lws = builders.make_set(
+        annotations={NODE_RETURN_ANNOTATION: "Preferred"}, managedBy="example.com/another"
+    )
+    former = builders.make_leader_pod(lws)
+    former["spec"] = {"nodeName": "node-1"}
+    for obj in (lws, former):
+        store.put(obj)
+    store.drop({**former, "metadata": {**former["metadata"], "resourceVersion": "9999"}})
+    assert store.last_node("default", "demo-0") == "node-1"
+
+    async def read(name: str) -> dict[str, Any]:
+        raise AssertionError(name)
+
+    assert await former_node(store, read, former, "default") is None
+
+
 @pytest.mark.parametrize(
     ("policy", "excepted", "read", "expected"),
     [

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lws.cli.commands import plan as module
 from lws.cli.commands.plan import (
     LAST_APPLIED_ANNOTATION,
     apply_patch,
@@ -21,13 +22,16 @@ from lws.cli.commands.plan import (
 from lws.cli.impact import impact
 from lws.cli.main import main
 from lws.cli.screen import plain
+from lws.cli.session import Refusal
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.simulation import Simulation, simulate
 from lws.leaderworkerset.rollout.state import RolloutState, budget
 from test.unit.builders import NOW, make_pod_template
 from test.unit.disaggregated import make_disaggregated
-from test.unit.lws.cli.histories import revision_of, sets, snapshot_of
+from test.unit.fake_api import answer_json, failure
+from test.unit.lws.cli.conftest import Talk
+from test.unit.lws.cli.histories import found, revision_of, sets, snapshot_of
 from test.unit.stories.letters import groups
 
 NAME = "leaderworkerset.leaderworkerset.x-k8s.io/demo"
@@ -135,6 +139,30 @@ def test_a_new_set_of_another_controller() -> None:
     says = "kueue.x-k8s.io/multikueue runs this set (spec.managedBy)"
     assert list(plain(plan.blocks)) == [f"new, and nothing happens: {says}"]
     assert (plan.data["added"], plan.data["leftAlone"]) == ([], says)
+
+
+async def test_a_set_of_another_controller_has_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = {"managedBy": "example.com/another"}
+    before, after = ({**each, "spec": {**each["spec"], **other}} for each in (A, B))
+
+    async def all_of(session: Any, lws: Any) -> Any:
+        return found(snapshot_of(before, []), [])
+
+    monkeypatch.setattr(module, "all_of", all_of)
+    for steps in (False, True):
+        plan = await module._changed_set(None, before, after, steps)  # type: ignore[arg-type]
+        says = "nothing happens: example.com/another runs this set (spec.managedBy)"
+        assert list(plain(plan.blocks)) == [says] and "steps" not in plan.data
+
+
+async def test_a_set_that_the_controller_could_not_read_is_not_planned(talk: Talk) -> None:
+    """The definition of a later release lets its field through."""
+    talk.api.will(
+        failure(404, "NotFound"),
+        answer_json({**A, "spec": {**A["spec"], "spread": "zones"}}),
+    )
+    with pytest.raises(Refusal, match=r"spec\.spread is unknown to this release"):
+        await module._planned(talk.session, A, module.PlanOptions())
 
 
 def test_a_rollout() -> None:

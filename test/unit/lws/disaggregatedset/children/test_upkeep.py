@@ -223,5 +223,7 @@ def test_what_waits_is_named() -> None:
         placementPolicy={"type": "None", "topology": "zone"},
     )
     assert waiting_edits(parse(spelled), recorded) == ()
+    scheduled = parse(make_disaggregated(make_role("prefill", scheduling={}), make_role("decode")))
+    assert waiting_edits(scheduled, recorded) == ("spec.roles[0].spec.scheduling",)
     placed = replace(recorded, placement=SlicePlacement(PlacementType.EXCLUSIVE_SLICE, "zone"))
     assert waiting_edits(recorded, placed) == ("spec.placementPolicy",)

@@ -800,6 +800,17 @@ async def test_pod_groups_of_volcano_that_the_set_owns_are_looked_at_when_their_
     assert (await world.of_set()).former_gangs == (), "without scheduling their leaders own them"
 
 
+async def test_an_edited_label_of_a_leader_costs_no_pod_group() -> None:
+    """The label is restored by the pass over the group, which may come later."""
+    volcano, lws = PROVIDERS["volcano"], changed(SCHEDULED, lambda lws: lws["spec"].update(replicas=1))
+    leader = changed(PODS[1], lambda pod: pod["metadata"]["labels"].update({GROUP_INDEX_LABEL: "9"}))
+    leader["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = f"demo-0-{KEY}"
+    pod_group = api_server.stored(dict(volcano.pod_group(SCHEDULED, PODS[1])))
+    world = World(lws, LEADERS, leader, pod_group, scheduler=Scheduler(is_enabled=True, provider="volcano"))
+    world.gang = volcano
+    assert (await world.of_set()).former_gangs == ()
+
+
 async def test_other_sets_have_none_and_cost_no_read() -> None:
     world = World(*EVERYTHING, scheduler=ASSUMED)
     world.workloads = Scheduled(is_served=True)
