@@ -53,7 +53,15 @@ def constrained(kind: str, **keywords: Any) -> WithJsonSchema:
     return WithJsonSchema({"type": kind, **keywords})
 
 
+@dataclass(frozen=True, slots=True)
+class ActsAs:
+    """For `Annotated`: the default of a field that neither the schema nor a webhook writes."""
+
+    default: Any
+
+
 Int32 = Annotated[int, constrained("integer", format="int32")]
+Positive = Annotated[int, constrained("integer", format="int32", minimum=1)]
 Count = Annotated[int, constrained("integer", format="int32", minimum=0)]
 Int64 = Annotated[int, constrained("integer", format="int64")]
 

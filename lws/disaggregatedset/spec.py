@@ -17,21 +17,19 @@ from lws.kube.names import LABEL_LENGTH
 from lws.kube.shapes import Numbers, Shapes, json_fault
 from lws.kube.typed import Table, types_of
 from lws.leaderworkerset import fields
+from lws.leaderworkerset.fields import Field
 from lws.leaderworkerset.revisions.shape import number_faults as numbers_of_role
 from lws.leaderworkerset.revisions.shape import shape_fault
 from lws.leaderworkerset.spec import other_manager
 from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import (
     ROLE_NAME_PATTERN,
+    DisaggregatedSet,
     DisaggregatedSetSpec,
     PlacementStrength,
     PlacementType,
     ScalingMode,
 )
-
-_MOST_SLICES = 100
-_INT32 = 2**31 - 1
-_HISTORY_LIMIT = 10
 
 # The spec of a role has the shape of a LeaderWorkerSet's.
 _TYPES: Table = {
@@ -44,12 +42,14 @@ _SHAPES = Shapes(_TYPES, _REQUIRED)
 # A later release may have stored a field that the set relies on. Specs of roles are checked apart.
 _SPEC_SHAPES = Shapes(_TYPES, _REQUIRED, closed=_TYPES.keys() - {"ObjectMeta", "RoleSpec"})
 _NUMBERS = Numbers(_TYPES)
-_RANGES: Mapping[tuple[str, ...], tuple[int, int]] = {
-    ("slices",): (1, _MOST_SLICES),
-    ("revisionHistoryLimit",): (0, _INT32),
-    ("progressDeadlineSeconds",): (1, _INT32),
-    ("rolloutStrategy", "maxUpdatingSlices"): (1, _INT32),
-}
+_SPEC = Field((), model=DisaggregatedSet).field("spec")
+_HISTORY_LIMIT = _SPEC.field("revisionHistoryLimit")
+_LIMITED = (
+    _SPEC.field("slices"),
+    _HISTORY_LIMIT,
+    _SPEC.field("progressDeadlineSeconds"),
+    _SPEC.field("rolloutStrategy").field("maxUpdatingSlices"),
+)
 _ROLE_NAME = re.compile(ROLE_NAME_PATTERN)
 
 NO_SUB_ROLES = "pools within a role are not supported by this release"
@@ -95,7 +95,7 @@ class DisaggregatedSpec:
     placement: SlicePlacement | None = None
     paused: bool = False
     max_updating_slices: int | None = None
-    history_limit: int = _HISTORY_LIMIT
+    history_limit: int = _HISTORY_LIMIT.default
     progress_deadline: int | None = None
 
     def role(self, name: str) -> Role | None:
@@ -113,7 +113,7 @@ def parse(obj: Object) -> DisaggregatedSpec:
         placement=placement_of(spec.get("placementPolicy")),
         paused=bool(strategy.get("paused")),
         max_updating_slices=strategy.get("maxUpdatingSlices"),
-        history_limit=_or(spec.get("revisionHistoryLimit"), _HISTORY_LIMIT),
+        history_limit=_HISTORY_LIMIT.within(spec),
         progress_deadline=spec.get("progressDeadlineSeconds"),
     )
 
@@ -188,10 +188,7 @@ def _value_faults(spec: Mapping[str, Any]) -> Iterator[str]:
         if fault := shape_fault(role, f"{path}."):
             yield fault
     yield from _placement_faults(spec.get("placementPolicy") or {}, "spec.placementPolicy")
-    for (*place, last), (least, most) in _RANGES.items():
-        number = (spec.get(place[0]) or {} if place else spec).get(last)
-        if number is not None and not least <= number <= most:
-            yield f"{'.'.join(('spec', *place, last))} is {number}, not from {least} to {most}"
+    yield from filter(None, (field.out_of_range({"spec": spec}) for field in _LIMITED))
 
 
 def _placement_faults(policy: Mapping[str, Any], path: str) -> Iterator[str]:

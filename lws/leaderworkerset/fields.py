@@ -1,25 +1,24 @@
-"""The path and default of every field of a LeaderWorkerSet that decisions read.
+"""The fields of a LeaderWorkerSet that decisions read, by path. Types, defaults and limits are those of the
+models.
 
 The set may have been stored under any version of the CRD: fields may be missing, null or of the wrong type.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import WithJsonSchema
 
 from lws.kube.metadata import is_mapping
-from lws_api.leaderworkerset.identity import GroupIdentity, GroupReplacementPolicy
-from lws_api.leaderworkerset.v1 import (
-    PodTerminationPolicy,
-    RestartPolicy,
-    RolloutStrategyType,
-    StartupPolicy,
-    SubdomainPolicy,
-    SubGroupPolicyType,
-)
+from lws.kube.quantities import INT32
+from lws_api.leaderworkerset.v1 import LeaderWorkerSet
+from lws_api.meta import ActsAs, KubeModel
 
 
 def value_at(raw: Mapping[str, Any], path: tuple[str, ...]) -> Any:
@@ -33,23 +32,33 @@ def value_at(raw: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     return value
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """One field of a set. default: the value if the field is absent; None if there is no default."""
+    """One field of a set. Outside the models, as in pod templates, only its path is known.
+
+    default: the value if the field is absent; None if there is no default. types: of its values in JSON.
+    choices: of an enum, by value. least: the smallest number, None if any will do. most: the largest number.
+    model: of the object in the field.
+    """
 
     path: tuple[str, ...]
     default: Any = None
-    name: str = dataclasses.field(init=False)
+    types: tuple[type, ...] = ()
+    choices: Mapping[str, StrEnum] = field(default_factory=dict)
+    least: int | None = None
+    most: int = INT32
+    model: type[KubeModel] | None = None
+    name: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", self.path[-1])
+        object.__setattr__(self, "name", self.path[-1] if self.path else "")
 
     def __str__(self) -> str:
         return ".".join(self.path)
 
-    def field(self, name: str, default: Any = None) -> Field:
+    def field(self, name: str) -> Field:
         """A field of the object in this one."""
-        return Field((*self.path, name), default)
+        return Field((*self.path, name), **_declared(self.model, name))
 
     @property
     def stored_default(self) -> Any:
@@ -60,19 +69,68 @@ class Field:
         """The value of the field in a set; None if it is not set."""
         return value_at(raw, self.path)
 
+    def out_of_range(self, raw: Mapping[str, Any], least: int | None = None) -> str:
+        """The fault of a number that is out of range; empty if it is not. least: in place of the model's."""
+        number, least = self.of(raw), self.least if least is None else least
+        if number is None or least is None or least <= number <= self.most:
+            return ""
+        return f"{self} is {number}, not from {least} to {self.most}"
 
-SPEC = Field(("spec",))
-REPLICAS = SPEC.field("replicas", 1)
-STARTUP_POLICY = SPEC.field("startupPolicy", StartupPolicy.LEADER_CREATED)
-POD_TERMINATION = SPEC.field("podTerminationPolicy", PodTerminationPolicy.DEFAULT)
-HISTORY_LIMIT = SPEC.field("revisionHistoryLimit", 10)
+    def within(self, part: Mapping[str, Any]) -> Any:
+        """The value of the field in the object that it belongs to, as `read` takes it."""
+        return self.read(part.get(self.name))
+
+    def read(self, value: Any) -> Any:
+        """A stored value; the default if it is absent, unknown or of another type."""
+        if type(value) in self.types or (dict in self.types and is_mapping(value)):
+            return value
+        return self.choices.get(value, self.default) if type(value) is str else self.default
+
+
+@cache
+def _declared(model: type[KubeModel] | None, name: str) -> Mapping[str, Any]:
+    """What a model says of a field, as arguments of `Field`."""
+    known = {} if model is None else model.__pydantic_fields__
+    field = next((each for each in known.values() if each.alias == name), None)
+    if field is None:
+        return {}
+    found: dict[str, Any] = {"default": field.get_default(call_default_factory=True), "types": ()}
+    for part in _parts(field.rebuild_annotation()):
+        if isinstance(part, ActsAs):
+            found["default"] = part.default
+        elif isinstance(part, WithJsonSchema):
+            schema = part.json_schema or {}
+            found |= {"least": schema.get("minimum"), "most": schema.get("maximum", INT32)}
+        else:
+            is_model, is_choice = issubclass(part, KubeModel), issubclass(part, StrEnum)
+            found["types"] += (dict if is_model else part,)
+            found["model"] = part if is_model else None
+            found["choices"] = {str(each): each for each in part} if is_choice else {}
+    return found if isinstance(found["default"], int | str) else {**found, "default": None}
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """The types and the notes of an annotation."""
+    origin = get_origin(annotation)
+    if origin in (Annotated, Union, UnionType):
+        for part in get_args(annotation):
+            yield from _parts(part)
+    elif annotation is not NoneType:
+        yield {dict: dict, tuple: list}.get(origin, annotation)
+
+
+SPEC = Field((), model=LeaderWorkerSet).field("spec")
+REPLICAS = SPEC.field("replicas")
+STARTUP_POLICY = SPEC.field("startupPolicy")
+POD_TERMINATION = SPEC.field("podTerminationPolicy")
+HISTORY_LIMIT = SPEC.field("revisionHistoryLimit")
 PROGRESS_DEADLINE = SPEC.field("progressDeadlineSeconds")
 MAX_GROUP_RESTARTS = SPEC.field("maxGroupRestarts")
 START_STRATEGY = SPEC.field("startStrategy")
-SEED_GROUPS = START_STRATEGY.field("seedGroups", 1)
-GROWTH_FACTOR = START_STRATEGY.field("growthFactor", 2)
-GROUP_IDENTITY = SPEC.field("groupIdentity", GroupIdentity.ORDINAL)
-GROUP_REPLACEMENT = SPEC.field("groupReplacementPolicy", GroupReplacementPolicy.POST_TERMINATION)
+SEED_GROUPS = START_STRATEGY.field("seedGroups")
+GROWTH_FACTOR = START_STRATEGY.field("growthFactor")
+GROUP_IDENTITY = SPEC.field("groupIdentity")
+GROUP_REPLACEMENT = SPEC.field("groupReplacementPolicy")
 SCHEDULING = SPEC.field("scheduling")
 MANAGED_BY = SPEC.field("managedBy")
 LEADER_SERVICE = SPEC.field("leaderService")
@@ -80,35 +138,32 @@ LEADER_SERVICE = SPEC.field("leaderService")
 TEMPLATE = SPEC.field("leaderWorkerTemplate")
 LEADER_TEMPLATE = TEMPLATE.field("leaderTemplate")
 WORKER_TEMPLATE = TEMPLATE.field("workerTemplate")
-SIZE = TEMPLATE.field("size", 1)
-RESTART_POLICY = TEMPLATE.field("restartPolicy", RestartPolicy.RECREATE_GROUP_ON_POD_RESTART)
+SIZE = TEMPLATE.field("size")
+RESTART_POLICY = TEMPLATE.field("restartPolicy")
 RESTART_BUDGET = TEMPLATE.field("maxGroupRestarts")
 RESTART_BACKOFF = TEMPLATE.field("restartBackoff")
-BACKOFF_BASE = RESTART_BACKOFF.field("baseSeconds", 10)
-BACKOFF_CAP = RESTART_BACKOFF.field("capSeconds", 300)
+BACKOFF_BASE = RESTART_BACKOFF.field("baseSeconds")
+BACKOFF_CAP = RESTART_BACKOFF.field("capSeconds")
 CLAIMS = TEMPLATE.field("volumeClaimTemplates")
 CLAIM_RETENTION = TEMPLATE.field("persistentVolumeClaimRetentionPolicy")
 SUBGROUP = TEMPLATE.field("subGroupPolicy")
 SUBGROUP_SIZE = SUBGROUP.field("subGroupSize")
-SUBGROUP_TYPE = SUBGROUP.field("subGroupPolicyType", SubGroupPolicyType.LEADER_WORKER)
+SUBGROUP_TYPE = SUBGROUP.field("subGroupPolicyType")
 
 STRATEGY = SPEC.field("rolloutStrategy")
-STRATEGY_TYPE = STRATEGY.field("type", RolloutStrategyType.ROLLING_UPDATE)
+STRATEGY_TYPE = STRATEGY.field("type")
 PAUSED = STRATEGY.field("paused")
 PREWARM = STRATEGY.field("prewarm")
-PREWARM_DEADLINE = PREWARM.field("deadlineSeconds", 600)
-PREWARM_PARALLELISM = PREWARM.field("parallelism", 10)
+PREWARM_DEADLINE = PREWARM.field("deadlineSeconds")
+PREWARM_PARALLELISM = PREWARM.field("parallelism")
 PREWARM_COMMAND = PREWARM.field("command")
 ROLLING_UPDATE = STRATEGY.field("rollingUpdateConfiguration")
-PARTITION = ROLLING_UPDATE.field("partition", 0)
-MAX_UNAVAILABLE = ROLLING_UPDATE.field("maxUnavailable", 1)
-MAX_SURGE = ROLLING_UPDATE.field("maxSurge", 0)
+PARTITION = ROLLING_UPDATE.field("partition")
+MAX_UNAVAILABLE = ROLLING_UPDATE.field("maxUnavailable")
+MAX_SURGE = ROLLING_UPDATE.field("maxSurge")
 
 NETWORK = SPEC.field("networkConfig")
-SUBDOMAIN_POLICY = NETWORK.field("subdomainPolicy", SubdomainPolicy.SHARED)
+SUBDOMAIN_POLICY = NETWORK.field("subdomainPolicy")
 
 DISRUPTION_BUDGET = SPEC.field("podDisruptionBudget")
 MAX_UNAVAILABLE_GROUPS = DISRUPTION_BUDGET.field("maxUnavailableGroups")
-
-MOST_REPLICAS = 1_000_000
-"""The most groups that a set may have."""

@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Field
 from lws_api.disaggregatedset.status import RoleStatus, SliceRollout, SliceStatus
 from lws_api.leaderworkerset.v1 import LeaderWorkerSetSpec, NetworkConfig, SubdomainPolicy
 from lws_api.meta import (
+    ActsAs,
     Condition,
     Count,
     EmbeddedMetadata,
@@ -23,6 +24,7 @@ from lws_api.meta import (
     KubeModel,
     ObjectMeta,
     Opaque,
+    Positive,
     PrinterColumn,
     ResourceKind,
     Scale,
@@ -134,7 +136,7 @@ class SetRolloutStrategy(KubeModel):
 
     paused: bool | None = None
     """If true, no role takes a rollout step. Scaling and group restarts continue."""
-    max_updating_slices: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    max_updating_slices: Positive | None = None
     """Slices that may be in a rollout at a time (default: all)."""
 
 
@@ -153,9 +155,9 @@ class DisaggregatedSetSpec(KubeModel):
     """Where slices run. A change applies to new slices and to pods of the next rollout."""
     rollout_strategy: SetRolloutStrategy | None = None
     """How the set is updated. Limits per role are in the role."""
-    revision_history_limit: Count | None = None
+    revision_history_limit: Annotated[Count | None, ActsAs(10)] = None
     """Old revisions kept in addition to those in use (default 10)."""
-    progress_deadline_seconds: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    progress_deadline_seconds: Positive | None = None
     """Seconds without progress after which the set is reported as Stalled (default: never). It continues
     nevertheless.
     """

@@ -9,16 +9,15 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from lws_api.meta import Int32, KubeModel, constrained, list_map
+from lws_api.meta import Int32, KubeModel, Positive, list_map
 
 _Empty = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
-_Members = Annotated[int, constrained("integer", format="int32", minimum=1)]
 
 
 class GangPolicy(KubeModel):
     """Pods are scheduled all together or not at all."""
 
-    min_count: _Members | None = None
+    min_count: Positive | None = None
     """Pods that must be schedulable at once."""
     min_group_count: Int32 | None = None
     """Groups that must be schedulable at once."""

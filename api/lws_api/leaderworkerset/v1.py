@@ -17,6 +17,7 @@ from lws_api.leaderworkerset.scheduling import SetScheduling
 from lws_api.leaderworkerset.service import LeaderService
 from lws_api.leaderworkerset.status import GroupSummary, PrewarmProgress, RolloutPosition
 from lws_api.meta import (
+    ActsAs,
     ClaimTemplate,
     Condition,
     Count,
@@ -26,6 +27,7 @@ from lws_api.meta import (
     KubeModel,
     ObjectMeta,
     PodTemplate,
+    Positive,
     PrinterColumn,
     ResourceKind,
     Scale,
@@ -160,9 +162,9 @@ class Prewarm(KubeModel):
     A Job for each node does it. The rollout goes on when all have ended, whatever came of them.
     """
 
-    deadline_seconds: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    deadline_seconds: Annotated[Positive | None, ActsAs(600)] = None
     """When the rollout goes on in any case (default 600)."""
-    parallelism: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    parallelism: Annotated[Positive | None, ActsAs(10)] = None
     """Nodes that pull at a time (default 10)."""
     command: tuple[str, ...] | None = None
     """Runs on each of these nodes, even if no image is new, with the image, environment and volumes of the
@@ -179,7 +181,7 @@ class RolloutStrategy(KubeModel):
         default_factory=RollingUpdateConfiguration
     )
     """Limits of the rolling update."""
-    paused: bool | None = None
+    paused: Annotated[bool | None, ActsAs(False)] = None
     """If true, no group moves to another revision. Scaling and group restarts continue."""
     prewarm: Prewarm | None = None
     """Pulls new images before groups are replaced. Not for Hash groups."""
@@ -208,9 +210,9 @@ class RestartBackoff(KubeModel):
     up to `capSeconds`.
     """
 
-    base_seconds: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    base_seconds: Annotated[Positive | None, ActsAs(10)] = None
     """Seconds before the first restart (default 10)."""
-    cap_seconds: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    cap_seconds: Annotated[Positive | None, ActsAs(300)] = None
     """Longest wait in seconds (default 300)."""
     base: str | None = None
     """The same as `baseSeconds`, as a duration such as 10s."""
@@ -275,9 +277,9 @@ class StartStrategy(KubeModel):
     `seedGroups` start at first. Then, up to `growthFactor` times as many groups as are ready may exist.
     """
 
-    seed_groups: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    seed_groups: Annotated[Positive | None, ActsAs(1)] = None
     """Groups of the first wave (default 1)."""
-    growth_factor: Annotated[int, constrained("integer", format="int32", minimum=2)] | None = None
+    growth_factor: Annotated[int | None, constrained("integer", format="int32", minimum=2), ActsAs(2)] = None
     """Growth from wave to wave (default 2)."""
 
 
@@ -298,9 +300,9 @@ class LeaderWorkerSetSpec(KubeModel):
     """
     network_config: NetworkConfig = Field(default_factory=NetworkConfig)
     """How pods of a group reach each other by name."""
-    revision_history_limit: Count | None = None
+    revision_history_limit: Annotated[Count | None, ActsAs(10)] = None
     """Old revisions kept in addition to those that groups use (default 10)."""
-    progress_deadline_seconds: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    progress_deadline_seconds: Positive | None = None
     """Seconds without progress after which the set is reported as Stalled (default: never). It continues
     nevertheless. The clock stops while pods are gated or cannot be scheduled.
     """

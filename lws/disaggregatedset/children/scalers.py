@@ -25,7 +25,7 @@ from lws.kube.metadata import (
     owner_reference,
 )
 from lws.kube.ownership import Ownership, ownership_of
-from lws.leaderworkerset.fields import MOST_REPLICAS
+from lws.leaderworkerset.fields import REPLICAS
 from lws.runtime.actions import (
     Announce,
     Create,
@@ -71,7 +71,7 @@ def share(total: int, slices: int, index: int) -> int:
 
     A scaler may have a greater number than a LeaderWorkerSet.
     """
-    return min(total // slices + (index < total % slices), MOST_REPLICAS)
+    return min(total // slices + (index < total % slices), REPLICAS.most)
 
 
 def seed(seen: ObservedSet, slices: int, role: str, key: str) -> int:
@@ -134,9 +134,9 @@ def _keep(seen: ObservedSet, scaler: Object, role: str, replicas: int) -> Plan:
 def _excess(role: str, scaler: Object, slices: int) -> Plan:
     """Report a requested count that is too large."""
     total = _replicas(scaler) or 0
-    if total <= slices * MOST_REPLICAS:
+    if total <= slices * REPLICAS.most:
         return Plan()
-    name, asked = scaler["metadata"]["name"], f"{total} groups, {MOST_REPLICAS} are possible in each slice"
+    name, asked = scaler["metadata"]["name"], f"{total} groups, {REPLICAS.most} are possible in each slice"
     told = f"role {role}: its scaler {name} asks for {asked}; scale it down"
     return Plan(problems=(Problem("TooManyReplicas", told),))
 

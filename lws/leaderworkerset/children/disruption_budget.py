@@ -53,7 +53,7 @@ def disruption_limit(spec: SetSpec) -> int | None:
     budget only if the amount is a number, 0% or 100%. Raises ValueError for an invalid amount.
     """
     amount, replicas = spec.max_unavailable_groups, spec.replicas
-    if not spec.has_disruption_budget or replicas == 0:
+    if spec.disruption_budget is None or replicas == 0:
         return None
     if amount is None:
         return 1 if replicas > 1 else None

@@ -6,8 +6,7 @@ passes here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from enum import StrEnum
+from collections.abc import Iterator
 from typing import Any
 
 from lws.kube import quantities
@@ -15,6 +14,7 @@ from lws.kube.metadata import is_mapping
 from lws.kube.shapes import Numbers, Shapes, json_fault
 from lws.kube.typed import POD_TYPES, Table, types_of
 from lws.leaderworkerset import fields
+from lws.leaderworkerset.fields import Field
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import LeaderWorkerSetSpec, LeaderWorkerSetStatus
 
@@ -36,21 +36,19 @@ _STATUS = _STATUS_TYPES["LeaderWorkerSetStatus"]
 _STATUS_SHAPES = Shapes(_STATUS_TYPES, {"Condition": ("type", "status")})
 
 _AMOUNTS = (fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
-_RANGES: Mapping[fields.Field, tuple[int, int]] = {
-    fields.SIZE: (1, quantities.INT32),
-    fields.SUBGROUP_SIZE: (1, quantities.INT32),
-    fields.PROGRESS_DEADLINE: (0, quantities.INT32),
-    fields.SEED_GROUPS: (1, quantities.INT32),
-    fields.GROWTH_FACTOR: (2, quantities.INT32),
-    fields.PREWARM_DEADLINE: (1, quantities.INT32),
-    fields.PREWARM_PARALLELISM: (1, quantities.INT32),
-    fields.REPLICAS: (0, fields.MOST_REPLICAS),
-}
-_CHOICES = tuple(
-    field
-    for field in vars(fields).values()
-    if isinstance(field, fields.Field) and isinstance(field.default, StrEnum)
+# A set goes on whatever is stored there.
+_HARMLESS = (
+    fields.HISTORY_LIMIT,
+    fields.MAX_GROUP_RESTARTS,
+    fields.RESTART_BUDGET,
+    fields.BACKOFF_BASE,
+    fields.BACKOFF_CAP,
 )
+_CHECKED = [each for each in vars(fields).values() if isinstance(each, Field) and each not in _HARMLESS]
+# Not of the schema: upstream's webhook demands the first two, and a deadline of 0 s only reports.
+_LEAST = {fields.SIZE: 1, fields.SUBGROUP_SIZE: 1, fields.PROGRESS_DEADLINE: 0}
+_LIMITED = [field for field in _CHECKED if field in _LEAST or field.least is not None]
+_CHOICES = [field for field in _CHECKED if field.choices]
 
 
 def spec_fault(lws: Object, prefix: str = "") -> str:
@@ -115,14 +113,13 @@ def _value_fault(raw: Object, prefix: str = "") -> str:
 
 
 def _value_faults(raw: Object, prefix: str) -> Iterator[str]:
-    for field, (least, most) in _RANGES.items():
-        number = field.of(raw)
-        if number is not None and not least <= number <= most:
-            yield f"{prefix}{field} is {number}, not from {least} to {most}"
+    for field in _LIMITED:
+        if fault := field.out_of_range(raw, _LEAST.get(field)):
+            yield f"{prefix}{fault}"
     for field in _CHOICES:
-        chosen, choice = field.of(raw), list(field.default.__class__)
-        if chosen and chosen not in choice:
-            yield f"{prefix}{field} is {chosen!a}, not one of {', '.join(choice)}"
+        chosen = field.of(raw)
+        if chosen and chosen not in field.choices:
+            yield f"{prefix}{field} is {chosen!a}, not one of {', '.join(field.choices)}"
     for field in _AMOUNTS:
         amount = field.of(raw)
         try:

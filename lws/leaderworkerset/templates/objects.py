@@ -69,7 +69,7 @@ def build_leader_statefulset(
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"}},
             "updateStrategy": {
-                "type": spec.strategy_type,
+                "type": "RollingUpdate",
                 "rollingUpdate": {"partition": update.partition, "maxUnavailable": update.max_unavailable},
             },
             "template": _leader_pod_template(spec, key, stored),
@@ -110,7 +110,7 @@ def build_leader_deployment(
             "replicas": spec.replicas,
             "selector": {"matchLabels": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"}},
             "strategy": {
-                "type": spec.strategy_type,
+                "type": "RollingUpdate",
                 "rollingUpdate": {"maxUnavailable": spec.max_unavailable, "maxSurge": spec.max_surge},
             },
             "template": template,

@@ -22,42 +22,10 @@ from lws_api.leaderworkerset.v1 import (
     RESTART_EXEMPT_CONTAINERS_ANNOTATION,
     RESTART_EXEMPT_SIDECARS_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
-    RestartPolicy,
-    StartupPolicy,
-    SubdomainPolicy,
 )
 from test.unit.builders import make_pod_template, make_set
 
-DEFAULTS = SetSpec(
-    lws={},
-    replicas=1,
-    size=1,
-    partition=0,
-    max_unavailable=1,
-    max_surge=0,
-    paused=False,
-    strategy_type="RollingUpdate",
-    restart_policy=RestartPolicy.RECREATE_GROUP_ON_POD_RESTART,
-    waits_for_start=False,
-    max_group_restarts=None,
-    restart_budget=None,
-    restart_backoff=None,
-    exempt_containers=frozenset(),
-    exempts_sidecars=False,
-    startup_policy=StartupPolicy.LEADER_CREATED,
-    start_strategy=None,
-    prewarm=None,
-    subdomain_policy=SubdomainPolicy.SHARED,
-    history_limit=10,
-    progress_deadline=None,
-    leader_template={},
-    worker_template={},
-    placement={},
-    subgroup=None,
-    has_disruption_budget=False,
-    max_unavailable_groups=None,
-    leader_service=None,
-)
+DEFAULTS = SetSpec.of({})
 FIELDS = {name: field for name, field in vars(fields).items() if isinstance(field, Field)}
 MINIMAL = {
     "metadata": {"name": "demo", "namespace": "ns", "uid": "u-1"},
@@ -123,7 +91,7 @@ def test_defaults_of_the_api(lws: dict[str, Any]) -> None:
         pytest.param(
             "restart_budget", make_set(maxGroupRestarts=1, template={"maxGroupRestarts": 3}), None, id="both"
         ),
-        pytest.param("has_disruption_budget", make_set(podDisruptionBudget={}), True, id="with budget"),
+        pytest.param("disruption_budget", make_set(podDisruptionBudget={}), {}, id="with budget"),
         pytest.param(
             "max_unavailable_groups",
             make_set(podDisruptionBudget={"maxUnavailableGroups": "9%"}),
