@@ -52,7 +52,7 @@ known-demo: known-node
 	@$(if $(and $(filter real,$(NODE)),$(DEMO)),echo "DEMO=$(DEMO): NODE=real shows one tour only: leave out one of them" >&2; exit 2,true)
 
 demo: known-demo on-linux $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recovers, live (ONCE=1 ends after it; DEMO=NAME shows that example; NODE=real has pods be processes, as root).
-	@$(if $(filter real,$(NODE)),$(BIN)/python -m tools.nodedemo $(if $(ONCE),--once),$(BIN)/python -m tools.demo $(if $(ONCE),--once) $(if $(DEMO),--example $(DEMO)))
+	@$(if $(filter real,$(NODE)),$(BIN)/python -m tools.realnode --product $(BIN)/python -m tools.nodedemo $(if $(ONCE),--once),$(BIN)/python -m tools.demo $(if $(ONCE),--once) $(if $(DEMO),--example $(DEMO)))
 
 # Said before lint and unit tests: the rest says it itself.
 known-version: $(READY)

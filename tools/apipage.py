@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from lws_api.crds import definitions
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 from lws_api.meta import ResourceKind
+from tools import generated
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "api.md"
 KINDS = (LEADER_WORKER_SET, DISAGGREGATED_SET, ROLE_SCALER)
@@ -91,15 +91,7 @@ def _shown(default: Any) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tools.apipage", description="Write the API reference.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if it is out of date")
-    if not parser.parse_args(arguments).check:
-        PAGE.write_text(page(), encoding="utf-8")
-        return 0
-    if PAGE.read_text(encoding="utf-8") == page():
-        return 0
-    print(f"{PAGE} is not that of the definitions: run `make generate`", file=sys.stderr)
-    return 1
+    return generated.main("tools.apipage", lambda: {PAGE: page()}, "the definitions", arguments)
 
 
 if __name__ == "__main__":

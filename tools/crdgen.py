@@ -42,30 +42,12 @@ _KEEP = """\
 """
 
 _KEYWORDS = frozenset(
-    {
-        "additionalProperties",
-        "anyOf",
-        "default",
-        "description",
-        "enum",
-        "format",
-        "items",
-        "maxItems",
-        "maxLength",
-        "maximum",
-        "minItems",
-        "minLength",
-        "minimum",
-        "pattern",
-        "properties",
-        "required",
-        "type",
-        "x-kubernetes-int-or-string",
-        "x-kubernetes-list-map-keys",
-        "x-kubernetes-list-type",
-        "x-kubernetes-preserve-unknown-fields",
-        "x-kubernetes-validations",
-    }
+    [
+        *("additionalProperties", "anyOf", "default", "description", "enum", "format", "items", "maxItems"),
+        *("maxLength", "maximum", "minItems", "minLength", "minimum", "pattern", "properties", "required"),
+        *("type", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys", "x-kubernetes-list-type"),
+        *("x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations"),
+    ]
 )
 _DROPPED = frozenset({"$defs", "title"})
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import signal
+import subprocess
 import sys
+from typing import Any
 
 _PARENT_DEATH_SIGNAL = 1
 
@@ -21,6 +23,14 @@ def require_linux(platform: str | None = None) -> None:
             f"the local control plane runs on Linux only, and this is {platform}: use a Linux machine, "
             f"virtual machine or container, or CLUSTER=existing for integration tests on a cluster of yours"
         )
+
+
+def code_within(process: subprocess.Popen[Any], seconds: float) -> int | None:
+    """The exit code of a process that ends within so many seconds, else None."""
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from test.bench.goals import verdicts
+from test.bench.plots import Bars, Lines, bars, lines
 from test.bench.shapes import parse
-from tools.pictures.plots import Bars, Lines, bars, lines
 
 Result = dict[str, Any]
 _MOVING, _OTHERS = ("create", "rollout"), ("scale", "loss", "delete")

@@ -15,13 +15,13 @@ from test.bench.disaggregated.shape import is_paired
 from test.bench.goals import Verdict, growth, verdicts
 from test.bench.paced.page import RESULT as PACED
 from test.bench.paced.page import paced_section
+from test.bench.plots import flames
 from test.bench.serving import HEAD as HEAD_OF_SERVING
 from test.bench.serving import RESULT as SERVING
 from test.bench.serving import serving_rows
 from test.bench.shapes import parse
 from test.bench.table import HEAD, rows
 from test.bench.thousands import page as thousands
-from tools.pictures.plots import flames
 
 ONCE = "once.json"
 """What is not measured with every run: a profile, what changes have brought, single observations."""

@@ -118,7 +118,8 @@ def test_the_demo_holds_what_it_says_and_leaves_nothing(
     except LackingError as error:
         pytest.skip(str(error))
     began = time.monotonic()
-    command = [sys.executable, "-u", "-m", "tools.nodedemo", "--once"]
+    tour = [sys.executable, "-m", "tools.nodedemo", "--once"]
+    command = [sys.executable, "-u", "-m", "tools.realnode", "--product", *tour]
     demo = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     lines, namespaces = list[str](), set[str]()
     assert demo.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,6 @@ from typing import Any
 
 import yaml
 
-from tools.conformance.inventory import missing_tests
 from tools.deployment import REPOSITORY
 
 TABLE = REPOSITORY / "test" / "conformance.yaml"
@@ -86,12 +86,8 @@ def _row(kind: str, written: Mapping[str, Any]) -> Row:
     needed = {"what", "test"} if kind.endswith(DIFFERENCES) else {"name", "test"}
     if unknown or not needed <= written.keys():
         raise ValueError(f"{kind}: a row needs {', '.join(sorted(needed))}: {dict(written)}")
-    return Row(
-        str(written.get("name", "")),
-        str(written.get("what", "")),
-        str(written["test"]),
-        bool(written.get("added", False)),
-    )
+    name, what = str(written.get("name", "")), str(written.get("what", ""))
+    return Row(name, what, str(written["test"]), bool(written.get("added", False)))
 
 
 def page_of(table: Table) -> str:
@@ -115,24 +111,14 @@ def _sections(table: Table, titles: Mapping[str, tuple[str, str]]) -> Iterator[s
 
 
 def _section(heading: str, column: str, rows: Sequence[Row]) -> str:
-    if any(row.what for row in rows):
-        cells = [(column, "Meaning"), *((f"`{row.name}`", row.what) for row in rows)]
-        return "\n".join(_lines(heading, cells))
-    return "\n".join((heading, "", ", ".join(f"`{row.name}`" for row in rows), ""))
+    if not any(row.what for row in rows):
+        return f"{heading}\n\n{', '.join(f'`{row.name}`' for row in rows)}\n"
+    lines = [f"| {column} | Meaning |", "| --- | --- |", *(f"| `{row.name}` | {row.what} |" for row in rows)]
+    return "\n".join((heading, "", *lines, ""))
 
 
 def _differences(heading: str, rows: Iterable[Row]) -> str:
     return "\n".join((f"## {heading}", "", *(f"- {row.what}" for row in rows), ""))
-
-
-def _lines(heading: str, cells: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    yield heading
-    yield ""
-    for number, row in enumerate(cells):
-        yield f"| {' | '.join(row)} |"
-        if number == 0:
-            yield f"| {' | '.join('---' for _ in row)} |"
-    yield ""
 
 
 def main() -> int:
@@ -151,6 +137,19 @@ def main() -> int:
         PAGE.write_text(page_of(table), "utf-8")
         return 0
     return 0 if all([_pass(suite) for suite in suites_of(tests)]) else 1
+
+
+def missing_tests(tests: Iterable[str], root: Path = REPOSITORY) -> list[str]:
+    """Those of the tests that no file defines."""
+    texts: dict[str, str] = {}
+    missing = []
+    for test in tests:
+        path, _, name = test.partition("::")
+        if path not in texts:
+            texts[path] = (root / path).read_text("utf-8") if (root / path).is_file() else ""
+        if re.search(rf"^(?:async )?def {re.escape(name)}\(", texts[path], re.MULTILINE) is None:
+            missing.append(test)
+    return missing
 
 
 def suites_of(tests: list[str]) -> list[list[str]]:

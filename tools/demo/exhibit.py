@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ EXAMPLES = REPOSITORY / "examples"
 # The one written in C, where PyYAML has it, takes a tenth of the time.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _AUTOSCALER = "HorizontalPodAutoscaler"
+_COMMENTED = re.compile("#")
 _WHOLE, _PART = v1.GROUP_KEY_LABEL, v1.SUBGROUP_KEY_LABEL
 _TPU_HOSTS, _TPU_ID = "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID"
 _SECONDS = 180.0
@@ -88,7 +91,7 @@ def find_example(name: str, directory: Path = EXAMPLES) -> Example:
     return Example(
         wanted,
         path,
-        tuple(_comment(text)),
+        tuple(line[1:].removeprefix(" ") for line in takewhile(_COMMENTED.match, text.splitlines())),
         sets={each: written for each, written in sets.items() if each not in left_alone},
         least={spec["scaleTargetRef"]["name"]: int(spec.get("minReplicas", 1)) for spec in scaled},
         disaggregated=_by_name(objects, disaggregated.KIND),
@@ -99,15 +102,6 @@ def find_example(name: str, directory: Path = EXAMPLES) -> Example:
 
 def _by_name(objects: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Mapping[str, Any]]:
     return {each["metadata"]["name"]: each for each in objects if each["kind"] == kind}
-
-
-def _comment(text: str) -> list[str]:
-    lines = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line[1:].removeprefix(" "))
-    return lines
 
 
 @dataclass(frozen=True, slots=True)

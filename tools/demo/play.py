@@ -80,10 +80,6 @@ def image_patch(image: str) -> str:
     return json.dumps([{"op": "replace", "path": _IMAGE_PATH, "value": image}])
 
 
-class SetMissingError(RuntimeError):
-    """There is no set where the tour needs one."""
-
-
 @dataclass(frozen=True)
 class Play:
     """One set, and everything that can happen to it.
@@ -135,10 +131,10 @@ class Play:
             time.sleep(_SCRAPE_SECONDS)
 
     def facts(self, view: View) -> SetFacts:
-        """The set. Raises SetMissingError."""
+        """The set. Raises LookupError."""
         found = view.set(self.manifest.name)
         if found is None:
-            raise SetMissingError(f"LeaderWorkerSet {NAMESPACE}/{self.manifest.name} does not exist")
+            raise LookupError(f"LeaderWorkerSet {NAMESPACE}/{self.manifest.name} does not exist")
         return found
 
     def _until(self, is_true: Callable[[View], bool], wanted: str) -> None:

@@ -11,7 +11,7 @@ from tools.demo.check import Check, equal, none_of, same_members
 from tools.demo.facts import Kind, Moment, Pod, View, groups_of
 from tools.demo.mirror import NAMESPACE, NotInTime
 from tools.demo.picture import picture_of, summary
-from tools.demo.play import Play, SetMissingError, image_patch, read_manifest, slowly_starting, with_tag
+from tools.demo.play import Play, image_patch, read_manifest, slowly_starting, with_tag
 from tools.demo.scene import Scene, holder
 from tools.demo.show import Result, Show, play_steps
 from tools.demo.structure import Goal, verify_environment, verify_objects, verify_pods, verify_status
@@ -285,7 +285,7 @@ def play_in(
         except NotInTime as late:
             found = summary(picture_of(late.view, datetime.now(UTC)))
             return [Check(late.wanted, False, f"within {late.seconds:.0f} s", found)]
-        except (ApiError, CommandError, DeploymentError, LookupError, SetMissingError) as error:
+        except (ApiError, CommandError, DeploymentError, LookupError) as error:
             return [Check(claim, False, "no error", str(error))]
         finally:
             show.wait_for("")

@@ -6,7 +6,6 @@ $BUILDER, $BASE, $PLATFORMS and $IMAGE are optional. An error is one line and ex
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import shutil
 import sys
@@ -14,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from tools.deployment import REPOSITORY
@@ -32,6 +32,7 @@ from tools.image.builders import (
 from tools.image.identity import Identity, bill_of_materials, identify
 from tools.image.steps import ImageError, LackingError, Steps, require_space
 from tools.localcluster.progress import LinePrinter
+from tools.localcluster.recipe import digest_of
 
 RESULTS = REPOSITORY / "build" / "image"
 LARGEST = 120_000_000
@@ -195,16 +196,12 @@ def bill_beside(archive: Path) -> Path:
 
 def sources_key(repository: Path) -> str:
     """Return 16 hexadecimal digits that change with every file that goes into the image."""
-    digest = hashlib.sha256()
     files = [repository / name for name in _FILES]
     for folder in _FOLDERS:
         below = (path for path in (repository / folder).rglob("*") if path.is_file())
         files += (path for path in below if "__pycache__" not in path.parts)
-    for path in sorted(files):
-        for part in (str(path.relative_to(repository)).encode(), path.read_bytes()):
-            digest.update(len(part).to_bytes(8, "big"))
-            digest.update(part)
-    return digest.hexdigest()[:16]
+    named = ((str(path.relative_to(repository)).encode(), path.read_bytes()) for path in sorted(files))
+    return digest_of(chain.from_iterable(named))
 
 
 def _build() -> Path:

@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tools.linux import end_with_parent
+from tools.linux import code_within, end_with_parent
 from tools.localcluster.progress import Progress, Report
 
 _ALONE = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
@@ -42,7 +42,7 @@ class Steps:
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=end_with_parent
             )
         try:
-            while (code := _code_of(process)) is None:
+            while (code := code_within(process, _LOOK_SECONDS)) is None:
                 self._report(Progress(step, time.monotonic() - began, None))
         except BaseException:
             process.kill()
@@ -88,10 +88,3 @@ def require_space(directory: Path, needed: int) -> None:
         raise LackingError(
             f"{directory} has {free / 1e9:.1f} GB free, and the build needs {needed / 1e9:.1f} GB: free some"
         )
-
-
-def _code_of(process: subprocess.Popen[bytes]) -> int | None:
-    try:
-        return process.wait(_LOOK_SECONDS)
-    except subprocess.TimeoutExpired:
-        return None

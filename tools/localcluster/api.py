@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -51,6 +52,16 @@ class Call:
     @property
     def target(self) -> str:
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+
+@contextmanager
+def tolerating(*statuses: int) -> Iterator[None]:
+    """Let a request in this context be refused with one of these: what it is for is done already."""
+    try:
+        yield
+    except ApiError as refusal:
+        if refusal.status not in statuses:
+            raise
 
 
 class Api:

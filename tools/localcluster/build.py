@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from tools.linux import code_within
 from tools.localcluster.progress import Progress, Report, Step
 from tools.localcluster.recipe import (
     KWOK,
@@ -208,7 +209,7 @@ def _run(command: list[str], target: Target, step: Step, total: int | None) -> l
         for reader in readers:
             reader.start()
         try:
-            while _runs(child):
+            while code_within(child, 0.2) is None:
                 step.tell()
         except BaseException:
             child.terminate()
@@ -219,15 +220,6 @@ def _run(command: list[str], target: Target, step: Step, total: int | None) -> l
     if child.returncode != 0:
         raise BuildError(f"{step.name} failed in {target.module}:\n" + "\n".join(last))
     return output
-
-
-def _runs(child: subprocess.Popen[str]) -> bool:
-    """Waits a moment for the child to end; False once it has."""
-    try:
-        child.wait(0.2)
-    except subprocess.TimeoutExpired:
-        return True
-    return False
 
 
 def _follow(lines: IO[str], last: deque[str], step: Step, total: int | None) -> None:

@@ -145,10 +145,5 @@ def _ca_key_usage() -> x509.KeyUsage:
 
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> None:
     path.touch(mode=0o600)
-    path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.NoEncryption(),
-        )
-    )
+    form, plain = serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, plain))

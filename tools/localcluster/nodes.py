@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from tools.localcluster.api import Api, ApiError
+from tools.localcluster.api import Api, tolerating
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 POOL_LABEL = "cloud.google.com/gke-nodepool"
@@ -35,6 +33,7 @@ STORAGE_CLASS: dict[str, Any] = {
 }
 _PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 """The controller manager names in it who is to make the volume of a claim."""
+# The same object may be seen twice before our first answer to it shows.
 _EXISTS_OR_GONE = (404, 409)
 
 
@@ -126,23 +125,13 @@ class Provisioner:
     def consider_claim(self, claim: dict[str, Any]) -> None:
         """Create the volume of a claim that waits for one."""
         if wants_volume(claim):
-            with _done_already_is_done():
+            with tolerating(*_EXISTS_OR_GONE):
                 self._api.create("/api/v1/persistentvolumes", build_volume(claim))
 
     def consider_volume(self, volume: dict[str, Any]) -> None:
         """Delete a volume that nobody claims any more."""
         if is_left_over(volume):
             metadata = volume["metadata"]
-            with _done_already_is_done():
+            with tolerating(*_EXISTS_OR_GONE):
                 options = {"preconditions": {"uid": metadata["uid"]}}
                 self._api.delete(f"/api/v1/persistentvolumes/{metadata['name']}", options)
-
-
-@contextmanager
-def _done_already_is_done() -> Iterator[None]:
-    """The same object may be seen twice before our first answer to it shows."""
-    try:
-        yield
-    except ApiError as refusal:
-        if refusal.status not in _EXISTS_OR_GONE:
-            raise

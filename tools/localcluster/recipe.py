@@ -147,8 +147,13 @@ def go_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def cache_key(target: Target, platform_name: str) -> str:
     """Return 16 hexadecimal digits that change with the pinned files, sources, command or platform."""
+    return digest_of(_key_parts(target, platform_name))
+
+
+def digest_of(parts: Iterable[bytes]) -> str:
+    """Return 16 hexadecimal digits that change with any of the parts."""
     digest = hashlib.sha256()
-    for part in _key_parts(target, platform_name):
+    for part in parts:
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()[:16]

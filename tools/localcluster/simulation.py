@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tools.linux import require_linux
 from tools.localcluster.access import read_access
-from tools.localcluster.api import Api, ApiError
+from tools.localcluster.api import Api, tolerating
 from tools.localcluster.build import find_kwok
 from tools.localcluster.component import Blueprint, Component, Guard, Supervisor, wait_until
 from tools.localcluster.components import Options, kwok_flags, kwok_health
@@ -123,15 +123,5 @@ def _remove(api: Api) -> None:
     found = api.get(f"{_NODES}?labelSelector={SIMULATED_LABEL}")["items"]
     paths = [f"{_NODES}/{node['metadata']['name']}" for node in found]
     for path in (*paths, f"{_CLASSES}/{STORAGE_CLASS['metadata']['name']}"):
-        with _gone_is_fine():
+        with tolerating(_NOT_FOUND):
             api.delete(path)
-
-
-@contextmanager
-def _gone_is_fine() -> Iterator[None]:
-    """It may be gone already."""
-    try:
-        yield
-    except ApiError as refusal:
-        if refusal.status != _NOT_FOUND:
-            raise

@@ -59,6 +59,7 @@ _KEPT = (
     "x-kubernetes-list-type",
     "x-kubernetes-map-type",
 )
+_ENDS = ("EnvSource", "Projection")
 _DEFAULT_BY_CONSTANT = {
     ("io.k8s.api.core.v1.AzureDiskVolumeSource", "cachingMode"),
     ("io.k8s.api.core.v1.AzureDiskVolumeSource", "kind"),
@@ -68,13 +69,7 @@ must not either, or the same manifest would come to another revision.
 """
 _CONTAIN_A_REFERENCE = frozenset(
     f"io.k8s.api.core.v1.{name}"
-    for name in (
-        "ConfigMapEnvSource",
-        "ConfigMapProjection",
-        "ConfigMapVolumeSource",
-        "SecretEnvSource",
-        "SecretProjection",
-    )
+    for name in ("ConfigMapVolumeSource", *(f"{of}{end}" for of in ("ConfigMap", "Secret") for end in _ENDS))
 )
 """Types that have the fields of a LocalObjectReference among their own. The Go types make a reference atomic,
 and in the original CRD that holds for what contains its fields; the document forgets it there.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from lws.disaggregatedset.rollout.simulation import simulate, start
 from lws.disaggregatedset.rollout.state import RoleTarget
-from tools.pictures.plots import RECORDING as DASHBOARD
-from tools.pictures.plots import drawn_dashboard
+from tools.pictures.dashboard import RECORDING as DASHBOARD
+from tools.pictures.dashboard import drawn_dashboard
 from tools.pictures.steps import drawn_failure, drawn_slice, drawn_story, parse_story
 from tools.pictures.terminal import drawn_terminal
 

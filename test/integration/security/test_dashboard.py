@@ -20,7 +20,7 @@ from test.harness.scraping import a_scraper
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
 from tools.localcluster import ApiError, ClusterAccess, Pods
-from tools.pictures.plots import RECORDING
+from tools.pictures.dashboard import RECORDING
 
 DASHBOARD = Path(__file__).parents[3] / "charts" / "lws" / "files" / "dashboard.json"
 POINTS = 60

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.conformance.inventory import missing_tests
+from tools.conformance.__main__ import missing_tests
 
 ROOT = Path(__file__).parents[3]
 E2E = "test/e2e/test_published.py"

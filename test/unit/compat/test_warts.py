@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.conformance.inventory import missing_tests
+from tools.conformance.__main__ import missing_tests
 
 UNIT = "test/unit/lws"
 PLANNER = f"{UNIT}/disaggregatedset/rollout/test_planner.py"

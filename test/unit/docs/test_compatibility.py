@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tools.conformance.__main__ import PAGE, TABLE, page_of, proofs_of, read_table
-from tools.conformance.inventory import inventory, missing_tests
+from test.unit.docs.inventory import inventory
+from tools.conformance.__main__ import PAGE, TABLE, missing_tests, page_of, proofs_of, read_table
 
 ROOT = Path(__file__).parents[3]
 # Texts that only a running controller puts together; the code must say their words all the same.

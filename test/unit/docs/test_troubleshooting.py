@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from test.unit.docs.inventory import said_in
 from tools.conformance.__main__ import read_table
-from tools.conformance.inventory import said_in
 from tools.series import series_of, served
 
 ROOT = Path(__file__).parents[3]

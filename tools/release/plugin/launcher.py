@@ -55,14 +55,8 @@ def environment() -> Path:
 
 def install_into(directory: Path) -> None:
     run([sys.executable, "-m", "venv", str(directory)])
-    pip = [
-        str(directory / "bin" / "python"),
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-    ]
+    python = str(directory / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     run([*pip, "--require-hashes", "--requirement", str(HERE / "requirements.txt")])
     wheels = sorted(str(path) for path in (HERE / "wheels").glob("*.whl"))
     run([*pip, "--no-deps", "--no-index", *wheels])

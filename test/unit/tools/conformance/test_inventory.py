@@ -1,4 +1,4 @@
-"""tools.conformance.inventory: what is found in sources, and which tests are not."""
+"""test.unit.docs.inventory and tools.conformance: what is found in sources, and which tests are not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.conformance.inventory import missing_tests, said_in
+from test.unit.docs.inventory import said_in
+from tools.conformance.__main__ import missing_tests
 
 
 @pytest.mark.parametrize(

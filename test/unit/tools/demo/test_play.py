@@ -9,7 +9,7 @@ from test.unit.tools.demo.fakes import FakeScene, SilentShow, a_manifest
 from test.unit.tools.demo.objects import IMAGE, NAME, make_lease, make_view
 from tools.demo.facts import Record, View
 from tools.demo.mirror import NotInTime
-from tools.demo.play import Play, SetMissingError
+from tools.demo.play import Play
 from tools.demo.structure import Goal
 
 
@@ -95,5 +95,5 @@ def test_passes_that_are_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_set_that_is_missing_is_said() -> None:
     play = a_play(FakeScene([]))
     assert play.facts(make_view()).name == NAME
-    with pytest.raises(SetMissingError, match=f"default/{NAME} does not exist"):
+    with pytest.raises(LookupError, match=f"default/{NAME} does not exist"):
         play.facts(Record().view())

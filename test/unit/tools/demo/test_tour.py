@@ -8,7 +8,7 @@ from test.unit.tools.demo.fakes import FakeScene, SilentShow
 from test.unit.tools.demo.objects import make_view
 from tools.demo.check import Check
 from tools.demo.mirror import NotInTime
-from tools.demo.play import Play, SetMissingError
+from tools.demo.play import Play
 from tools.demo.show import Result
 from tools.demo.tour import run_tour
 from tools.deployment import DeploymentError
@@ -63,7 +63,7 @@ def test_a_check_that_does_not_hold_ends_the_tour(monkeypatch: pytest.MonkeyPatc
         pytest.param(CommandError("kubectl failed"), "no error", "kubectl failed", id="a command"),
         pytest.param(ApiError(500, "broken"), "no error", "500: broken", id="a request"),
         pytest.param(DeploymentError("no manager"), "no error", "no manager", id="the manager"),
-        pytest.param(SetMissingError("no set"), "no error", "no set", id="the set"),
+        pytest.param(LookupError("no set"), "no error", "no set", id="the set"),
         pytest.param(IndexError("no pod"), "no error", "no pod", id="a pod"),
     ],
 )

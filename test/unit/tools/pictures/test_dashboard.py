@@ -1,4 +1,4 @@
-"""tools.pictures.plots: panels with their lines, drawn from what was recorded."""
+"""tools.pictures.dashboard: panels with their lines, drawn from what was recorded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools.pictures.plots import drawn_dashboard
+from tools.pictures.dashboard import drawn_dashboard
 
 
 def recording(unit: str = "short", **lines: list[list[float]]) -> dict[str, Any]:

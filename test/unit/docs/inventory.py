@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lws.kube import conditions
@@ -108,16 +106,3 @@ def _paths(schema: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 def _constants(module: object, ending: str) -> frozenset[str]:
     return frozenset(value for name, value in vars(module).items() if name.endswith(ending))
-
-
-def missing_tests(tests: Iterable[str], root: Path = REPOSITORY) -> list[str]:
-    """Those of the tests that no file defines."""
-    texts: dict[str, str] = {}
-    missing = []
-    for test in tests:
-        path, _, name = test.partition("::")
-        if path not in texts:
-            texts[path] = (root / path).read_text("utf-8") if (root / path).is_file() else ""
-        if re.search(rf"^(?:async )?def {re.escape(name)}\(", texts[path], re.MULTILINE) is None:
-            missing.append(test)
-    return missing

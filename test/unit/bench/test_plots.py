@@ -1,10 +1,10 @@
-"""tools.pictures.plots and flames: figures as SVG."""
+"""test.bench.plots: figures as SVG."""
 
 from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from tools.pictures.plots import Bars, Lines, bars, flames, lines
+from test.bench.plots import Bars, Lines, bars, flames, lines
 
 
 def _shapes(text: str, tag: str) -> list[ElementTree.Element]:
