@@ -93,10 +93,12 @@ class Routing:
         return [*woken, *((key, 0.0) for key in keys if all(key != other for other, _ in woken))]
 
     def _woken_by_pod_group(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """Also enqueue the group of a deleted PodGroup that the set owned, because the group recreates it."""
+        """Also enqueue the group of a deleted or edited PodGroup that the set owned: its pass recreates or
+        repairs the PodGroup.
+        """
         woken = self._woken_by_child(before, after)
-        owner = controller_of(before) if before is not None and after is None else None
-        if before is None or owner is None or owner["kind"] != KIND:
+        owner = controller_of(before) if before is not None else None
+        if before is None or owner is None or owner["kind"] != KIND or not _is_lost_or_edited(before, after):
             return woken
         namespace, labels = before["metadata"]["namespace"], labels_of(before)
         pods = self._store.labelled_pods(NAME_LABEL, namespace, labels.get(NAME_LABEL, ""))
@@ -215,6 +217,14 @@ def _is_hash_worker(obj: Object) -> bool:
 def _was_unowned(before: Object | None) -> bool:
     """The object was unknown or an orphan."""
     return before is None or controller_of(before) is None
+
+
+def _is_lost_or_edited(before: Object, after: Object | None) -> bool:
+    """The object is gone, or its labels or owners have changed; while it is terminating, nothing is done."""
+    if after is None:
+        return True
+    one, two = ((labels_of(obj), obj["metadata"].get("ownerReferences")) for obj in (before, after))
+    return one != two and not is_terminating(after)
 
 
 def _is_of_other_owner(obj: Object) -> bool:

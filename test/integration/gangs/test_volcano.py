@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, WORKER_INDEX_LABEL
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, WORKER_INDEX_LABEL
 from test.harness.groups import annotations_of, labels_of, pod_uids, pods_of, settle
 from test.harness.manifests import a_set, new_image, scaled_to
 from test.harness.product import Product, running_product
@@ -77,6 +77,9 @@ def test_the_set_owns_them_and_they_go_with_their_pods(world: World, identity: s
         lambda: stored(world).get(lost, made[lost])["metadata"]["uid"],
         lambda now: now != uid,
     )
+    for label in (GROUP_INDEX_LABEL, NAME_LABEL):
+        world.api.merge(path_of(world, lost), {"metadata": {"labels": {label: None}}})
+        eventually("so does its label", lambda: labels_of(stored(world)[lost]), lambda now: label in now)  # noqa: B023
 
     # A failed worker costs its group.
     index, before = labels_of(made[lost])[GROUP_INDEX_LABEL], pod_uids(world, name)

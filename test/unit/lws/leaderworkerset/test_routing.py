@@ -132,7 +132,7 @@ def test_an_adopted_deployment_wakes_the_groups_that_were_nobodys() -> None:
     assert not {FIRST, SECOND} & set(woken)
 
 
-def test_a_lost_pod_group_of_a_set_wakes_its_group() -> None:
+def test_a_lost_or_edited_pod_group_of_a_set_wakes_its_group() -> None:
     bench, lws = _Bench(), make_set(groupIdentity="Hash")
     replica_set = _of_hash_set(_of_hash_set(lws, "Deployment", "demo"), "ReplicaSet", "demo-abc")
     for name, key in (("demo-abc-x1", "k1"), ("demo-abc-x2", "k2")):
@@ -141,8 +141,15 @@ def test_a_lost_pod_group_of_a_set_wakes_its_group() -> None:
         bench.store.put({**leader, "apiVersion": "v1", "metadata": {**leader["metadata"], "labels": labels}})
     pod_group = _of_hash_set(lws, "PodGroup", "demo-k2-abc")
     pod_group["metadata"]["labels"] = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "k2"}
-    assert bench.woken(pod_group, None) == [Key("group", "default", "demo-abc-x2")]
+    group = Key("group", "default", "demo-abc-x2")
+    assert bench.woken(pod_group, None) == [group]
     assert bench.woken(None, pod_group) == bench.woken(pod_group, pod_group) == []
+    for edited in ({"labels": {NAME_LABEL: "demo"}}, {"labels": None}, {"ownerReferences": None}):
+        after = {**pod_group, "metadata": {**pod_group["metadata"], **edited}}
+        assert group in bench.woken(pod_group, after)
+        assert group not in bench.woken(after, pod_group), "it has been repaired"
+    terminating = {"labels": {}, "deletionTimestamp": "2026-03-01T12:00:00Z"}
+    assert bench.woken(pod_group, {**pod_group, "metadata": {**pod_group["metadata"], **terminating}}) == []
 
 
 def test_an_adopted_replica_set_wakes_the_groups_that_were_nobodys() -> None:
