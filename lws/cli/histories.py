@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from lws.cli.session import Refusal, Session
@@ -13,10 +13,12 @@ from lws.cli.sets import readable
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions import record as roles_record
 from lws.disaggregatedset.revisions.record import RecordedRoles, is_ours, read
-from lws.disaggregatedset.revisions.target import target_revision
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot, number_of
+from lws.disaggregatedset.target import target_revision
 from lws.history.revision import CHANGE_CAUSE_ANNOTATION, Revision, age
-from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, owner_reference
+from lws.kube.metadata import annotations_of, controller_of, is_controlled_by
 from lws.leaderworkerset.assessment.assessment import assess
+from lws.leaderworkerset.fields import REPLICAS
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import scheduler_seen
 from lws.leaderworkerset.observe.observer import Environment, Observer
@@ -26,10 +28,9 @@ from lws.leaderworkerset.revisions.history import Recorded, describe
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.rollout.state import counted, named, runs
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.spec import SetSpec, has_hash_groups
+from lws.leaderworkerset.spec import has_hash_groups
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.actions import Object
-from lws.runtime.children import Owner
 from lws.runtime.errors import Forbidden
 from lws.runtime.store import Store
 from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
@@ -261,35 +262,13 @@ def _about_key(key: str, revisions: Iterable[Recorded]) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RunningRevision:
-    """One LeaderWorkerSet of a DisaggregatedSet."""
-
-    obj: Object
-    role: str
-    slice_index: int
-    key: str
-
-    @property
-    def groups(self) -> int:
-        """Desired groups."""
-        return SetSpec.of(self.obj).replicas
-
-
 @dataclass(frozen=True)
 class RolesHistory(History[RecordedRoles]):
-    """The history of a DisaggregatedSet. children: LeaderWorkerSets that it controls."""
+    """The history of a DisaggregatedSet. snapshot: with its revisions and children only."""
 
     recorded_as: ClassVar = ("Roles", "roles")
 
-    children: tuple[RunningRevision, ...] = ()
-    orphans: tuple[Object, ...] = ()
-    taken: tuple[Object, ...] = ()
-
-    @property
-    def owner(self) -> Owner:
-        """The set, which adopts nothing in commands."""
-        return Owner(ROLES_KIND, self.name, owner_reference(self.obj), is_alive=False, adoption="")
+    snapshot: DisaggregatedSnapshot
 
     def is_same(self, one: RecordedRoles, other: RecordedRoles) -> bool:
         return one.record.forms == other.record.forms
@@ -300,9 +279,9 @@ class RolesHistory(History[RecordedRoles]):
     def groups_on(self, key: str) -> dict[str, int]:
         """Desired groups of the LeaderWorkerSets of a key, by role, over all slices."""
         counts: dict[str, int] = {}
-        for child in self.children:
+        for child in self.snapshot.children:
             if child.key == key:
-                counts[child.role] = counts.get(child.role, 0) + child.groups
+                counts[child.role] = counts.get(child.role, 0) + number_of(child.obj, REPLICAS)
         return counts
 
     def groups_text(self, key: str) -> str:
@@ -321,23 +300,17 @@ async def roles_history(session: Session, obj: Object) -> RolesHistory:
     stored = await session.cluster.listed("ControllerRevision", session.namespace, selector)
     children = await session.cluster.listed(KIND, session.namespace, selector)
     own = [revision for revision in stored if is_ours(revision, obj)]
-    history = RolesHistory(
-        obj=obj,
-        revisions=tuple(sorted((read(revision) for revision in own), key=age)),
-        target=None,
-        causes=_causes(own),
-        children=tuple(running for child in children if (running := _running(child, obj)) is not None),
+    revisions = tuple(sorted((read(revision) for revision in own), key=age))
+    named = [(child, identity_of(obj["metadata"]["name"], child["metadata"]["name"])) for child in children]
+    facts = tuple(
+        ChildFacts(child, identity.role, identity.slice_index, identity.key)
+        for child, identity in named
+        if identity is not None and is_controlled_by(child, obj["metadata"]["uid"]) and not spec_fault(child)
     )
-    name = target_revision(history).name
-    target = next((revision for revision in history.revisions if revision.name == name), None)
-    return replace(history, target=target)
-
-
-def _running(child: Object, obj: Object) -> RunningRevision | None:
-    identity = identity_of(obj["metadata"]["name"], child["metadata"]["name"])
-    if identity is None or not is_controlled_by(child, obj["metadata"]["uid"]) or spec_fault(child):
-        return None
-    return RunningRevision(child, identity.role, identity.slice_index, identity.key)
+    snapshot = DisaggregatedSnapshot(obj, session.now, facts, revisions=revisions)
+    name = target_revision(snapshot).name
+    target = next((revision for revision in revisions if revision.name == name), None)
+    return RolesHistory(obj, revisions, target, _causes(own), snapshot)
 
 
 @dataclass(frozen=True, slots=True)

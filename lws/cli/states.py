@@ -18,11 +18,11 @@ from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.observe.observer import DisaggregatedObserver
 from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
 from lws.disaggregatedset.revisions.record import record
-from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
 from lws.disaggregatedset.slices.state import RoleTargets
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, parse
 from lws.disaggregatedset.tables import TABLES
+from lws.disaggregatedset.target import TargetRevision, target_revision
 from lws.kube import conditions
 from lws.kube.metadata import controller_of, is_terminating, name_of, uid_of
 from lws.kube.ownership import Ownership

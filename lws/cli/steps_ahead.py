@@ -15,8 +15,8 @@ from lws.disaggregatedset.groups import child_facts
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.revisions.record import read
-from lws.disaggregatedset.revisions.target import target_revision
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.disaggregatedset.target import target_revision
 from lws.kube.conditions import timestamp
 from lws.kube.metadata import is_terminating
 from lws.kube.patches import with_merged

@@ -14,14 +14,6 @@ from lws.disaggregatedset.children.scalers import plan_scalers
 from lws.disaggregatedset.children.services import plan_services
 from lws.disaggregatedset.children.upkeep import LiveRole, plan_upkeep, waiting_edits
 from lws.disaggregatedset.names import identity_of
-from lws.disaggregatedset.revisions.target import (
-    TargetRevision,
-    is_all_that_is_recorded,
-    plan_pruning,
-    records,
-    target_revision,
-)
-from lws.disaggregatedset.revisions.target import plan_upkeep as plan_history_upkeep
 from lws.disaggregatedset.slices.course import Course, courses, plan_removed_slices, waiting_slices
 from lws.disaggregatedset.slices.state import RoleTargets, newest_first
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
@@ -37,6 +29,14 @@ from lws.disaggregatedset.status import (
     recheck_after,
     without_nodes,
 )
+from lws.disaggregatedset.target import (
+    TargetRevision,
+    is_all_that_is_recorded,
+    plan_pruning,
+    records,
+    target_revision,
+)
+from lws.disaggregatedset.target import plan_upkeep as plan_history_upkeep
 from lws.history.plan import former_name
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.status.problems import STALLED

@@ -15,7 +15,7 @@ from lws.cli.session import ClusterOptions, Refusal, Session, run
 from lws.cli.sets import RESOURCES, NamedSet, find
 from lws.disaggregatedset.names import hashed_text, key_of
 from lws.disaggregatedset.revisions import record as roles
-from lws.disaggregatedset.revisions.target import target_revision
+from lws.disaggregatedset.target import target_revision
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.revisions.history import record
 from lws.runtime.actions import Object
@@ -90,7 +90,7 @@ def _roles_computed(obj: Object) -> tuple[str, str]:
 
 
 async def _roles_recorded(session: Session, obj: Object) -> str:
-    return target_revision(await roles_history(session, obj)).key
+    return target_revision((await roles_history(session, obj)).snapshot).key
 
 
 _KEYS: Mapping[str, _Keys] = {

@@ -26,11 +26,11 @@ from lws.cli.states import snapshot_of
 from lws.cli.steps_ahead import Counts, StepAhead, StepsAhead, steps_ahead
 from lws.disaggregatedset.children.upkeep import waiting_edits
 from lws.disaggregatedset.revisions import record as roles_record
-from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
 from lws.disaggregatedset.rollout import state as roles_outlook
 from lws.disaggregatedset.slices.state import RoleTargets
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
+from lws.disaggregatedset.target import TargetRevision, target_revision
 from lws.kube.comparison import explain
 from lws.kube.metadata import annotations_of, copied
 from lws.kube.patches import with_merged

@@ -23,6 +23,7 @@ from lws.cli.session import ClusterOptions, Refusal, Session, run
 from lws.cli.sets import NamedSet, caution, changed, find, refuse_paused, report, write_unless_changed
 from lws.disaggregatedset.revisions import undo as roles_undo
 from lws.disaggregatedset.revisions.record import RecordedRoles
+from lws.disaggregatedset.snapshot import number_of
 from lws.disaggregatedset.spec import parse
 from lws.kube.metadata import annotations_of
 from lws.kube.patches import json_patch
@@ -175,9 +176,9 @@ def returning(history: RolesHistory, target: RecordedRoles) -> dict[str, int]:
     """Roles that are restored, with the groups that each gets: as many as are left of it, or one."""
     existing = {role.name for role in parse(history.obj).roles}
     counts = {name: 1 for name in target.record.roles if name not in existing}
-    for child in history.children:
+    for child in history.snapshot.children:
         if child.role in counts:
-            counts[child.role] = max(counts[child.role], child.groups)
+            counts[child.role] = max(counts[child.role], number_of(child.obj, fields.REPLICAS))
     return counts
 
 

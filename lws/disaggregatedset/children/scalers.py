@@ -6,14 +6,14 @@ slices.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from lws import timing
 from lws.disaggregatedset.children.role_sets import initial_of
 from lws.disaggregatedset.names import role_labels, scaler_name
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.kube.conditions import Condition, find, with_condition
 from lws.kube.metadata import (
@@ -38,7 +38,7 @@ from lws.runtime.actions import (
     Status,
     together,
 )
-from lws.runtime.children import Child, Owner, label_patches, plan_child, repair
+from lws.runtime.children import Child, label_patches, plan_child, repair
 from lws_api.disaggregatedset.v1 import API_VERSION, NAME_LABEL, ROLE_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
 
@@ -46,7 +46,7 @@ _ACTIONS = {"ScalerCreated": "Create", "ScalerDeleted": "Delete", "ScalerConflic
 _BOUND = Condition("Ready", True, "Bound", "Scaler bound to a live DisaggregatedSet role")
 
 
-def plan_scalers(seen: ObservedSet, spec: DisaggregatedSpec, key: str) -> Plan:
+def plan_scalers(seen: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str) -> Plan:
     """Maintain a scaler for each role with external scaling, and delete others. key: of
     the target revision.
     """
@@ -60,7 +60,7 @@ def plan_scalers(seen: ObservedSet, spec: DisaggregatedSpec, key: str) -> Plan:
     return together(*kept, *created, *deleted)
 
 
-def scaler_counts(seen: ObservedSet) -> dict[str, int]:
+def scaler_counts(seen: DisaggregatedSnapshot) -> dict[str, int]:
     """Groups that scalers request over all slices, by role."""
     counts = {role: _replicas(scaler) for role, scaler in _existing_scalers(seen).items()}
     return {role: count for role, count in counts.items() if count is not None}
@@ -74,7 +74,7 @@ def share(total: int, slices: int, index: int) -> int:
     return min(total // slices + (index < total % slices), REPLICAS.most)
 
 
-def seed(seen: ObservedSet, slices: int, role: str, key: str) -> int:
+def seed(seen: DisaggregatedSnapshot, slices: int, role: str, key: str) -> int:
     """The initial value of a scaler: the desired groups of the role, without surplus slices and surge.
 
     A HorizontalPodAutoscaler never scales up from 0, so the value is at least 1, unless a scaler has set the
@@ -110,7 +110,7 @@ def selector_of(set_name: str, role: str) -> str:
     return f"{NAME_LABEL}={set_name},{ROLE_LABEL}={role},{WORKER_INDEX_LABEL}=0"
 
 
-def _existing_scalers(seen: ObservedSet) -> dict[str, Object]:
+def _existing_scalers(seen: DisaggregatedSnapshot) -> dict[str, Object]:
     """The scalers that the set controls, by role, from their names, because labels can be edited."""
     prefix = scaler_name(seen.owner.name, "")
     return {
@@ -120,7 +120,7 @@ def _existing_scalers(seen: ObservedSet) -> dict[str, Object]:
     }
 
 
-def _keep(seen: ObservedSet, scaler: Object, role: str, replicas: int) -> Plan:
+def _keep(seen: DisaggregatedSnapshot, scaler: Object, role: str, replicas: int) -> Plan:
     intent = build_scaler(seen.obj, role, replicas)
     edits = {
         **label_patches(scaler, labels_of(intent)),
@@ -141,7 +141,7 @@ def _excess(role: str, scaler: Object, slices: int) -> Plan:
     return Plan(problems=(Problem("TooManyReplicas", told),))
 
 
-def _create(seen: ObservedSet, role: str, replicas: int) -> Plan:
+def _create(seen: DisaggregatedSnapshot, role: str, replicas: int) -> Plan:
     intent = build_scaler(seen.obj, role, replicas)
     name = intent["metadata"]["name"]
     leaving = next((scaler for scaler in seen.scalers if scaler["metadata"]["name"] == name), None)
@@ -156,7 +156,7 @@ def _create(seen: ObservedSet, role: str, replicas: int) -> Plan:
     return plan_child(owner, Child(ownership, stored, f"the former scaler {name}"), create)
 
 
-def _conflict(seen: ObservedSet, name: str) -> Plan:
+def _conflict(seen: DisaggregatedSnapshot, name: str) -> Plan:
     note = f"Scaler {name} exists but is not controlled by this DisaggregatedSet; not adopting"
     warning = replace(_event(seen, "ScalerConflict", note, "Warning"), once=True)
     return Plan(
@@ -167,7 +167,7 @@ def _conflict(seen: ObservedSet, name: str) -> Plan:
     )
 
 
-def _delete(seen: ObservedSet, scaler: Object, role: str) -> Plan:
+def _delete(seen: DisaggregatedSnapshot, scaler: Object, role: str) -> Plan:
     name = scaler["metadata"]["name"]
     note = f"Deleted scaler {name} (role {role} is no longer External)"
     deleted = _event(seen, "ScalerDeleted", note)
@@ -175,7 +175,7 @@ def _delete(seen: ObservedSet, scaler: Object, role: str) -> Plan:
     return Plan(((Delete(Reference.to(scaler), "Background", why=why, announce=(deleted,)),),))
 
 
-def _status(seen: ObservedSet, scaler: Object, role: str) -> Plan:
+def _status(seen: DisaggregatedSnapshot, scaler: Object, role: str) -> Plan:
     stored: Mapping[str, Any] = scaler.get("status") or {}
     conditions, generation = stored.get("conditions"), scaler["metadata"].get("generation", 0)
     desired = {
@@ -193,7 +193,7 @@ def _status(seen: ObservedSet, scaler: Object, role: str) -> Plan:
     return Plan(statuses=(Status(Reference.to(scaler), patch, can_wait=can_wait, before=stored),))
 
 
-def _at_start(child: ObservedChild) -> int:
+def _at_start(child: ChildFacts) -> int:
     initial = initial_of(child.obj)
     return child.desired if initial is None else initial
 
@@ -208,58 +208,5 @@ def _is_like(stored: Object, intent: Object) -> bool:
     return not missing_labels(stored, labels_of(intent))
 
 
-def _event(seen: ObservedSet, reason: str, note: str, kind: EventType = "Normal") -> Announce:
+def _event(seen: DisaggregatedSnapshot, reason: str, note: str, kind: EventType = "Normal") -> Announce:
     return Announce(Reference.to(seen.obj), reason, _ACTIONS[reason], note, kind)
-
-
-# --- Protocols for the facts that planners of children read: the set, its children, and objects of other
-# owners.
-
-
-class ObservedChild(Protocol):
-    """One LeaderWorkerSet of a set: a role of a slice at a revision.
-
-    desired: desired groups. existing: existing groups. ready: serving groups.
-    """
-
-    @property
-    def obj(self) -> Object: ...
-    @property
-    def role(self) -> str: ...
-    @property
-    def slice_index(self) -> int: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def is_legacy(self) -> bool: ...
-    @property
-    def desired(self) -> int: ...
-    @property
-    def existing(self) -> int: ...
-    @property
-    def ready(self) -> int: ...
-    @property
-    def is_terminating(self) -> bool: ...
-
-
-class ObservedSet(Protocol):
-    """Facts about a set. services, scalers: those that it controls. strangers: objects of other owners with
-    names of the set's objects, by kind and name. owners_alive: UIDs of their existing controllers.
-    """
-
-    @property
-    def obj(self) -> Object: ...
-    @property
-    def now(self) -> datetime: ...
-    @property
-    def owner(self) -> Owner: ...
-    @property
-    def children(self) -> Sequence[ObservedChild]: ...
-    @property
-    def services(self) -> Sequence[Object]: ...
-    @property
-    def scalers(self) -> Sequence[Object]: ...
-    @property
-    def strangers(self) -> Mapping[tuple[str, str], Object]: ...
-    @property
-    def owners_alive(self) -> Collection[str]: ...

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from lws.disaggregatedset.children import scalers
 from lws.disaggregatedset.children.role_sets import initial_of
 from lws.disaggregatedset.children.scalers import scaler_counts, share
 from lws.disaggregatedset.names import Identity, child_name, identity_of, selected_labels, service_name
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.kube.metadata import child_metadata, is_terminating, labels_of
 from lws.kube.ownership import ownership_of
@@ -34,7 +34,7 @@ class _Slice:
     key.
     """
 
-    children: Sequence[scalers.ObservedChild]
+    children: Sequence[ChildFacts]
     services: Sequence[_Owned]
     key: str
     desired: Collection[str]
@@ -42,7 +42,7 @@ class _Slice:
 
 
 def plan_services(
-    seen: scalers.ObservedSet,
+    seen: DisaggregatedSnapshot,
     spec: DisaggregatedSpec,
     key: str,
     recorded: Mapping[str, Collection[str]] = MappingProxyType({}),
@@ -54,7 +54,7 @@ def plan_services(
     services: dict[int, list[_Owned]] = {}
     for revision in owned:
         services.setdefault(revision[1].slice_index, []).append(revision)
-    children: dict[int, list[scalers.ObservedChild]] = {}
+    children: dict[int, list[ChildFacts]] = {}
     for child in seen.children:
         if not child.is_terminating:
             children.setdefault(child.slice_index, []).append(child)
@@ -71,9 +71,9 @@ def plan_services(
     return together(*plans, *_delete_surplus(seen, owned, spec.slices))
 
 
-def _plan_slice(seen: scalers.ObservedSet, within: _Slice, stored: Mapping[str, Object]) -> Plan:
+def _plan_slice(seen: DisaggregatedSnapshot, within: _Slice, stored: Mapping[str, Object]) -> Plan:
     """stored: the Services that the set controls, by name."""
-    by_key: dict[str, dict[str, scalers.ObservedChild]] = {}
+    by_key: dict[str, dict[str, ChildFacts]] = {}
     for child in sorted(within.children, key=lambda each: not each.is_legacy):
         by_key.setdefault(child.key, {})[child.role] = child
     complete = {key for key, of_key in by_key.items() if _is_complete(key, of_key, within)}
@@ -88,7 +88,7 @@ def _plan_slice(seen: scalers.ObservedSet, within: _Slice, stored: Mapping[str, 
     return together(*created, *deleted)
 
 
-def _delete_surplus(seen: scalers.ObservedSet, owned: Iterable[_Owned], slices: int) -> Iterator[Plan]:
+def _delete_surplus(seen: DisaggregatedSnapshot, owned: Iterable[_Owned], slices: int) -> Iterator[Plan]:
     """Delete Services of surplus slices, and those of earlier releases whose LeaderWorkerSet is deleted:
     without a slice, they would select all slices.
     """
@@ -114,7 +114,7 @@ def build_service(owner: Object, identity: Identity) -> dict[str, Any]:
     }
 
 
-def _is_complete(key: str, children: Mapping[str, scalers.ObservedChild], within: _Slice) -> bool:
+def _is_complete(key: str, children: Mapping[str, ChildFacts], within: _Slice) -> bool:
     """Whether all roles have a ready group, except roles without desired groups."""
     if key == within.key:
         needed = set(within.desired)
@@ -124,7 +124,7 @@ def _is_complete(key: str, children: Mapping[str, scalers.ObservedChild], within
     return bool(needed) and all(role in children and children[role].ready for role in needed)
 
 
-def _plan_service(seen: scalers.ObservedSet, child: scalers.ObservedChild, own: Mapping[str, Object]) -> Plan:
+def _plan_service(seen: DisaggregatedSnapshot, child: ChildFacts, own: Mapping[str, Object]) -> Plan:
     identity = Identity(child.slice_index, child.key, child.role, child.is_legacy)
     name = service_name(child.obj["metadata"]["name"])
     stored = own.get(name) or seen.strangers.get((KIND, name))
@@ -148,7 +148,7 @@ def _is_whole(stored: Object, labels: Mapping[str, str]) -> bool:
     return is_like and labels_of(stored).items() >= labels.items() and not is_terminating(stored)
 
 
-def _identified(seen: scalers.ObservedSet) -> list[_Owned]:
+def _identified(seen: DisaggregatedSnapshot) -> list[_Owned]:
     """Services of the set that are not terminating, each with its child."""
     suffix = service_name("")
     identified = []

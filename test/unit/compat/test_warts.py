@@ -44,8 +44,8 @@ TESTS: dict[int, tuple[str, ...]] = {
     ),
     12: (f"{PLANNER}::test_wart_12_a_change_that_is_taken_back_gets_a_baseline_of_its_own",),
     13: (
-        f"{UNIT}/disaggregatedset/revisions/test_target.py::test_a_drifted_hash_keeps_the_key_that_was_recorded",
-        f"{UNIT}/disaggregatedset/revisions/test_reconstruction.py::test_the_order_of_roles_alone_is_no_change",
+        f"{UNIT}/disaggregatedset/test_target.py::test_a_drifted_hash_keeps_the_key_that_was_recorded",
+        f"{UNIT}/disaggregatedset/test_reconstruction.py::test_the_order_of_roles_alone_is_no_change",
     ),
     14: (
         f"{UPKEEP}::test_edits_take_effect_in_one_write",

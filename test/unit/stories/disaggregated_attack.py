@@ -13,9 +13,9 @@ from typing import Any, cast
 
 from lws import timing
 from lws.disaggregatedset.names import identity_of
-from lws.disaggregatedset.revisions.target import target_revision
 from lws.disaggregatedset.slices.state import RoleTargets, rollout_record
 from lws.disaggregatedset.spec import parse
+from lws.disaggregatedset.target import target_revision
 from lws.kube.metadata import is_terminating
 from lws.registrations import REGISTRATIONS
 from lws.runtime.actions import Key

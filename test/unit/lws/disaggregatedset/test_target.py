@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.revisions.target and upkeep: which revision is wanted, and what is written for it."""
+"""lws.disaggregatedset.target and upkeep: which revision is wanted, and what is written for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions import record as record_module
 from lws.disaggregatedset.revisions.record import RecordedRoles, read, record
-from lws.disaggregatedset.revisions.target import plan_pruning, plan_upkeep, target_revision
+from lws.disaggregatedset.target import plan_pruning, plan_upkeep, target_revision
 from lws.runtime.actions import Create, Delete, Merge, SetOwner
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit.disaggregated import build_revision

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.revisions.reconstruction and stripping: what ran before there was a history."""
+"""lws.disaggregatedset.target and stripping: what ran before there was a history."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lws.disaggregatedset.names import key_of
-from lws.disaggregatedset.revisions.reconstruction import reconstruct
 from lws.disaggregatedset.revisions.record import RolesRecord, record
+from lws.disaggregatedset.target import reconstruct
 from lws.history.plan import Reconstruction
 from lws_api.disaggregatedset.v1 import APP_LABEL, INITIAL_REPLICAS_ANNOTATION
 from test.unit.lws.disaggregatedset.revisions.histories import (
