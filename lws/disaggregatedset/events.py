@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
-from lws.disaggregatedset.revisions.record import RecordedRoles
 from lws.disaggregatedset.snapshot import ChildFacts
-from lws.runtime.actions import Announce, Fold, Object, Problem, Reference
+from lws.runtime.actions import Announce, Fold, Object, Reference
 
 
 def rollout_started(obj: Object, key: str) -> Announce:
@@ -53,40 +51,6 @@ def deleted_legacy(obj: Object, child: ChildFacts) -> Announce:
     return _event(obj, "LWSDeleted", "Migrate", note, Reference.to(child.obj))
 
 
-def failed_create(obj: Object, what: str) -> Announce:
-    """The create of an object was rejected. what: its kind and name."""
-    return _warning(obj, "FailedCreate", "Create", f"Failed to create {what}")
-
-
-def broken_revisions(obj: Object, revisions: Iterable[RecordedRoles]) -> tuple[Announce, ...]:
-    """Unusable revisions, each reported once."""
-    return tuple(
-        replace(_warning(obj, "BrokenRevision", "Read", revision.broken, revision.reference), once=True)
-        for revision in revisions
-        if revision.broken
-    )
-
-
-def problems(obj: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
-    """Problems that keep the set from creating its groups; one Event for each new message."""
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    known = "; ".join(
-        str(condition.get("message", ""))
-        for condition in conditions
-        if condition["type"] == "ReplicaFailure" and condition["status"] == "True"
-    )
-    return tuple(
-        _warning(obj, problem.reason, problem.action, problem.message)
-        for problem in current
-        if not problem.is_reported and problem.message not in known
-    )
-
-
-def stalled(obj: Object, message: str) -> Announce:
-    """No progress within the deadline of the set."""
-    return _warning(obj, "Stalled", "Update", message)
-
-
 def _deleted(obj: Object, child: ChildFacts, template: str) -> Announce:
     """template: the text for one or many, with their names at {}."""
     fold = Fold(template, child.name, Reference.to(obj), waits=True)
@@ -96,7 +60,3 @@ def _deleted(obj: Object, child: ChildFacts, template: str) -> Announce:
 
 def _event(obj: Object, reason: str, action: str, note: str, related: Reference | None = None) -> Announce:
     return Announce(Reference.to(obj), reason, action, note, "Normal", related)
-
-
-def _warning(obj: Object, reason: str, action: str, note: str, related: Reference | None = None) -> Announce:
-    return replace(_event(obj, reason, action, note, related), type="Warning")

@@ -69,7 +69,8 @@ def _starting(
     child: Object, known: Mapping[int, GroupFacts], unready: Iterable[int], now: datetime
 ) -> dict[int, datetime]:
     """Deadlines of starting groups, by index."""
-    since, time = _unready_since(child, now), _time_of(child)
+    since, deadline = _unready_since(child, now), fields.PROGRESS_DEADLINE.of(child)
+    time = timedelta(seconds=deadline) if deadline is not None else timing.GROUP_STARTS_WITHIN
     are_refused = is_true((child.get("status") or {}).get("conditions"), REPLICA_FAILURE)
     until = {}
     for index in unready if since is not None else ():
@@ -88,12 +89,6 @@ def _unready_since(child: Object, now: datetime) -> datetime | None:
         return moment_of(child["metadata"].get("creationTimestamp"))
     # A status with True is older than the state of the groups.
     return now if available.get("status") == "True" else moment_of(available.get("lastTransitionTime"))
-
-
-def _time_of(child: Object) -> timedelta:
-    """Time for a group of the child to become ready."""
-    deadline = fields.PROGRESS_DEADLINE.of(child)
-    return timedelta(seconds=deadline) if deadline is not None else timing.GROUP_STARTS_WITHIN
 
 
 def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:

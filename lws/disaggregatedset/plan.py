@@ -39,8 +39,10 @@ from lws.disaggregatedset.target import (
 from lws.disaggregatedset.target import plan_upkeep as plan_history_upkeep
 from lws.history.plan import former_name
 from lws.kube.metadata import is_terminating
+from lws.leaderworkerset.events import broken_revisions
+from lws.leaderworkerset.events import problems as problem_events
 from lws.leaderworkerset.status.problems import STALLED
-from lws.runtime.actions import Announce, Object, Plan, Reference, Status, soonest, together
+from lws.runtime.actions import Object, Plan, Reference, Status, soonest, together
 from lws.runtime.children import adopt
 
 
@@ -72,7 +74,7 @@ def _may_follow(targets: RoleTargets, target: TargetRevision) -> bool:
 def _plan_record(targets: RoleTargets, target: TargetRevision) -> Plan:
     """Record revisions and nothing else: the next pass reads the complete history."""
     snapshot = targets.snapshot
-    broken = events.broken_revisions(snapshot.obj, snapshot.revisions)
+    broken = broken_revisions(snapshot.obj, snapshot.revisions)
     recording = Plan((target.actions,), announce=broken, again_after=0.0)
     status_plan = _status(targets, target, courses(targets), recording)
     if not snapshot.rejections:
@@ -102,7 +104,7 @@ def _plan_whole(targets: RoleTargets, target: TargetRevision) -> Plan:
         plan_services(snapshot, spec, target.key, roles),
         *_upkeep(targets, target),
         *_history(targets, target, steps),
-        Plan(announce=events.broken_revisions(snapshot.obj, snapshot.revisions)),
+        Plan(announce=broken_revisions(snapshot.obj, snapshot.revisions)),
     )
     if target.actions:
         # In one sequence, so that no child has a key that is not recorded.
@@ -150,7 +152,7 @@ def _status(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course
             key=target.key,
             update=target.name,
             current=_current(snapshot, target, bool(rolling)),
-            collisions=_collisions(obj, target),
+            collisions=target.collisions or (obj.get("status") or {}).get("collisionCount") or 0,
             rolling=rolling,
             rollouts={str(step.index): step.memory.stored for step in steps if step.memory is not None},
             pending=_pending(targets, target, steps),
@@ -163,26 +165,26 @@ def _status(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course
     stored = obj.get("status") or {}
     completed = (events.rollout_completed(obj, target.key),) if _has_ended(stored, target, rolling) else ()
     announce = (*status.announce, *completed)
-    patch = status.patch
     # A rejected write that is no longer planned cannot succeed: recheck until its rejection expires.
     refusals_end = timing.RECHECK_SECONDS if snapshot.rejections else None
     standing = ((IN_ROLLOUT, bool(rolling)), (STALLED, status.is_stalled))
     return Plan(
-        statuses=_written(obj, patch, announce, spec.slices),
-        announce=events.problems(obj, problems),
+        statuses=()
+        if not status.patch
+        else (
+            Status(
+                Reference.to(obj),
+                status.patch,
+                announce,
+                can_wait(stored, status.patch, spec.slices),
+                before=stored,
+            ),
+        ),
+        announce=problem_events(obj, problems),
         again_after=soonest((status.due_in, recheck_after(snapshot.children), refusals_end)),
         standing=frozenset(word for word, holds in standing if holds),
         figures=figures_of(obj["metadata"]["name"], target.name, targets.in_all(), status, bool(rolling)),
     )
-
-
-def _written(
-    obj: Object, patch: Object | None, announce: tuple[Announce, ...], slices: int
-) -> tuple[Status, ...]:
-    if not patch:
-        return ()
-    stored = obj.get("status") or {}
-    return (Status(Reference.to(obj), patch, announce, can_wait(stored, patch, slices), before=stored),)
 
 
 def _pending(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> tuple[str, ...]:
@@ -209,8 +211,3 @@ def _current(snapshot: DisaggregatedSnapshot, target: TargetRevision, is_rolling
     if stored and stored != target.name:
         return stored
     return former_name(target, newest_first(snapshot.children, snapshot.revisions))
-
-
-def _collisions(obj: Object, target: TargetRevision) -> int:
-    stored = (obj.get("status") or {}).get("collisionCount")
-    return max(stored if type(stored) is int else 0, target.collisions or 0)

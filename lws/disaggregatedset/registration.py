@@ -13,7 +13,6 @@ from lws.disaggregatedset.observe.observer import DisaggregatedObserver
 from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.routes import PASS, Routes
-from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.status import IN_ROLLOUT
 from lws.disaggregatedset.tables import DISAGGREGATED_SET, TABLES
 from lws.kube.field_errors import FieldError
@@ -61,23 +60,19 @@ def handlers_with(
     return {VALIDATE_SET: validator(partial(warnings_in, gang=gang), errors, siblings)}
 
 
-def _build(parts: Parts) -> Controller:
-    return Controller(partial(_begin, parts, ActiveSets()), Routes(parts.store).keys)
-
-
 def _begin(parts: Parts, active: ActiveSets, cluster: Cluster) -> Term:
     memory = DisaggregatedMemory(parts.store, parts.source.clock, active)
     observer = DisaggregatedObserver(cluster, parts.store, memory)
     applier = _applier(parts, memory, cluster)
     return Term(
-        {PASS: Kind(observer.observe, plan, applier.apply, PASS, memory.due, owner=_set_of)},
+        {
+            PASS: Kind(
+                observer.observe, plan, applier.apply, PASS, memory.due, owner=lambda snapshot: snapshot.obj
+            )
+        },
         Routes(parts.store, memory.is_ours).by_kind,
         (memory.forget, observer.forget, applier.forget),
     )
-
-
-def _set_of(snapshot: DisaggregatedSnapshot) -> Object:
-    return snapshot.obj
 
 
 def _applier(parts: Parts, memory: DisaggregatedMemory, cluster: Cluster) -> Applier:
@@ -141,7 +136,7 @@ _SERIES = (
 REGISTRATION = Registration(
     workload=DISAGGREGATED_SET,
     reporter=PASS,
-    build=_build,
+    build=lambda parts: Controller(partial(_begin, parts, ActiveSets()), Routes(parts.store).keys),
     endpoints=ENDPOINTS,
     handlers=handlers,
     reads=TABLES,

@@ -11,7 +11,7 @@ from lws import timing
 from lws.disaggregatedset.snapshot import number_of
 from lws.disaggregatedset.tables import CHILDREN
 from lws.kube.conditions import is_true
-from lws.kube.metadata import controller_of, is_terminating, labels_of
+from lws.kube.metadata import controller_of, is_terminating, labels_of, name_of, namespace_of
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
 from lws.runtime.actions import Key, Object, Route, Wake
@@ -24,18 +24,12 @@ PASS = "disaggregatedset"
 """Kind of the keys of passes over DisaggregatedSets."""
 
 
-def _by_others(obj: Object) -> bool:
-    """Default without records of our own writes."""
-    return False
-
-
 class Routes:
     """Routes of one engine. is_ours: whether passes over DisaggregatedSets wrote this state of an object."""
 
-    def __init__(self, store: Store, is_ours: Callable[[Object], bool] = _by_others) -> None:
+    def __init__(self, store: Store, is_ours: Callable[[Object], bool] = lambda obj: False) -> None:
         self._store = store
         self._is_ours = is_ours
-        self._delays = Delays(store, is_ours)
 
     @property
     def by_kind(self) -> dict[str, Route]:
@@ -85,7 +79,7 @@ class Routes:
         if child is None or controller_of(child) is None:
             return ()
         has_lost_groups = after is None or groups_of(after) < groups_of(before)
-        delay = self._delays.of_groups_gone(child) if has_lost_groups else timing.CHILD_REPORT_SECONDS
+        delay = self.delay_of_groups_gone(child) if has_lost_groups else timing.CHILD_REPORT_SECONDS
         return self._woken(None, child, delay)
 
     def _of_pod(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
@@ -110,9 +104,11 @@ class Routes:
         return before is not None and after is not None and self._is_ours(after) and is_report(before, after)
 
     def _of_leaderworkerset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        if _is_no_news(before, after):
+        is_report_only = before is not None and after is not None and is_report(before, after)
+        if is_report_only and CHILDREN.is_same(before or {}, after or {}):
+            # Only records of other passes have changed.
             return ()
-        return self._woken(before, after, self._delays.of(before, after))
+        return self._woken(before, after, self.delay(before, after))
 
     def _woken(self, before: Object | None, after: Object | None, within: float) -> Iterable[Wake]:
         """Keys of the sets concerned, except sets that are deleted or terminating."""
@@ -125,35 +121,7 @@ class Routes:
             if obj is not None and not is_terminating(obj)
         ]
 
-
-def _is_no_news(before: Object | None, after: Object | None) -> bool:
-    """Whether only records of other passes have changed in a LeaderWorkerSet."""
-    if before is None or after is None:
-        return False
-    return is_report(before, after) and CHILDREN.is_same(before, after)
-
-
-def _owner_of(obj: Object) -> str:
-    """The name of the set that an object concerns; empty if none."""
-    owner = controller_of(obj)
-    if owner is None:
-        return labels_of(obj).get(NAME_LABEL, "")
-    return str(owner["name"]) if owner.get("kind") == KIND else ""
-
-
-_ASKED = ("generation", "labels", "annotations", "ownerReferences", "deletionTimestamp")
-
-
-class Delays:
-    """Delays of passes in one engine. is_ours: whether passes over DisaggregatedSets wrote this state of an
-    object.
-    """
-
-    def __init__(self, store: Store, is_ours: Callable[[Object], bool]) -> None:
-        self._store = store
-        self._is_ours = is_ours
-
-    def of(self, before: Object | None, after: Object | None) -> float:
+    def delay(self, before: Object | None, after: Object | None) -> float:
         """Seconds by which the pass may be delayed after a change of a LeaderWorkerSet."""
         if after is None or (is_terminating(after) and not is_terminating(before or {})):
             return 0.0
@@ -165,33 +133,33 @@ class Delays:
             return delay if before is None else min(delay, self._of_report(before, after))
         return self._of_report(before, after)
 
-    def of_groups_gone(self, child: Object) -> float:
+    def delay_of_groups_gone(self, child: Object) -> float:
         """Seconds by which the pass may be delayed after groups of a child were deleted. Its siblings lose
         groups at the same time, and one pass over all of them is enough.
         """
         return 0.0 if self._is_last(child, self._has_no_surplus) else timing.CHILD_SECONDS
 
     def _has_no_surplus(self, child: Object) -> bool:
-        metadata = child["metadata"]
-        leaders = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
-        return groups_of(leaders) <= number_of(child, fields.REPLICAS)
+        return groups_of(self._leaders_of(child)) <= number_of(child, fields.REPLICAS)
 
     def _of_report(self, before: Object, after: Object) -> float:
         """Delay after a change of the status only."""
-        if groups_of(after) < groups_of(before) and not self._shows_groups(after):
+        if groups_of(after) < groups_of(before) and self._leaders_of(after) is None:
+            # No StatefulSet shows deleted groups earlier.
             return 0.0
         # A set that was available and has observed a lower count waits for groups to be deleted.
         has_grown = not _has_acted(before) and groups_of(after) > groups_of(before)
         if _is_available(after) and (has_grown or not is_true(_conditions(before), AVAILABLE)):
             return 0.0 if self._is_last(after, _is_available) else timing.CHILD_REPORT_SECONDS
         has_begun = _serves(after) and not _serves(before) and self._is_last(after, _serves)
-        is_urgent = has_begun or _has_lost(before, after) or _is_in_trouble(before) != _is_in_trouble(after)
+        # A group is no longer ready, although the desired number of groups has not changed.
+        has_lost = _is_available(before) and not is_true(_conditions(after), AVAILABLE)
+        was_failing, is_failing = (is_true(_conditions(each), REPLICA_FAILURE) for each in (before, after))
+        is_urgent = has_begun or has_lost or was_failing != is_failing
         return timing.CHILD_SECONDS if is_urgent else timing.CHILD_REPORT_SECONDS
 
-    def _shows_groups(self, child: Object) -> bool:
-        """Whether its StatefulSet exists, which shows deleted groups earlier."""
-        metadata = child["metadata"]
-        return self._store.get("StatefulSet", metadata["namespace"], metadata["name"]) is not None
+    def _leaders_of(self, child: Object) -> Object | None:
+        return self._store.get("StatefulSet", namespace_of(child), name_of(child))
 
     def _is_last(self, child: Object, is_there: Callable[[Object], bool]) -> bool:
         """Whether all other roles of its slice and revision, whose steps are taken together, fulfil the
@@ -208,6 +176,17 @@ class Delays:
         return len(siblings) < len(roles) or all(
             sibling is child or is_there(sibling) for sibling in siblings
         )
+
+
+def _owner_of(obj: Object) -> str:
+    """The name of the set that an object concerns; empty if none."""
+    owner = controller_of(obj)
+    if owner is None:
+        return labels_of(obj).get(NAME_LABEL, "")
+    return str(owner["name"]) if owner.get("kind") == KIND else ""
+
+
+_ASKED = ("generation", "labels", "annotations", "ownerReferences", "deletionTimestamp")
 
 
 def is_report(before: Object, after: Object) -> bool:
@@ -241,16 +220,7 @@ def _is_available(child: Object) -> bool:
     return _has_acted(child) and is_true(_conditions(child), AVAILABLE)
 
 
-def _has_lost(before: Object, after: Object) -> bool:
-    """Whether a group is no longer ready, although the desired number of groups has not changed."""
-    return _is_available(before) and not is_true(_conditions(after), AVAILABLE)
-
-
 def _serves(child: Object) -> bool:
     """Whether a group is ready, or none is desired."""
     ready = (child.get("status") or {}).get("readyReplicas")
     return bool(ready) or not number_of(child, fields.REPLICAS)
-
-
-def _is_in_trouble(child: Object) -> bool:
-    return is_true(_conditions(child), REPLICA_FAILURE)

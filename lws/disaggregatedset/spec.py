@@ -187,13 +187,10 @@ def _value_faults(spec: Mapping[str, Any]) -> Iterator[str]:
         )
         if fault := shape_fault(role, f"{path}."):
             yield fault
-    yield from _placement_faults(spec.get("placementPolicy") or {}, "spec.placementPolicy")
+    policy = spec.get("placementPolicy") or {}
+    yield from _choice_faults(policy.get("type"), PlacementType, "spec.placementPolicy.type")
+    yield from _choice_faults(policy.get("strength"), PlacementStrength, "spec.placementPolicy.strength")
     yield from filter(None, (field.out_of_range({"spec": spec}) for field in _LIMITED))
-
-
-def _placement_faults(policy: Mapping[str, Any], path: str) -> Iterator[str]:
-    yield from _choice_faults(policy.get("type"), PlacementType, f"{path}.type")
-    yield from _choice_faults(policy.get("strength"), PlacementStrength, f"{path}.strength")
 
 
 def _choice_faults(chosen: Any, choice: type[StrEnum], path: str) -> Iterator[str]:

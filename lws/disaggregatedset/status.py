@@ -15,31 +15,23 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from lws import timing
-from lws.disaggregatedset import events
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
-from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
+from lws.kube.conditions import Condition, find, is_true
 from lws.kube.patches import merge_patch
-from lws.kube.pods import NodeWait
+from lws.leaderworkerset.events import problems as problem_events
 from lws.leaderworkerset.left_alone import reported, unreadable
 from lws.leaderworkerset.status import status
-from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, stalled
+from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, rejected
+from lws.leaderworkerset.status.status import AVAILABLE, PROGRESSING
 from lws.runtime.actions import ROLLING, Announce, Figures, Object, Plan, Problem
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
-
-AVAILABLE = "Available"
-PROGRESSING = "Progressing"
-REPLICA_FAILURE = "ReplicaFailure"
 
 IN_ROLLOUT = "InRollout"
 """State of a set whose slices are not all on the target revision; there is no condition for it."""
 
 _REACHED = "All roles have reached their desired replica count, ready and updated to the current revision"
 _UNDER_WAY = f"Not {_REACHED[0].lower()}{_REACHED[1:]}"
-# Maximum length of a message of metav1.Condition.
-_LONGEST_MESSAGE = 32768
-# The note of an Event is limited to 1 KiB.
-_LONGEST_PROBLEM = 900
 _MOST_PENDING = 20
 _PROGRESS = frozenset({"roleStatuses", "sliceStatuses", "slices", LAST_PROGRESS, "conditions"})
 
@@ -91,22 +83,18 @@ def disaggregated_status(obj: Object, observed: ObservedRoles) -> DisaggregatedS
     stored: Mapping[str, Any] = obj.get("status") or {}
     generation = obj["metadata"].get("generation", 0)
     counts = role_counts(observed.desired, observed.children, observed.key)
-    is_reached = all(_is_reached(count, observed.desired[count.name]) for count in counts)
+    is_reached = all(
+        count.existing == count.ready == count.updated == observed.desired[count.name] for count in counts
+    )
     # Children of a former revision may still exist without groups.
     is_available = is_reached and not observed.rolling
     pace = _pace(obj, observed, is_available)
     last_progress = pace.last_progress(stored)
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
-    conditions = list(before)
-    desired = (*_conditions(before, is_available), *_failure(observed.problems))
-    for condition in (*desired, *_stall(before, pace, due_in, observed)):
-        conditions = with_condition(conditions, condition, generation, observed.now)
-    if not observed.problems:
-        conditions = without_condition(conditions, REPLICA_FAILURE)
-    if pace.deadline is None:
-        conditions = without_condition(conditions, STALLED)
-    conditions = status.with_reconciling(conditions, generation, observed.now)
+    desired = (*_conditions(before, is_available), *status.failure(observed.problems))
+    reasons = [*(problem.message for problem in observed.problems), observed.waiting_for]
+    conditions = status.conditions_after(before, desired, pace, due_in, reasons, generation)
     fields = {
         "observedGeneration": generation,
         "roleStatuses": [count.stored for count in counts],
@@ -117,7 +105,7 @@ def disaggregated_status(obj: Object, observed: ObservedRoles) -> DisaggregatedS
     # Zeros are omitted, as upstream stores them.
     intended = {name: value for name, value in {**stored, **fields}.items() if value}
     patch = merge_patch(stored, intended)
-    announce = tuple(_announcements(obj, before, conditions))
+    announce = tuple(status.stall_events(obj, before, conditions))
     is_stalled = is_true(conditions, STALLED)
     return DisaggregatedStatus(patch, announce, due_in or None, is_available, is_stalled, counts)
 
@@ -128,10 +116,6 @@ def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any], slices: int) -
     """
     has_shrunk = patch.get("slices") == slices < (stored.get("slices") or 0)
     return status.can_wait(stored, patch, _PROGRESS) and not has_shrunk
-
-
-def _is_reached(counts: RoleCounts, desired: int | None) -> bool:
-    return counts.existing == counts.ready == counts.updated == desired
 
 
 def _additions(obj: Object, observed: ObservedRoles) -> dict[str, Any]:
@@ -178,29 +162,6 @@ def _conditions(stored: Sequence[Mapping[str, Any]], is_available: bool) -> Iter
     yield Condition(holds, True, reason, message)
     if find(stored, other) is not None:
         yield Condition(other, False, reason, message)
-
-
-def _failure(problems: Sequence[Problem]) -> Iterator[Condition]:
-    if problems:
-        message = "; ".join(problem.message for problem in problems)[:_LONGEST_MESSAGE]
-        yield Condition(REPLICA_FAILURE, True, problems[0].reason, message)
-
-
-def _stall(
-    stored: Sequence[Mapping[str, Any]], pace: Pace, due_in: float | None, observed: ObservedRoles
-) -> Iterator[Condition]:
-    """Absent until it was true once, and without a deadline."""
-    if pace.deadline is not None and (due_in == 0 or find(stored, STALLED) is not None):
-        why = (problem.message for problem in observed.problems)
-        yield stalled(pace, pace.deadline, due_in, "; ".join([*why, observed.waiting_for])[:_LONGEST_PROBLEM])
-
-
-def _announcements(
-    obj: Object, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
-) -> Iterator[Announce]:
-    stall = find(after, STALLED)
-    if stall is not None and is_true(after, STALLED) and not is_true(before, STALLED):
-        yield events.stalled(obj, stall["message"])
 
 
 class _Place(NamedTuple):
@@ -295,15 +256,15 @@ class RoleCounts:
 
 def role_counts(roles: Iterable[str], children: Sequence[ChildFacts], key: str) -> tuple[RoleCounts, ...]:
     """The counts of these roles; key: the target revision."""
-    return tuple(_of_role(name, [child for child in children if child.role == name], key) for name in roles)
-
-
-def _of_role(name: str, children: Sequence[ChildFacts], key: str) -> RoleCounts:
-    return RoleCounts(
-        name,
-        existing=sum(child.existing for child in children),
-        ready=sum(child.ready for child in children),
-        updated=sum(child.existing for child in children if child.key == key),
+    by_role = {name: [child for child in children if child.role == name] for name in roles}
+    return tuple(
+        RoleCounts(
+            name,
+            existing=sum(child.existing for child in of_role),
+            ready=sum(child.ready for child in of_role),
+            updated=sum(child.existing for child in of_role if child.key == key),
+        )
+        for name, of_role in by_role.items()
     )
 
 
@@ -340,18 +301,15 @@ def _count(child: ChildFacts) -> dict[str, Any]:
 def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:
     """encountered: problems of this pass."""
     # Rejections come last: the other problems may cause them.
-    rejected = (
-        Problem(rejection.reason, rejection.message, rejection.is_reported, rejection.action)
-        for rejection in snapshot.rejections
-    )
-    return (*encountered, *_unreadable(snapshot), *_of_children(snapshot.children), *rejected)
+    own = (*_unreadable(snapshot), *_of_children(snapshot.children))
+    return (*encountered, *own, *map(rejected, snapshot.rejections))
 
 
 def plan_left_alone(snapshot: DisaggregatedSnapshot) -> Plan:
     """Only a condition, and an Event when it is new."""
     problem = unreadable(snapshot.fault)
     plan = reported(snapshot.obj, problem, snapshot.now)
-    return replace(plan, announce=events.problems(snapshot.obj, [problem]))
+    return replace(plan, announce=problem_events(snapshot.obj, [problem]))
 
 
 def _unreadable(snapshot: DisaggregatedSnapshot) -> Iterator[Problem]:
@@ -363,8 +321,9 @@ def _unreadable(snapshot: DisaggregatedSnapshot) -> Iterator[Problem]:
 def _of_children(children: Iterable[ChildFacts]) -> Iterator[Problem]:
     """Problems of children, which the children have reported by Events already."""
     for child in children:
-        condition = find((child.obj.get("status") or {}).get("conditions"), REPLICA_FAILURE)
-        if condition is not None and condition.get("status") == "True" and not child.is_terminating:
+        conditions = (child.obj.get("status") or {}).get("conditions")
+        condition = find(conditions, status.REPLICA_FAILURE)
+        if condition is not None and is_true(conditions, status.REPLICA_FAILURE) and not child.is_terminating:
             where = f"role {child.role} of slice {child.slice_index} ({child.name})"
             message = f"{where}: {condition.get('message', '')}"
             yield Problem(str(condition.get("reason", "")), message, is_reported=True)
@@ -373,7 +332,7 @@ def _of_children(children: Iterable[ChildFacts]) -> Iterator[Problem]:
 def without_nodes(children: Iterable[ChildFacts], now: datetime) -> tuple[str, ...]:
     """Slices and roles with a pod that has been unscheduled for long, and the reason."""
     reasons = {
-        (child.slice_index, child.role, _awaited(wait))
+        (child.slice_index, child.role, f"scheduling gate {wait.gate}" if wait.gate else "nodes")
         for child in children
         for wait in child.waits
         if wait.until is None and now - wait.since >= timing.NODE_WAIT_IS_LONG
@@ -387,10 +346,6 @@ def recheck_after(children: Iterable[ChildFacts]) -> float | None:
     """Seconds; None if every group serves."""
     is_awaited = any(child.ready < child.desired for child in children)
     return timing.NODE_WAIT_IS_LONG.total_seconds() if is_awaited else None
-
-
-def _awaited(wait: NodeWait) -> str:
-    return f"scheduling gate {wait.gate}" if wait.gate else "nodes"
 
 
 # --- Gauges of a DisaggregatedSet, and their names in passes and series.

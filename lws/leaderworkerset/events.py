@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
+from lws.history.revision import Revision
 from lws.kube.statefulsets import desired_replicas, partition_of
 from lws.leaderworkerset.labels import group_id
-from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.rollout.scale_down import Leftover, RankedGroup
 from lws.leaderworkerset.rollout.state import Rollout
 from lws.leaderworkerset.spec import leaders_kind
@@ -121,10 +122,10 @@ def claims_at_risk(lws: Object, statefulsets: Sequence[str]) -> Announce:
     return _warning(lws, "ClaimsGoWithGroups", "Update", risk_of_claims(statefulsets))
 
 
-def broken_revisions(lws: Object, revisions: Iterable[Recorded]) -> tuple[Announce, ...]:
+def broken_revisions(obj: Object, revisions: Iterable[Revision[Any]]) -> tuple[Announce, ...]:
     """Revisions that nothing can be made from, each once."""
     return tuple(
-        replace(_warning(lws, "BrokenRevision", "Read", revision.broken, revision.reference), once=True)
+        replace(_warning(obj, "BrokenRevision", "Read", revision.broken, revision.reference), once=True)
         for revision in revisions
         if revision.broken
     )

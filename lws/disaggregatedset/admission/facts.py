@@ -7,7 +7,7 @@ Missing and null fields get the API's defaults. A CRD of another version may hav
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,11 +75,6 @@ class SetFacts:
     roles: tuple[RoleFacts, ...]
     placement: PlacementValues
 
-    @property
-    def index_length(self) -> int:
-        """Number of digits of the highest slice index."""
-        return len(str(max(self.slices, 1) - 1))
-
     def longest_child_name(self, role: str) -> str:
         """The longest name that a LeaderWorkerSet of the role can have."""
         return child_name(self.name, Identity(max(self.slices, 1) - 1, _ANY_KEY, role))
@@ -109,11 +104,11 @@ def facts_of(raw: Mapping[str, Any]) -> SetFacts:
     """Facts of a set that has no `shape_errors`."""
     name = metadata_of(raw).get("name")
     policy = value_at(raw, ("spec", "placementPolicy")) or {}
-    slices = value_at(raw, ("spec", "slices"))
+    slices, roles = (value_at(raw, ("spec", field)) for field in ("slices", "roles"))
     return SetFacts(
         name=name if isinstance(name, str) else "",
         slices=1 if slices is None else slices,
-        roles=tuple(_role(path, role) for path, role in _roles(raw)),
+        roles=tuple(_role(f"spec.roles[{index}]", role) for index, role in enumerate(roles or ())),
         placement=PlacementValues(
             type=policy.get("type") or "",
             topology=policy.get("topology") or "",
@@ -143,28 +138,19 @@ def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     return errors
 
 
-def _is_object(value: Any) -> bool:
-    return is_mapping(value)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _is_map_of_texts(value: Any) -> bool:
-    return is_mapping(value) and all(isinstance(item, str) for item in value.values())
+def _are_texts(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 _Shape = tuple[Callable[[Any], bool], str]
 
-_OBJECT: _Shape = (_is_object, "must be an object")
-_TEXT: _Shape = (_is_text, "must be a string")
-_TEXTS: _Shape = (_is_texts, "must be a list of strings")
-_MAP_OF_TEXTS: _Shape = (_is_map_of_texts, "must be an object whose values are strings")
+_OBJECT: _Shape = (is_mapping, "must be an object")
+_TEXT: _Shape = (lambda value: isinstance(value, str), "must be a string")
+_TEXTS: _Shape = (lambda value: isinstance(value, list) and _are_texts(value), "must be a list of strings")
+_MAP_OF_TEXTS: _Shape = (
+    lambda value: is_mapping(value) and _are_texts(value.values()),
+    "must be an object whose values are strings",
+)
 _INTEGER: _Shape = (is_integer, "must be an integer")
 
 _OF_SETS: Mapping[str, _Shape] = {
@@ -192,11 +178,6 @@ def _wrong(raw: Mapping[str, Any], shapes: Mapping[str, _Shape], prefix: str = "
         value = value_at(raw, tuple(path.split(".")))
         if value is not None and not has_shape(value):
             yield invalid(f"{prefix}{path}", value, why)
-
-
-def _roles(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for index, role in enumerate(value_at(raw, ("spec", "roles")) or ()):
-        yield f"spec.roles[{index}]", role
 
 
 def _role(path: str, raw: Mapping[str, Any]) -> RoleFacts:

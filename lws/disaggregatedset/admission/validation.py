@@ -208,13 +208,8 @@ def placement_warnings(facts: SetFacts) -> Iterator[str]:
 
 def _exclusive_annotation(role: RoleFacts) -> str:
     """The first annotation that places groups, in the metadata of a role or of its templates."""
-    templates = (role.at(*field.path) for field in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE))
-    for place in (role.raw, *templates):
-        if is_mapping(place):
-            for key in _EXCLUSIVE:
-                if key in annotations_of(place):
-                    return key
-    return ""
+    keys = (key for _, place in _places(role) for key in _EXCLUSIVE if key in annotations_of(place))
+    return next(keys, "")
 
 
 _SET_BY_THE_CONTROLLER = (NAME_LABEL, ROLE_LABEL, SLICE_LABEL, REVISION_LABEL)
@@ -279,7 +274,9 @@ def restart_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator
     restarted = restarts({role: count for role, count in groups.items() if count > 0}, spec.paused)
     if not restarted:
         return
-    if not is_same and _is_rolling(old):
+    status = old.get("status")
+    is_rolling = is_mapping(status) and status.get("currentRevision") != status.get("updateRevision")
+    if not is_same and is_rolling:
         restarted += ", unless they have these templates already"
     why = "the rollout is resumed" if is_same else _listed(describe(before_record, after_record))
     yield f"{restarted}: {why}"
@@ -294,26 +291,19 @@ def _groups(
     old: Mapping[str, Any], spec: DisaggregatedSpec, before: DisaggregatedSpec, only_old: bool
 ) -> Iterator[tuple[str, int]]:
     """Groups by role that the update restarts; groups of removed roles and slices are deleted instead."""
-    status = old.get("status")
-    statuses = status.get("roleStatuses") if is_mapping(status) else None
-    entries = (entry for entry in (statuses if isinstance(statuses, list) else ()) if is_mapping(entry))
-    counts = {entry["name"]: entry for entry in entries if isinstance(entry.get("name"), str)}
     for role in spec.roles:
-        status_counts = counts.get(role.name, {})
-        groups = _number(status_counts, "replicas") - (
-            _number(status_counts, "updatedReplicas") if only_old else 0
-        )
+        groups = _count(old, role.name, "replicas") or 0
+        groups -= (_count(old, role.name, "updatedReplicas") or 0) if only_old else 0
         yield role.name, groups * min(spec.slices, before.slices) // before.slices
 
 
-def _number(counts: Mapping[str, Any], field: str) -> int:
-    count = counts.get(field)
-    return count if type(count) is int else 0
-
-
-def _is_rolling(old: Mapping[str, Any]) -> bool:
-    status = old.get("status")
-    return is_mapping(status) and status.get("currentRevision") != status.get("updateRevision")
+def _count(raw: Mapping[str, Any], role: str, field: str) -> int | None:
+    """A number of groups of a role in the status; None if it is not there."""
+    statuses = value_at(raw, ("status", "roleStatuses"))
+    for status in statuses if isinstance(statuses, list) else ():
+        if is_mapping(status) and status.get("name") == role and type(status.get(field)) is int:
+            return int(status[field])
+    return None
 
 
 def _listed(lines: list[str]) -> str:
@@ -398,7 +388,9 @@ def _set_of(facts: SetFacts, role: RoleFacts) -> dict[str, Any]:
 def name_errors(facts: SetFacts, before: SetFacts | None) -> list[FieldError]:
     """Errors about names. before: the stored set, None on create."""
     lengths = [error for role in facts.roles if (error := _length_error(facts, role, before)) is not None]
-    existing = set(_collisions(before)) if before is not None else set()
+    existing = set[tuple[str, str]]()
+    if before is not None:
+        existing = {(role.name, why) for role in before.roles for why in _collisions_of(before, role)}
     collisions = [
         invalid(f"{role.path}.name", role.name, why)
         for role in facts.roles
@@ -419,8 +411,10 @@ def _set_name_errors(facts: SetFacts) -> Iterator[FieldError]:
 
 def _length_error(facts: SetFacts, role: RoleFacts, before: SetFacts | None) -> FieldError | None:
     earlier = before.role(role.name) if before is not None else None
-    if before is not None and earlier is not None and not _grew(facts, role, before, earlier):
-        return None
+    if before is not None and earlier is not None:
+        sizes = zip(_extent(facts, role), _extent(before, earlier), strict=True)
+        if all(now <= then for now, then in sizes):
+            return None
     why = _too_long(facts, role)
     return invalid(f"{role.path}.name", role.name, why) if why else None
 
@@ -462,17 +456,8 @@ def _shorten(most: int) -> str:
     return f"reduce the DisaggregatedSet name and/or role name (combined limit: {most} characters)"
 
 
-def _grew(facts: SetFacts, role: RoleFacts, before: SetFacts, earlier: RoleFacts) -> bool:
-    now, then = _extent(facts, role), _extent(before, earlier)
-    return any(more > less for more, less in zip(now, then, strict=True))
-
-
 def _extent(facts: SetFacts, role: RoleFacts) -> tuple[int, int, int, int]:
-    return facts.index_length, role.replicas, role.size, role.surge
-
-
-def _collisions(facts: SetFacts) -> Iterator[tuple[str, str]]:
-    return ((role.name, why) for role in facts.roles for why in _collisions_of(facts, role))
+    return len(facts.longest_child_name(role.name)), role.replicas, role.size, role.surge
 
 
 def _collisions_of(facts: SetFacts, role: RoleFacts) -> Iterator[str]:
@@ -482,7 +467,8 @@ def _collisions_of(facts: SetFacts, role: RoleFacts) -> Iterator[str]:
             continue
         if role.name == service_name(other.name) and _is_shared(role):
             yield _taken(other, "the Service of that role", "the Service of the pods of this one")
-        if role.name == leader_service_name(other.name) and _is_shared(role) and _has_leader_service(other):
+        has_leader_service = other.at(*fields.LEADER_SERVICE.path) is not None
+        if role.name == leader_service_name(other.name) and _is_shared(role) and has_leader_service:
             yield _taken(
                 other, "the Service of the leaders of that role", "the Service of the pods of this one"
             )
@@ -504,10 +490,6 @@ def _has_group(role: RoleFacts, index: int) -> bool:
 
 def _is_shared(role: RoleFacts) -> bool:
     return role.at(*fields.SUBDOMAIN_POLICY.path) in (None, "", SubdomainPolicy.SHARED)
-
-
-def _has_leader_service(role: RoleFacts) -> bool:
-    return role.at(*fields.LEADER_SERVICE.path) is not None
 
 
 def scaler_errors(facts: SetFacts, role: RoleFacts) -> Iterator[FieldError]:
@@ -579,20 +561,12 @@ def scaling_change_warnings(old: Mapping[str, Any], before: SetFacts, facts: Set
         earlier = before.role(role.name)
         if earlier is None or not earlier.is_external or role.is_external:
             continue
-        running, desired = _replicas_in_status(old, role.name), role.replicas * max(facts.slices, 1)
+        running, desired = _count(old, role.name, "replicas"), role.replicas * max(facts.slices, 1)
         if running is not None and running > desired:
             yield (
                 f"{role.path}.{REPLICAS}: role {role.name} has {running} groups by its scaler and will have "
                 f"{desired}, {role.replicas} in each slice: set replicas to keep more"
             )
-
-
-def _replicas_in_status(raw: Mapping[str, Any], role: str) -> int | None:
-    statuses = value_at(raw, ("status", "roleStatuses"))
-    for status in statuses if isinstance(statuses, list) else ():
-        if is_mapping(status) and status.get("name") == role and isinstance(status.get("replicas"), int):
-            return int(status["replicas"])
-    return None
 
 
 def _external(facts: SetFacts) -> Iterator[RoleFacts]:

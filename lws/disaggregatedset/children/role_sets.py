@@ -24,7 +24,7 @@ from lws_api.disaggregatedset.v1 import (
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND
 
 _TEMPLATES = (fields.LEADER_TEMPLATE.name, fields.WORKER_TEMPLATE.name)
-_BUDGETS = (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
+_LIMITS = (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
 
 
 def build_child(
@@ -37,13 +37,16 @@ def build_child(
     template = copied(role.spec[fields.TEMPLATE.name])
     for field in _TEMPLATES:
         if template.get(field) is not None:
-            template[field] = _labelled(template[field], labels)
+            metadata = template[field].get("metadata") or {}
+            metadata = {**metadata, "labels": merged(metadata.get("labels"), labels)}
+            template[field] = {**template[field], "metadata": metadata}
             if placement is not None:
                 pod = template[field].get("spec") or {}
                 affinity = placed(pod.get("affinity"), placement, name, slice_index)
                 template[field]["spec"] = {**pod, "affinity": affinity}
     own_labels = {**inherited(role.metadata.get("labels")), **labels}
     annotations = inherited(role.metadata.get("annotations"))
+    policy, network = fields.SUBDOMAIN_POLICY, role.spec.get(fields.NETWORK.name) or {}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -55,7 +58,7 @@ def build_child(
             fields.REPLICAS.name: replicas,
             fields.TEMPLATE.name: template,
             fields.STRATEGY.name: strategy_of(role),
-            fields.NETWORK.name: _network_of(role),
+            fields.NETWORK.name: {**network, policy.name: network.get(policy.name) or policy.stored_default},
         },
     }
 
@@ -66,27 +69,13 @@ def strategy_of(role: Role) -> dict[str, Any]:
     A webhook would reject a number of groups at which maxSurge and maxUnavailable are both 0, which would
     block the rollout.
     """
-    given = role.rolling or {}
-    rolling = {each.name: _or(given.get(each.name), each.stored_default) for each in _BUDGETS}
+    given = {name: value for name, value in (role.rolling or {}).items() if value is not None}
+    rolling = {field.name: given.get(field.name, field.stored_default) for field in _LIMITS}
     surge = scaled(rolling[fields.MAX_SURGE.name], 1, round_up=True)
     if max(surge, scaled(rolling[fields.MAX_UNAVAILABLE.name], 1, round_up=False)) <= 0:
         rolling[fields.MAX_UNAVAILABLE.name] = fields.MAX_UNAVAILABLE.stored_default
     kind = fields.STRATEGY_TYPE
     return {kind.name: kind.stored_default, fields.ROLLING_UPDATE.name: rolling}
-
-
-def _network_of(role: Role) -> dict[str, Any]:
-    policy, given = fields.SUBDOMAIN_POLICY, role.spec.get(fields.NETWORK.name) or {}
-    return {**given, policy.name: given.get(policy.name) or policy.stored_default}
-
-
-def _labelled(template: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
-    metadata = template.get("metadata") or {}
-    return {**template, "metadata": {**metadata, "labels": merged(metadata.get("labels"), labels)}}
-
-
-def _or(value: Any, default: Any) -> Any:
-    return default if value is None else value
 
 
 def placed(

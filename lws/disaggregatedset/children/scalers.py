@@ -13,7 +13,7 @@ from typing import Any
 from lws import timing
 from lws.disaggregatedset.children.role_sets import initial_of
 from lws.disaggregatedset.names import role_labels, scaler_name
-from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.kube.conditions import Condition, find, with_condition
 from lws.kube.metadata import (
@@ -85,8 +85,9 @@ def seed(seen: DisaggregatedSnapshot, slices: int, role: str, key: str) -> int:
     total = 0
     for index in range(slices):
         of_slice = [child for child in children if child.slice_index == index]
-        old = sum(_at_start(child) for child in of_slice if child.key != key)
-        total += max(old, sum(child.desired for child in of_slice if child.key == key))
+        old = [(child.desired, initial_of(child.obj)) for child in of_slice if child.key != key]
+        at_start = sum(desired if initial is None else initial for desired, initial in old)
+        total += max(at_start, sum(child.desired for child in of_slice if child.key == key))
     was_scaled = any(child.obj["metadata"].get("generation", 1) > 1 for child in children)
     if not total and was_scaled and any(child.desired for child in seen.children if child.role != role):
         return 0
@@ -103,11 +104,6 @@ def build_scaler(owner: Object, role: str, replicas: int) -> dict[str, Any]:
         "metadata": child_metadata(owner, scaler_name(name, role), role_labels(name, role)),
         "spec": {"replicas": replicas},
     }
-
-
-def selector_of(set_name: str, role: str) -> str:
-    """The leader pods of a role on all slices and revisions, as a label selector."""
-    return f"{NAME_LABEL}={set_name},{ROLE_LABEL}={role},{WORKER_INDEX_LABEL}=0"
 
 
 def _existing_scalers(seen: DisaggregatedSnapshot) -> dict[str, Object]:
@@ -146,8 +142,8 @@ def _create(seen: DisaggregatedSnapshot, role: str, replicas: int) -> Plan:
     name = intent["metadata"]["name"]
     leaving = next((scaler for scaler in seen.scalers if scaler["metadata"]["name"] == name), None)
     stored = leaving or seen.strangers.get((SCALER_KIND, name))
-    uid = seen.obj["metadata"]["uid"]
-    ownership = ownership_of(stored, uid, lambda obj: _is_like(obj, intent), seen.owners_alive)
+    uid, labels = seen.obj["metadata"]["uid"], labels_of(intent)
+    ownership = ownership_of(stored, uid, lambda obj: not missing_labels(obj, labels), seen.owners_alive)
     if ownership == Ownership.CONFLICT:
         return _conflict(seen, name)
     created = _event(seen, "ScalerCreated", f"Created scaler {name} for role {role}")
@@ -180,7 +176,8 @@ def _status(seen: DisaggregatedSnapshot, scaler: Object, role: str) -> Plan:
     conditions, generation = stored.get("conditions"), scaler["metadata"].get("generation", 0)
     desired = {
         "replicas": sum(child.existing for child in seen.children if child.role == role),
-        "selector": selector_of(seen.owner.name, role),
+        # The leader pods on all slices and revisions.
+        "selector": f"{NAME_LABEL}={seen.owner.name},{ROLE_LABEL}={role},{WORKER_INDEX_LABEL}=0",
         "observedGeneration": generation,
         "conditions": with_condition(conditions, _BOUND, generation, seen.now),
     }
@@ -193,19 +190,10 @@ def _status(seen: DisaggregatedSnapshot, scaler: Object, role: str) -> Plan:
     return Plan(statuses=(Status(Reference.to(scaler), patch, can_wait=can_wait, before=stored),))
 
 
-def _at_start(child: ChildFacts) -> int:
-    initial = initial_of(child.obj)
-    return child.desired if initial is None else initial
-
-
 def _replicas(scaler: Object) -> int | None:
     spec = scaler.get("spec")
     count = spec.get("replicas") if is_mapping(spec) else None
     return count if type(count) is int and count >= 0 else None
-
-
-def _is_like(stored: Object, intent: Object) -> bool:
-    return not missing_labels(stored, labels_of(intent))
 
 
 def _event(seen: DisaggregatedSnapshot, reason: str, note: str, kind: EventType = "Normal") -> Announce:

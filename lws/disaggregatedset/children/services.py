@@ -132,7 +132,10 @@ def _plan_service(seen: DisaggregatedSnapshot, child: ChildFacts, own: Mapping[s
         return Plan()
     intent = build_service(seen.obj, identity)
     ownership = ownership_of(
-        stored, seen.obj["metadata"]["uid"], lambda obj: _is_like(obj, intent), seen.owners_alive
+        stored,
+        seen.obj["metadata"]["uid"],
+        lambda obj: (obj.get("spec") or {}).items() >= intent["spec"].items(),
+        seen.owners_alive,
     )
     create = Create(intent, why=f"role {child.role} of revision {child.key} is ready for requests")
     return plan_child(
@@ -162,8 +165,3 @@ def _identified(seen: DisaggregatedSnapshot) -> list[_Owned]:
 
 def _delete(service: Object, why: str) -> Plan:
     return Plan(((Delete(Reference.to(service), "Background", why=why),),))
-
-
-def _is_like(stored: Object, intent: Object) -> bool:
-    spec = stored.get("spec") or {}
-    return all(spec.get(field) == value for field, value in intent["spec"].items())

@@ -72,7 +72,8 @@ def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: R
     live: its role in the current spec; None if it was removed, or the set was not edited since the child was
     taken over. recorded: its role in the revision; None if unknown.
     """
-    own = _own_labels(set_name, child)
+    identity = identity_of(set_name, child["metadata"]["name"])
+    own = child_labels(set_name, identity) if identity is not None else {}
     labels, annotations = dict(labels_of(child)), dict(annotations_of(child))
     current: _Tree = {"metadata": {"labels": labels, "annotations": annotations}}
     desired: _Tree = {"metadata": {"labels": {**labels, **own}, "annotations": annotations}}
@@ -110,11 +111,6 @@ def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple
             if now.get(key) != then.get(key)
         ]
     return (*paths, *(("spec.placementPolicy",) if spec.placement != recorded.placement else ()))
-
-
-def _own_labels(set_name: str, child: Object) -> dict[str, str]:
-    identity = identity_of(set_name, child["metadata"]["name"])
-    return child_labels(set_name, identity) if identity is not None else {}
 
 
 def _with(

@@ -13,7 +13,14 @@ from lws.disaggregatedset.revisions.record import RecordedRoles, is_ours
 from lws.disaggregatedset.slices.state import recorded_children, rollout_record
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot, number_of
 from lws.disaggregatedset.tables import DISAGGREGATED_SET
-from lws.kube.metadata import controller_of, is_controlled_by, is_terminating, labels_of
+from lws.kube.metadata import (
+    controller_of,
+    is_controlled_by,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+)
 from lws.kube.statefulsets import desired_replicas
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.observe.membership import Membership, Owners
@@ -28,10 +35,6 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL as CHILD_NAME_LABEL
 
 Named = dict[tuple[str, str], Object]
 _Own = tuple[Object, Identity, str]
-
-
-def _place_of(obj: Object) -> tuple[str, str]:
-    return obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
 class DisaggregatedObserver:
@@ -117,7 +120,7 @@ class DisaggregatedObserver:
         return tuple(sorted(children, key=lambda child: child.name))
 
     def _groups_of(self, child: Object) -> Iterable[GroupFacts] | None:
-        leader = self._store.get("StatefulSet", *_place_of(child))
+        leader = self._store.get("StatefulSet", namespace_of(child), name_of(child))
         if leader is None or not is_controlled_by(leader, child["metadata"]["uid"]):
             return None
         return self._members.groups_of(leader)
@@ -226,7 +229,9 @@ class Leftovers:
             if name in existing or self._store.get(CHILD_KIND, namespace, name) is not None:
                 continue
             if count := self._left_of(namespace, name, groups):
-                (orphaned if self._is_orphaned(namespace, name) else lingering)[name] = count
+                former = self._live_statefulset(namespace, name)
+                is_orphaned = former is not None and controller_of(former) is None
+                (orphaned if is_orphaned else lingering)[name] = count
         return lingering, orphaned
 
     def existing(self, child: Object, has_statefulset: bool, began: int | None) -> int:
@@ -254,10 +259,6 @@ class Leftovers:
                 break
             count += pod is not None
         return count
-
-    def _is_orphaned(self, namespace: str, name: str) -> bool:
-        former = self._live_statefulset(namespace, name)
-        return former is not None and controller_of(former) is None
 
     def _live_statefulset(self, namespace: str, name: str) -> Object | None:
         """The StatefulSet of the children of this name, unless it is terminating and creates no more pods."""

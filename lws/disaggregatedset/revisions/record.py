@@ -124,7 +124,8 @@ def _fault(revision: Object) -> str:
     # The data has the shape of a set.
     if fault := recorded_fault(revision.get("data")):
         return f"{about}: data.{fault}: no role can be rebuilt from it"
-    if not is_proven(revision, key, _recorded(revision["data"]["spec"]).roles):
+    roles = _recorded(revision["data"]["spec"]).roles
+    if not _proof(revision) and all(key_of(roles, probe) != key for probe in range(_PROBES_TRIED)):
         return (
             f"{about} contains other data than its name says: it was replaced, and no role is rebuilt from it"
         )
@@ -138,11 +139,6 @@ _SUM_LENGTH = 16
 
 _PROBES_TRIED = 64
 """Maximum number of collisions to try."""
-
-
-def is_proven(revision: Object, key: str, roles: Mapping[str, Object]) -> bool:
-    """Whether checksum or key prove that these roles were recorded under the name of the revision."""
-    return bool(_proof(revision)) or any(key_of(roles, probe) == key for probe in range(_PROBES_TRIED))
 
 
 def _proof(revision: Object) -> Object:

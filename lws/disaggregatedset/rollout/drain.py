@@ -7,7 +7,7 @@ minimum of ready groups is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState
@@ -89,7 +89,10 @@ class Drain:
                 self._take(revision, role, max(left - going, self._lowest(revision, role)))
 
     def _lower(self, revision: RevisionCounts) -> None:
-        planned = dict(self._planned(revision))
+        planned = {
+            role: max(0, left - max(0, self.to_delete[role]), self._lowest(revision, role))
+            for role, left in self.left[revision.key].items()
+        }
         emptied = [role for role, count in planned.items() if count == 0 < self.left[revision.key][role]]
         if emptied and self._may_go(revision) and self.whole(revision):
             return
@@ -101,11 +104,6 @@ class Drain:
         """Report whether no newer revision has a group: the previous revision is deleted last."""
         newer = self.state.old[: self.state.old.index(revision)]
         return self.may_empty and not any(any(self.left[each.key].values()) for each in newer)
-
-    def _planned(self, revision: RevisionCounts) -> Iterator[tuple[str, int]]:
-        for role, left in self.left[revision.key].items():
-            count = max(0, left - max(0, self.to_delete[role]), self._lowest(revision, role))
-            yield role, count
 
     def _lowest(self, revision: RevisionCounts, role: str) -> int:
         """The lowest count of the child that the minimum of ready groups allows."""
@@ -158,7 +156,8 @@ def with_lost(state: SliceState, lost: Mapping[str, Mapping[str, Lost]]) -> Slic
     They get the same share of their initial groups as their siblings, as far as there is room. Once the
     target revision is complete, none is recreated.
     """
-    if not any(lost.values()) or _is_complete(state):
+    is_complete = all(state.new.of(role.name).desired >= role.target for role in state.roles)
+    if not any(lost.values()) or is_complete:
         return state
     for revision in state.old:
         state = _restored(state, revision, lost.get(revision.key, {}))
@@ -210,7 +209,3 @@ def _count(state: SliceState, role: RoleTarget, child: Lost, revision: RevisionC
         if count.initial
     ]
     return min((child.initial, child.most, room, most_groups(role), *shares)) if shares else 0
-
-
-def _is_complete(state: SliceState) -> bool:
-    return all(state.new.of(role.name).desired >= role.target for role in state.roles)

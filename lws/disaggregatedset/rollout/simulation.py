@@ -27,7 +27,7 @@ class Row:
 
 def simulate(state: SliceState) -> tuple[Row, ...]:
     """The rows from the given one to the last."""
-    state = _all_ready(state)
+    state = apply(state, SliceStep())
     rows = [_row_of(state)]
     groups = sum(role.target + state.old_desired(role.name) for role in state.roles)
     is_open = False
@@ -72,10 +72,6 @@ def apply(state: SliceState, step: SliceStep) -> SliceState:
     return SliceState(
         state.roles, tuple(old), RevisionCounts(state.new.key, new), state.missing - step.new.keys()
     )
-
-
-def _all_ready(state: SliceState) -> SliceState:
-    return apply(state, SliceStep())
 
 
 def _ready(desired: int, initial: int | None) -> Count:

@@ -289,8 +289,13 @@ def slices_recorded(
 
 def plan_removed_slices(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec) -> Plan:
     """Delete the slices above the desired number."""
-    removed = sorted({child.slice_index for child in snapshot.children if child.slice_index >= spec.slices})
-    return Plan(tuple(sequence for index in removed if (sequence := _removed(snapshot, index))))
+    why, removed = "its slice is not desired any more", dict[int, list[Delete]]()
+    for child in snapshot.children:
+        if child.slice_index >= spec.slices and not child.is_terminating:
+            announce = (events.deleted_with_slice(snapshot.obj, child),)
+            delete = Delete(Reference.to(child.obj), "Background", why, announce)
+            removed.setdefault(child.slice_index, []).append(delete)
+    return Plan(tuple(tuple(removed[index]) for index in sorted(removed)))
 
 
 def legacy_children(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str) -> list[ChildFacts]:
@@ -315,12 +320,3 @@ def plan_legacy(snapshot: DisaggregatedSnapshot, children: Iterable[ChildFacts])
         for child in children
     )
     return Plan((actions,) if actions else ())
-
-
-def _removed(snapshot: DisaggregatedSnapshot, index: int) -> tuple[Delete, ...]:
-    why = "its slice is not targets any more"
-    return tuple(
-        Delete(Reference.to(each.obj), "Background", why, (events.deleted_with_slice(snapshot.obj, each),))
-        for each in snapshot.of_slice(index)
-        if not each.is_terminating
-    )

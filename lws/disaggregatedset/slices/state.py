@@ -20,6 +20,7 @@ from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, Role
 from lws.kube import quantities
 from lws.kube.metadata import is_mapping
+from lws.leaderworkerset.rollout.state import Budget
 from lws.runtime.actions import Object
 
 
@@ -243,24 +244,18 @@ class RoleTargets:
 # an older CRD may have stored it.
 
 
-@dataclass(frozen=True, slots=True)
-class RoleBudget:
-    surge: int
-    unavailable: int
-
-
-DEFAULT = RoleBudget(surge=1, unavailable=0)
+DEFAULT = Budget(surge=1, unavailable=0)
 """For roles without a budget, or with one of 0 and 0, and for removed roles."""
 
 
-def role_budget(rolling: Mapping[str, Any] | None, target: int) -> RoleBudget:
+def role_budget(rolling: Mapping[str, Any] | None, target: int) -> Budget:
     """The budget of a role with `target` desired groups."""
     if not isinstance(rolling, Mapping):
         return DEFAULT
     surge = max(0, _scaled(rolling.get("maxSurge"), target, round_up=True))
     unavailable = max(0, _scaled(rolling.get("maxUnavailable"), target, round_up=False))
     if unavailable or surge:
-        return RoleBudget(surge, unavailable)
+        return Budget(unavailable, surge)
     return DEFAULT
 
 

@@ -20,7 +20,8 @@ from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, Role, SlicePlacement
 from lws.kube.metadata import annotations_of, is_mapping, without_tools_own
 from lws.kube.ownership import ownership_of
-from lws.runtime.actions import Action, Announce, Create, Delete, Merge, Plan, Reference, together
+from lws.leaderworkerset.events import failed_create
+from lws.runtime.actions import Action, Create, Delete, Merge, Plan, Reference, together
 from lws.runtime.children import Child, plan_obstacle
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
@@ -61,7 +62,8 @@ def plan_step(within: SliceFacts, state: SliceState, step: SliceStep) -> Plan:
     actions += [*raised, *lowered, *_drained(within, step.drained)]
     if within.is_rolling and created and len(state.missing) == len(within.spec.roles):
         started = events.rollout_started(within.snapshot.obj, within.key)
-        actions = [_announcing(actions[0], started), *actions[1:]]
+        first = replace(actions[0], announce=(started, *actions[0].announce))
+        actions = [first, *actions[1:]]
     return replace(waits, sequences=(tuple(actions),) if actions else ())
 
 
@@ -127,7 +129,7 @@ def create_child(
     """Create the LeaderWorkerSet of a role."""
     intent = build_child(within.snapshot.obj, role, placement, (within.index, key), replicas)
     name = intent["metadata"]["name"]
-    failure = events.failed_create(within.snapshot.obj, f"LeaderWorkerSet {name}")
+    failure = failed_create(within.snapshot.obj, f"LeaderWorkerSet {name}")
     return Create(intent, why=f"role {role.name} of slice {within.index} has none", failure=failure)
 
 
@@ -173,15 +175,12 @@ def _counts(within: SliceFacts, step: SliceStep) -> tuple[list[Action], list[Act
             child = within.child(role, key)
             if child is None or child.is_terminating or child.desired == desired:
                 continue
-            (raised if desired > child.desired else lowered).append(_scaled(within, child, desired))
+            announce = (events.scaled(within.snapshot.obj, child, desired),) if within.is_rolling else ()
+            why = f"role {child.role} of slice {within.index} is to have {desired} groups here"
+            patch = without_tools_own(child.obj, {"spec": {"replicas": desired}})
+            merge = Merge(Reference.to(child.obj), patch, why, announce)
+            (raised if desired > child.desired else lowered).append(merge)
     return raised, lowered
-
-
-def _scaled(within: SliceFacts, child: ChildFacts, desired: int) -> Merge:
-    announce = (events.scaled(within.snapshot.obj, child, desired),) if within.is_rolling else ()
-    why = f"role {child.role} of slice {within.index} is to have {desired} groups here"
-    patch = without_tools_own(child.obj, {"spec": {"replicas": desired}})
-    return Merge(Reference.to(child.obj), patch, why, announce)
 
 
 def _drained(within: SliceFacts, keys: Iterable[str]) -> Iterator[Action]:
@@ -190,10 +189,6 @@ def _drained(within: SliceFacts, keys: Iterable[str]) -> Iterator[Action]:
             announce = (events.deleted_drained(within.snapshot.obj, child),)
             why = "no group of its revision is left"
             yield Delete(Reference.to(child.obj), "Background", why, announce)
-
-
-def _announcing(action: Action, announce: Announce) -> Action:
-    return replace(action, announce=(announce, *action.announce))
 
 
 # --- Recreate deleted LeaderWorkerSets of old revisions. Those of the target revision are created by every

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lws import timing
-from lws.kube.conditions import Condition, moment_of, timestamp
+from lws.kube.conditions import Condition, Rejection, moment_of, timestamp
 from lws.kube.metadata import name_of
 from lws.kube.names import byte_length, tightest_derived_name
 from lws.kube.nodes import OUT_OF_SERVICE_TAINT, NodeLossPolicy, StuckPod, recheck_after, stuck_pods
@@ -40,11 +40,12 @@ def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[
     if (too_long := _name_too_long(snapshot)) is not None:
         problems.append(too_long)
     # Rejections come last: another problem may have caused them.
-    rejected = (
-        Problem(rejection.reason, rejection.message, rejection.is_reported, rejection.action)
-        for rejection in snapshot.rejections
-    )
-    return (*problems, *rejected)
+    return (*problems, *map(rejected, snapshot.rejections))
+
+
+def rejected(rejection: Rejection) -> Problem:
+    """The problem that the API server rejects a write."""
+    return Problem(rejection.reason, rejection.message, rejection.is_reported, rejection.action)
 
 
 def _name_too_long(snapshot: SetSnapshot) -> Problem | None:

@@ -160,17 +160,11 @@ def set_status(spec: SetSpec, observed: StatusInput) -> SetStatus:
     last_progress = pace.last_progress(stored)
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
-    conditions = list(before)
-    desired = (*_conditions(before, scope), _degraded(observed), *_failure(observed.problems))
+    desired = (*_conditions(before, scope), _degraded(observed), *failure(observed.problems))
     desired = (*desired, *failed(before, observed.out_of_restarts), *filter(None, (observed.scheduling,)))
-    stall = (_STUCK,) if scope.is_stuck else _stall(before, pace, due_in, _why_unsettled(summary, observed))
-    for condition in (*desired, *stall):
-        conditions = with_condition(conditions, condition, generation, observed.now)
-    if not observed.problems:
-        conditions = without_condition(conditions, REPLICA_FAILURE)
-    if pace.deadline is None and not scope.is_stuck:
-        conditions = without_condition(conditions, STALLED)
-    conditions = with_reconciling(conditions, generation, observed.now)
+    desired = (*desired, *((_STUCK,) if scope.is_stuck else ()))
+    reasons = [*(problem.message for problem in observed.problems), *map(str, summary.unsettled)]
+    conditions = conditions_after(before, desired, pace, due_in, reasons, generation)
     fields = {
         **_counters(lws, observed),
         **_recorded(stored, observed),
@@ -340,38 +334,52 @@ def _degraded(observed: StatusInput) -> Condition:
     return Condition(DEGRADED, False, "AsExpected", message)
 
 
-def _failure(problems: Sequence[Problem]) -> Iterator[Condition]:
+def failure(problems: Sequence[Problem]) -> Iterator[Condition]:
+    """The condition ReplicaFailure. problems: worst first."""
     if problems:
         message = "; ".join(problem.message for problem in problems)[:_LONGEST_MESSAGE]
         yield Condition(REPLICA_FAILURE, True, problems[0].reason, message)
 
 
-def with_reconciling(
-    conditions: Sequence[Mapping[str, Any]], generation: int, now: datetime
+def conditions_after(
+    before: Sequence[Mapping[str, Any]],
+    desired: Iterable[Condition],
+    pace: Pace,
+    due_in: float | None,
+    reasons: Iterable[str],
+    generation: int,
 ) -> list[dict[str, Any]]:
-    """All conditions, with Reconciling while groups are created or replaced and the set is not stalled.
+    """All conditions after a pass: those that are desired, Stalled, and Reconciling while groups are created
+    or replaced and the set is not stalled.
 
-    kstatus does not know Progressing: without this condition it considers a set in a rollout finished.
+    before: as stored. reasons: why groups are not settled, for Stalled, which is absent until it is true
+    once, and without a deadline. kstatus does not know Progressing: without Reconciling it considers a set in
+    a rollout finished.
     """
+    by_type = {condition.type: condition for condition in desired}
+    is_due = due_in == 0 or find(before, STALLED) is not None
+    if STALLED not in by_type and pace.deadline is not None and is_due:
+        by_type[STALLED] = stalled(pace, pace.deadline, due_in, "; ".join(reasons)[:_LONGEST_NOTE])
+    conditions: Sequence[Mapping[str, Any]] = before
+    for condition in by_type.values():
+        conditions = with_condition(conditions, condition, generation, pace.now)
+    for type_ in (REPLICA_FAILURE, STALLED):
+        if type_ not in by_type:
+            conditions = without_condition(conditions, type_)
     progressing = find(conditions, PROGRESSING)
     if progressing is None or progressing.get("status") != "True" or is_true(conditions, STALLED):
         return without_condition(conditions, RECONCILING)
     reason, message = (str(progressing.get(field, "")) for field in ("reason", "message"))
-    return with_condition(conditions, Condition(RECONCILING, True, reason, message), generation, now)
+    return with_condition(conditions, Condition(RECONCILING, True, reason, message), generation, pace.now)
 
 
-def _stall(
-    stored: Sequence[Mapping[str, Any]], pace: Pace, due_in: float | None, why: str
-) -> Iterator[Condition]:
-    """The condition Stalled. It is absent until it is true once, and without a deadline."""
-    if pace.deadline is not None and (due_in == 0 or find(stored, STALLED) is not None):
-        yield stalled(pace, pace.deadline, due_in, why)
-
-
-def _why_unsettled(summary: Summary, observed: StatusInput) -> str:
-    """The problems of the set, and the groups that are not settled, each with its reason."""
-    reasons = [*(problem.message for problem in observed.problems), *map(str, summary.unsettled)]
-    return "; ".join(reasons)[:_LONGEST_NOTE]
+def stall_events(
+    obj: Object, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> Iterator[Announce]:
+    """The Event for Stalled becoming true."""
+    stall = find(after, STALLED)
+    if stall is not None and is_true(after, STALLED) and not is_true(before, STALLED):
+        yield Announce(Reference.to(obj), STALLED, "Update", stall["message"], "Warning")
 
 
 def _announcements(
@@ -389,10 +397,9 @@ def _announcements(
         ready = intended.get("readyReplicas", 0)
         note = f"{new.message}, with {ready} groups ready of total {scope.replicas} groups"
         yield Announce(regarding=Reference.to(lws), reason=new.reason, action="Update", note=note)
-    stall = find(after, STALLED)
     # Events of the groups have reported that they are stuck.
-    if stall is not None and not scope.is_stuck and is_true(after, STALLED) and not is_true(before, STALLED):
-        yield Announce(Reference.to(lws), STALLED, "Update", stall["message"], "Warning")
+    if not scope.is_stuck:
+        yield from stall_events(lws, before, after)
 
 
 # --- Decide whether a change of the status can be batched with later ones. `lws.runtime.throttle` decides how

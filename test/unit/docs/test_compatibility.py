@@ -12,13 +12,22 @@ ROOT = Path(__file__).parents[3]
 # Texts that only a running controller puts together; the code must say their words all the same.
 COMPUTED = {
     "events": {"AllGroupsReady", "FailedDelete"},
-    "disaggregatedset_conditions": {"Available", "Progressing", "Stalled"},
-    "disaggregatedset_events": {"FailedDelete", "FailedUpdate", "NameClash", "UnreadableSpec"},
+    "disaggregatedset_conditions": {"Available", "Progressing", "ReplicaFailure", "Stalled"},
+    "disaggregatedset_events": {
+        "BrokenRevision",
+        "FailedCreate",
+        "FailedDelete",
+        "FailedUpdate",
+        "NameClash",
+        "Stalled",
+        "UnreadableSpec",
+    },
 }
 SAID_IN = {
     "events": "leaderworkerset/status/status.py runtime/refusals.py",
-    "disaggregatedset_conditions": "disaggregatedset/status.py leaderworkerset/status/problems.py",
-    "disaggregatedset_events": "leaderworkerset/left_alone.py runtime/refusals.py history/plan.py",
+    "disaggregatedset_conditions": "leaderworkerset/status/status.py leaderworkerset/status/problems.py",
+    "disaggregatedset_events": "leaderworkerset/left_alone.py leaderworkerset/events.py "
+    "leaderworkerset/status/problems.py runtime/refusals.py history/plan.py",
 }
 
 
