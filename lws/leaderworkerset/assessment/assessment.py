@@ -27,7 +27,7 @@ from lws.leaderworkerset.rollout.groups import (
     leader_statefulset,
 )
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.state import InitialRollout, Rollout, RolloutState, counted, rollout_budget
+from lws.leaderworkerset.rollout.state import Beginning, Rollout, RolloutState, counted, rollout_budget
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import has_hash_groups
 from lws.runtime.actions import Merge, Object, Reference
@@ -53,12 +53,11 @@ class Assessment:
         return self.rollout.groups
 
 
-def initial_rollout(snapshot: SetSnapshot, assessment: Assessment) -> InitialRollout | None:
+def initial_rollout(snapshot: SetSnapshot, assessment: Assessment) -> Beginning | None:
     """Return how a missing leader StatefulSet is created; None if it exists."""
     if assessment.rollout.statefulset is not None or assessment.rollout.deployment is not None:
         return None
-    start = beginning(snapshot, assessment.target, plan_rollout(assessment.rollout))
-    return InitialRollout(start.rollout, start.former is not None)
+    return beginning(snapshot, assessment.target, plan_rollout(assessment.rollout))
 
 
 def assess(snapshot: SetSnapshot) -> Assessment:
@@ -126,17 +125,6 @@ def record_position(lws: Object, position: Position) -> Merge:
     why = f"groups from {position.partition} on may move to {position.revision}: recorded before they do"
     patch = {"status": {"rollout": position.stored}}
     return Merge(Reference.to(lws), patch, why=why, subresource="status")
-
-
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """How a missing leader StatefulSet is created.
-
-    former: the revision to create it with; None for the target revision.
-    """
-
-    rollout: Rollout
-    former: Recorded | None = None
 
 
 def beginning(snapshot: SetSnapshot, choice: TargetRevision, planned: Rollout) -> Beginning:

@@ -27,7 +27,14 @@ from lws_api.leaderworkerset.v1 import (
 
 def ownership_of_leaders(snapshot: SetSnapshot) -> Ownership:
     """Ownership of the StatefulSet or Deployment with the name of the set."""
-    is_like = partial(_is_like_leaders, set_name=name_of(snapshot.lws))
+    set_name = name_of(snapshot.lws)
+
+    def is_like(leaders: Object) -> bool:
+        selector = {NAME_LABEL: set_name, WORKER_INDEX_LABEL: "0"}
+        if leaders["kind"] == "Deployment":
+            return _is_like_pod_maker(leaders, selector)
+        return _is_like_statefulset(leaders, selector, {set_name})
+
     return ownership_of(snapshot.leader, uid_of(snapshot.lws), is_like, snapshot.owners_alive)
 
 
@@ -35,7 +42,14 @@ def ownership_of_workers(
     statefulset: Object | None, leader: Object, set_name: str, owners_alive: Collection[str]
 ) -> Ownership:
     """Ownership of the StatefulSet with the name of a leader pod."""
-    is_like = partial(_is_like_workers, leader=leader, set_name=set_name)
+
+    def is_like(workers: Object) -> bool:
+        labels = labels_of(leader)
+        of_group = {key: labels.get(key, "") for key in (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)}
+        # It may belong to a revision with another subdomain policy.
+        services = {set_name, group_name(leader)}
+        return _is_like_statefulset(workers, {NAME_LABEL: set_name, **of_group}, services)
+
     return ownership_of(statefulset, leader["metadata"]["uid"], is_like, owners_alive)
 
 
@@ -47,13 +61,23 @@ def ownership_of_service(
     ownership = ownership_of(service, owner_uid, is_like, owners_alive)
     if service is None or ownership != Ownership.CONFLICT or controller_of(service) is not None:
         return ownership
-    return Ownership.SUFFICIENT if _does_the_same(service, intent) else Ownership.CONFLICT
+    # Whether it publishes unready pods is up to its owner.
+    left_to_owner = ("selector", "publishNotReadyAddresses")
+    desired = {field: value for field, value in intent["spec"].items() if field not in left_to_owner}
+    does_the_same = _selects_the_same(service, intent) and covers(desired, service.get("spec") or {})
+    return Ownership.SUFFICIENT if does_the_same else Ownership.CONFLICT
 
 
 def ownership_of_budget(snapshot: SetSnapshot) -> Ownership:
     """Ownership of the PodDisruptionBudget with the name of the set."""
-    uid, is_like = uid_of(snapshot.lws), partial(_is_like_budget, set_name=name_of(snapshot.lws))
-    return ownership_of(snapshot.disruption_budget, uid, is_like, snapshot.owners_alive)
+    set_name = name_of(snapshot.lws)
+
+    def is_like(budget: Object) -> bool:
+        selector = (budget.get("spec") or {}).get("selector")
+        selects_set = selector == {"matchLabels": {NAME_LABEL: set_name}}
+        return selects_set and _is_labelled(budget, set_name) and _is_written_by_us(budget)
+
+    return ownership_of(snapshot.disruption_budget, uid_of(snapshot.lws), is_like, snapshot.owners_alive)
 
 
 def ownership_of_pod_group(
@@ -71,22 +95,6 @@ def may_be_adopted(obj: Object) -> bool:
     return obj["kind"] not in ("Service", "PodDisruptionBudget") or (
         NAME_LABEL in labels_of(obj) and _is_written_by_us(obj)
     )
-
-
-def _is_like_leaders(leaders: Object, set_name: str) -> bool:
-    selector = {NAME_LABEL: set_name, WORKER_INDEX_LABEL: "0"}
-    if leaders["kind"] == "Deployment":
-        return _is_like_pod_maker(leaders, selector)
-    return _is_like_statefulset(leaders, selector, {set_name})
-
-
-def _is_like_workers(statefulset: Object, leader: Object, set_name: str) -> bool:
-    labels = labels_of(leader)
-    selector = {NAME_LABEL: set_name} | {
-        key: labels.get(key, "") for key in (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)
-    }
-    # It may belong to a revision with another subdomain policy.
-    return _is_like_statefulset(statefulset, selector, {set_name, group_name(leader)})
 
 
 def _is_like_statefulset(statefulset: Object, selector: Mapping[str, str], services: Collection[str]) -> bool:
@@ -117,24 +125,8 @@ def _is_like_service(service: Object, intent: Object) -> bool:
     )
 
 
-def _is_like_budget(budget: Object, set_name: str) -> bool:
-    selector = (budget.get("spec") or {}).get("selector")
-    return (
-        _is_labelled(budget, set_name)
-        and selector == {"matchLabels": {NAME_LABEL: set_name}}
-        and _is_written_by_us(budget)
-    )
-
-
 def _is_labelled(obj: Object, set_name: str) -> bool:
     return labels_of(obj).get(NAME_LABEL) == set_name
-
-
-def _does_the_same(service: Object, intent: Object) -> bool:
-    """Whether it routes to the same pods. Whether it publishes unready pods is up to its owner."""
-    left_to_owner = ("selector", "publishNotReadyAddresses")
-    desired = {field: value for field, value in intent["spec"].items() if field not in left_to_owner}
-    return _selects_the_same(service, intent) and covers(desired, service.get("spec") or {})
 
 
 def _selects_the_same(service: Object, intent: Object) -> bool:

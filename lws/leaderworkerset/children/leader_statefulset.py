@@ -39,7 +39,7 @@ from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.rollout.groups import FIELD_MANAGER, GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import is_small_step, plan_rollout
-from lws.leaderworkerset.rollout.replacement import GroupDeletion, deletion_of, left_workers
+from lws.leaderworkerset.rollout.replacement import deletion_of, left_workers
 from lws.leaderworkerset.rollout.scale_down import leftovers
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState, statefulset_max_unavailable
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -113,8 +113,8 @@ def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) ->
     # The StatefulSet controller deletes the others once it sees the new partition. If it saw their end first,
     # it would recreate them on the old template.
     deletions = _replace_groups(snapshot, rollout.within(stored).replace)
-    leaders = tuple(each.leader for each in deletions)
-    workers = tuple(delete for each in deletions for delete in each.workers)
+    leaders = tuple(leader for leader, *_ in deletions)
+    workers = tuple(delete for _, *of_workers in deletions for delete in of_workers)
     step = (*guard, *applies)
     sequences: tuple[tuple[Action, ...], ...] = ((*choice.actions, *step), (*leaders, *workers))
     if rollout.partition < stored.partition:
@@ -255,14 +255,15 @@ def _with_leftovers(
     return (*(replace(write, announce=(*write.announce, *added)) for write in writes[:1]), *writes[1:])
 
 
-def _replace_groups(snapshot: SetSnapshot, indices: Sequence[int]) -> tuple[GroupDeletion, ...]:
+def _replace_groups(snapshot: SetSnapshot, indices: Sequence[int]) -> list[tuple[Delete, ...]]:
     groups = {group.index: group for group in snapshot.groups} if indices else {}
-    return tuple(
-        deletion_of(
-            groups[index].leader, groups[index].workers, why=f"group {index} moves to the new revision"
-        )
-        for index in indices
-    )
+    return [
+        deletion_of(groups[index].leader, groups[index].workers, why=_why_moved(index)) for index in indices
+    ]
+
+
+def _why_moved(index: int) -> str:
+    return f"group {index} moves to the new revision"
 
 
 def _moved(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> frozenset[int]:
@@ -305,8 +306,7 @@ def _left_workers(snapshot: SetSnapshot, state: RolloutState) -> Iterator[Delete
             continue
         workers = left_workers(group.leader, group.workers)
         if workers is not None:
-            why = f"group {group.index} moves to the new revision"
-            yield Delete(Reference.to(workers), "Background", why=why)
+            yield Delete(Reference.to(workers), "Background", why=_why_moved(group.index))
 
 
 def _key_of(leader: Object) -> str:

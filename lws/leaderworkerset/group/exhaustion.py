@@ -53,7 +53,11 @@ def plan_exhaustion(group: GroupSnapshot) -> Plan:
         why=f"group {index} has used up its restarts",
         announce=(group_event(group, "ReplicaRestartBudgetExceeded", "Delete", note, "Warning"),),
     )
-    return Plan(sequences=((*_marks(leader), *map(_keep, _workers_to_keep(group)), delete),))
+    kept = (
+        SetFinalizer(Reference.to(worker), RESTART_BUDGET_FINALIZER, why="it shows how its group failed")
+        for worker in _workers_to_keep(group)
+    )
+    return Plan(sequences=((*_marks(leader), *kept, delete),))
 
 
 def _marks(leader: Object) -> tuple[Action, ...]:
@@ -64,10 +68,6 @@ def _marks(leader: Object) -> tuple[Action, ...]:
     why = f"the group has used up its restarts: only the annotation {RECOVER_ANNOTATION} recreates it"
     patch = {"metadata": {"annotations": annotations}}
     return (SetFinalizer(Reference.to(leader), RESTART_BUDGET_FINALIZER, why, patch=patch),)
-
-
-def _keep(worker: Object) -> SetFinalizer:
-    return SetFinalizer(Reference.to(worker), RESTART_BUDGET_FINALIZER, why="it shows how its group failed")
 
 
 def _workers_to_keep(group: GroupSnapshot) -> list[Object]:
@@ -140,8 +140,7 @@ def _why_unwanted(group: GroupSnapshot) -> str:
         return ""
     if index >= desired_replicas(leaders) and not is_of_hash_group(group.leader):
         return f"the set is scaled down to {desired_replicas(leaders)} groups"
-    key = key_of_template(leaders)
-    is_hash = is_of_hash_group(group.leader)
+    key, is_hash = key_of_template(leaders), is_of_hash_group(group.leader)
     is_rolled = not leaders["spec"].get("paused") if is_hash else index >= partition_of(leaders)
     if key and key != labels_of(group.leader).get(REVISION_LABEL) and is_rolled:
         return f"the rollout to revision {key} replaces the group"

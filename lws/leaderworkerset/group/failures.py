@@ -129,7 +129,9 @@ def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str
             since_when = deletion_requested_at(pod) or _LONG_AGO
             yield Incident(name, why, bool(disruption), since_when, POD_DELETED)
         if is_failed(pod):
-            yield Incident(name, _failure(pod), bool(disruption), _created(pod))
+            failed = f"it failed ({reason})" if (reason := reason_of(pod)) else "it failed"
+            why = ", ".join((failed, *map(_ended, ended_containers(pod))))
+            yield Incident(name, why, bool(disruption), _created(pod))
         for end in restarted_containers(pod):
             is_exempt = end.container in exempt or (spares_sidecars and end.is_sidecar)
             if not is_exempt and not (end.at and end.at < since):
@@ -141,12 +143,6 @@ def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str
 
 def _created(pod: Object) -> datetime:
     return moment_of(pod["metadata"].get("creationTimestamp")) or _LONG_AGO
-
-
-def _failure(pod: Object) -> str:
-    reason = reason_of(pod)
-    failed = f"it failed ({reason})" if reason else "it failed"
-    return ", ".join((failed, *map(_ended, ended_containers(pod))))
 
 
 def _ended(end: ContainerEnd) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from lws.kube.metadata import annotations_of, child_metadata, labels_of
 from lws.kube.names import LABEL_LENGTH
@@ -49,53 +50,43 @@ class Marks:
     gate: str = ""
 
 
-class GangProvider(Protocol):
+@dataclass(frozen=True, slots=True)
+class GangProvider(ABC):
     """One API of PodGroups, in one version.
+
+    api_version: the version in use. versions: those that are supported, best first. remedy: how to install
+    the API if none is served, as a command without a subject. keeps_in_use: a terminating PodGroup remains in
+    effect until no pod names it.
 
     Users name the scheduler in their templates. A PodGroup is never updated: changes apply to the next one.
     """
 
-    @property
-    def versions(self) -> Sequence[str]:
-        """The supported API versions, best first."""
-        ...
-
-    @property
-    def remedy(self) -> str:
-        """How to install the API if none is served, as a command without a subject."""
-        ...
-
-    @property
-    def api_version(self) -> str:
-        """The API version in use."""
-        ...
-
-    @property
-    def keeps_in_use(self) -> bool:
-        """Whether a terminating PodGroup remains in effect until no pod names it."""
-        ...
+    api_version: str
+    versions: Sequence[str]
+    remedy: str
+    keeps_in_use: bool = False
 
     def speaking(self, api_version: str) -> GangProvider:
         """The same provider in another of its versions."""
-        ...
+        return replace(self, api_version=api_version)
 
+    @abstractmethod
     def marks(self, labels: Mapping[str, str], size: int, unique: str) -> Marks:
         """Labels and annotations for a pod that is being created.
 
         labels: of the pod. size: pods of its group. unique: letters and digits that no other pod gets.
         """
-        ...
 
+    @abstractmethod
     def name_of(self, leader: Object) -> str:
         """The name of the PodGroup that the group of this leader pod needs; empty if it needs none."""
-        ...
 
+    @abstractmethod
     def pod_group(self, restored: Object, leader: Object) -> Object:
         """The PodGroup of a group, owned by its leader pod; with `spec.scheduling` and Volcano, by the set.
 
         restored: the set as recorded in the revision of the group, with current annotations.
         """
-        ...
 
 
 def name_by_labels(labels: Mapping[str, str]) -> str:
@@ -151,7 +142,7 @@ def may_be_gangs_of(pod: Object) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Volcano:
+class Volcano(GangProvider):
     """Pods find their PodGroup by an annotation; groups of one pod have one too.
 
     With `spec.scheduling` the set owns it, as in upstream: the next leader of its name uses it again, and the
@@ -161,10 +152,6 @@ class Volcano:
     api_version: str = "scheduling.volcano.sh/v1beta1"
     versions: Sequence[str] = ("scheduling.volcano.sh/v1beta1",)
     remedy: str = "install volcano"
-    keeps_in_use: bool = False
-
-    def speaking(self, api_version: str) -> Volcano:
-        return replace(self, api_version=api_version)
 
     def marks(self, labels: Mapping[str, str], size: int, unique: str) -> Marks:
         return Marks(annotations={_GROUP_NAME_ANNOTATION: name_by_labels(labels)})
@@ -196,16 +183,12 @@ _DIGEST_LENGTH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Coscheduling:
+class Coscheduling(GangProvider):
     """Pods find their PodGroup by a label; a group of one pod needs none."""
 
     api_version: str = "scheduling.x-k8s.io/v1alpha1"
     versions: Sequence[str] = ("scheduling.x-k8s.io/v1alpha1",)
     remedy: str = "install scheduler-plugins with its CustomResourceDefinitions"
-    keeps_in_use: bool = False
-
-    def speaking(self, api_version: str) -> Coscheduling:
-        return replace(self, api_version=api_version)
 
     def marks(self, labels: Mapping[str, str], size: int, unique: str) -> Marks:
         return Marks(labels={_POD_GROUP_LABEL: _name(labels)}) if size > 1 else Marks()
@@ -245,7 +228,7 @@ _WITHOUT_PREEMPTION = f"{_GROUP}/v1alpha2"
 
 
 @dataclass(frozen=True, slots=True)
-class Kubernetes:
+class Kubernetes(GangProvider):
     """The leader gets the name of its PodGroup on creation, and its workers get the same.
 
     The name is unique: Kubernetes keeps a PodGroup until no pod names it, so the PodGroup of the previous
@@ -260,9 +243,6 @@ class Kubernetes:
     )
     keeps_in_use: bool = True
 
-    def speaking(self, api_version: str) -> Kubernetes:
-        return replace(self, api_version=api_version)
-
     def marks(self, labels: Mapping[str, str], size: int, unique: str) -> Marks:
         if size == 1 or not is_leader({"metadata": {"labels": labels}}):
             return Marks()
@@ -270,7 +250,7 @@ class Kubernetes:
 
     def name_of(self, leader: Object) -> str:
         """Empty, too, if the user has set a schedulingGroup, or there is none."""
-        name = _scheduling_group(leader)
+        name = str(((leader.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName") or "")
         return name if name.startswith(f"{name_by_labels(labels_of(leader))}-") else ""
 
     def pod_group(self, restored: Object, leader: Object) -> Object:
@@ -327,11 +307,6 @@ def hand_on(statefulset: Object, lws: Object, leader: Object) -> Object:
         return statefulset
     pod = {**(template.get("spec") or {}), "schedulingGroup": {"podGroupName": name}}
     return {**statefulset, "spec": {**statefulset["spec"], "template": {**template, "spec": pod}}}
-
-
-def _scheduling_group(pod: Object) -> str:
-    group = (pod.get("spec") or {}).get("schedulingGroup") or {}
-    return str(group.get("podGroupName") or "")
 
 
 PROVIDERS: Mapping[str, GangProvider] = MappingProxyType(

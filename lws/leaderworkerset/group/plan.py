@@ -17,6 +17,7 @@ from lws.kube.metadata import (
     is_terminating,
     labels_of,
     name_of,
+    namespace_of,
     uid_of,
     without_tools_own,
 )
@@ -54,7 +55,6 @@ from lws.leaderworkerset.group.termination import plan_note, plan_termination
 from lws.leaderworkerset.labels import Edited, group_id, is_of_hash_group, own_workers
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.restart_counts import is_exhausted
-from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import as_recorded, reconstruct
 from lws.leaderworkerset.rollout.replacement import admit, deferral_of_index
@@ -112,13 +112,19 @@ def _plan_group(group: GroupSnapshot) -> Plan:
         return _mistaken_leader(group)
     if not {GROUP_INDEX_LABEL, GROUP_KEY_LABEL} <= labels_of(group.leader).keys():
         return _unlabelled_leader(group)
-    revision = group.revision if group.revision is not None else _rebuilt_revision(group)
+    revision = group.revision
+    if revision is None and group.unrecorded is not None:
+        # The pass over the set records it if it can.
+        rebuilt = reconstruct(group.lws, group.unrecorded)
+        revision = as_recorded(group.lws, rebuilt) if rebuilt is not None else None
     if revision is None:
         missing = _missing_revision(group)
         return missing if _deletes(missing) else together(missing, _plan_admission(group))
     restored = SetSpec.of(restored_for(group.lws, revision, group.leader))
-    if is_of_hash_group(group.leader) and has_ended(group.leader) and _keeps_failed_groups(group):
-        return _ended_leader(group)
+    keeps_failed = group.spec.restart_policy == RestartPolicy.NONE or not is_failed(group.leader)
+    if is_of_hash_group(group.leader) and has_ended(group.leader) and keeps_failed:
+        # Its ReplicaSet leaves it, and its successor waits for it.
+        return _recreate(group, "the leader pod has ended, and its ReplicaSet has replaced it", POD_FAILED)
     restart = plan_restart(group, restored.size) or Plan()
     if _deletes(restart):
         return restart
@@ -142,19 +148,10 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     return together(restart, service, children, second_look, group_ready, plan_note(group))
 
 
-def _keeps_failed_groups(group: GroupSnapshot) -> bool:
-    return group.spec.restart_policy == RestartPolicy.NONE or not is_failed(group.leader)
-
-
-def _ended_leader(group: GroupSnapshot) -> Plan:
-    """Delete a Hash leader that has ended: its ReplicaSet leaves it, and its successor waits for it."""
-    delete = Delete(
-        Reference.to(group.leader),
-        "Foreground",
-        why="the leader pod has ended, and its ReplicaSet has replaced it",
-        tallies=(recreated(group.lws, POD_FAILED),),
-    )
-    return Plan(((delete,),))
+def _recreate(group: GroupSnapshot, why: str, reason: str, announce: tuple[Announce, ...] = ()) -> Plan:
+    """Delete the leader and its workers. reason: one of `RECREATION_REASONS`."""
+    tallies = (recreated(group.lws, reason),)
+    return Plan(((Delete(Reference.to(group.leader), "Foreground", why, announce, tallies=tallies),),))
 
 
 def _deletes(restart: Plan) -> bool:
@@ -211,14 +208,13 @@ def _plan_pod_groups(group: GroupSnapshot, restored: SetSpec) -> Plan:
         create = Create(intent, why=why, failure=failure)
         planned = _plan_child(group, ownership, stored, create, partial(_pod_group_repairs, group))
         if ownership == Ownership.CONFLICT:
-            planned = replace(planned, announce=(_taken_pod_group(group, planned.waiting_for),))
+            about, note = Reference.to(group.leader), planned.waiting_for
+            warning = Announce(
+                about, "UnexpectedPodGroupOwner", "Create", note, "Warning", Reference.to(group.lws)
+            )
+            planned = replace(planned, announce=(warning,))
         plans.append(planned)
     return together(*plans)
-
-
-def _taken_pod_group(group: GroupSnapshot, note: str) -> Announce:
-    pod = Reference.to(group.leader)
-    return Announce(pod, "UnexpectedPodGroupOwner", "Create", note, "Warning", Reference.to(group.lws))
 
 
 def _pod_group_repairs(group: GroupSnapshot, stored: Object, intent: Object) -> Mapping[str, Object] | Plan:
@@ -242,10 +238,8 @@ def _plan_foreign_workers(group: GroupSnapshot) -> Plan | None:
         f"Workers of statefulset {name_of(workers)} do not join the PodGroups of leader pod "
         f"{name_of(leader)}, deleted the leader pod to recreate group {group_id(leader)}"
     )
-    announce = (group_event(group, "RecreateGroup", "Delete", note),)
     why = "its workers were created for the previous leader, and do not join its PodGroup"
-    tallies = (recreated(group.lws, POD_DELETED),)
-    return Plan(((Delete(Reference.to(leader), "Foreground", why, announce, tallies=tallies),),))
+    return _recreate(group, why, POD_DELETED, (group_event(group, "RecreateGroup", "Delete", note),))
 
 
 def _plan_admission(group: GroupSnapshot) -> Plan:
@@ -305,16 +299,13 @@ def _plan_workers(group: GroupSnapshot, restored: SetSpec) -> Plan:
 def _created_workers(group: GroupSnapshot) -> Announce:
     leader = group.leader["metadata"]["name"]
     note = f"Created worker statefulset for leader pod {leader}"
-    fold = Fold("Created worker statefulsets for leader pods {}", leader, _leaders(group))
+    # The StatefulSet that all leader pods of the set belong to.
+    owner, of_all = controller_of(group.leader), None
+    if owner is not None:
+        namespace = namespace_of(group.leader)
+        of_all = Reference(owner["apiVersion"], owner["kind"], namespace, owner["name"], owner["uid"])
+    fold = Fold("Created worker statefulsets for leader pods {}", leader, of_all)
     return replace(group_event(group, "GroupsProgressing", "Create", note), fold=fold)
-
-
-def _leaders(group: GroupSnapshot) -> Reference | None:
-    """The StatefulSet that all leader pods of the set belong to."""
-    owner, namespace = controller_of(group.leader), group.leader["metadata"]["namespace"]
-    if owner is None:
-        return None
-    return Reference(owner["apiVersion"], owner["kind"], namespace, owner["name"], owner["uid"])
 
 
 def _plan_child(
@@ -361,12 +352,6 @@ def _unlabelled_leader(group: GroupSnapshot) -> Plan:
     return Plan(announce=(_failed(group, note),), again_after=timing.RECHECK_SECONDS, waiting_for=note)
 
 
-def _rebuilt_revision(group: GroupSnapshot) -> Recorded | None:
-    """The revision derived from StatefulSets; the pass over the set records it if it can."""
-    rebuilt = reconstruct(group.lws, group.unrecorded) if group.unrecorded is not None else None
-    return as_recorded(group.lws, rebuilt) if rebuilt is not None else None
-
-
 def _missing_revision(group: GroupSnapshot) -> Plan:
     """Recreate a group if nothing shows the revision of its workers."""
     key, leader = labels_of(group.leader).get(REVISION_LABEL, ""), group.leader["metadata"]["name"]
@@ -380,20 +365,13 @@ def _missing_revision(group: GroupSnapshot) -> Plan:
     if group.unrecorded is None:
         return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=note)
     if not group.is_shown:
-        return _unknown_revision(group, note)
+        # The label may have been edited, and no pod is deleted for that.
+        note = f"{note}, and nothing else shows its revision: delete pod {leader} to recreate its group"
+        warning = group_event(group, "MissingRevision", "Wait", note, "Warning")
+        return Plan(announce=(warning,), again_after=timing.RECHECK_SECONDS, waiting_for=note)
     note = f"{note}, nor a StatefulSet: group {group_id(group.leader)} is recreated from the current revision"
     announce = (group_event(group, "MissingRevision", "Delete", note, "Warning"),)
-    why = "nothing shows the revision of its workers"
-    tallies = (recreated(group.lws, MISSING_REVISION),)
-    return Plan(((Delete(Reference.to(group.leader), "Foreground", why, announce, tallies=tallies),),))
-
-
-def _unknown_revision(group: GroupSnapshot, note: str) -> Plan:
-    """Report it only: the label may have been edited, and no pod is deleted for that."""
-    leader = group.leader["metadata"]["name"]
-    note = f"{note}, and nothing else shows its revision: delete pod {leader} to recreate its group"
-    warning = group_event(group, "MissingRevision", "Wait", note, "Warning")
-    return Plan(announce=(warning,), again_after=timing.RECHECK_SECONDS, waiting_for=note)
+    return _recreate(group, "nothing shows the revision of its workers", MISSING_REVISION, announce)
 
 
 def _failed(group: GroupSnapshot, note: str) -> Announce:

@@ -110,7 +110,7 @@ def _deletion(group: GroupSnapshot, incident: Incident) -> tuple[Delete, ...]:
         why=f"pod {incident.pod}: {incident.why}; the group is recreated as one",
         announce=(group_event(group, "RecreateGroup", "Delete", f"{note}: {incident.why}"),),
         tallies=(recreated(group.lws, incident.reason),),
-    ).actions
+    )
 
 
 def _delayed(group: GroupSnapshot, incident: Incident, times: str, due: datetime) -> Plan:

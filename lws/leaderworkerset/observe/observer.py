@@ -5,7 +5,7 @@ Facts come from the store, and live from the API server if the store cannot have
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -35,7 +35,6 @@ from lws.leaderworkerset.group.placement import is_placed
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.labels import group_name, is_leader, is_of_hash_group, own_workers
 from lws.leaderworkerset.left_alone import why_left_alone
-from lws.leaderworkerset.observe.ending_namespaces import EndingNamespaces
 from lws.leaderworkerset.observe.failed_creates import (
     NO_TASKS,
     BackgroundTasks,
@@ -107,7 +106,7 @@ class _Children:
         return self.leader["metadata"]["uid"] if self.leader is not None else ""
 
     @property
-    def named(self) -> Named:
+    def named(self) -> tuple[Object | None, Object | None, Object | None, Object | None]:
         return (self.leader, self.service, self.disruption_budget, self.leader_service)
 
 
@@ -144,7 +143,6 @@ class Observer:
         self._terminating = TerminatingPods(cluster, store)
         self._owners = Owners(store, LEADER_WORKER_SET)
         self._lookup = Lookup(cluster, store, LEADER_WORKER_SET.label)
-        self._ending_namespaces = EndingNamespaces(cluster)
         self.members = Membership(store, writes.deleting)
         self._history = RevisionReader(cluster, store, writes, self.members)
         self._identities = Identities(store, self.members, self._history, self._lookup)
@@ -173,9 +171,15 @@ class Observer:
 
     async def _observe_whole_set(self, lws: Object, now: datetime) -> SetSnapshot | None:
         children, scheduled = await self._children(lws), await self._scheduled(lws)
-        # The set may be deleted already: nothing is created or adopted for it before a live read.
-        needs_reread = has_gaps(lws, children.named, children.revisions) or bool(children.unrecorded)
-        needs_reread |= scheduled is not None and lacks_workload(scheduled)
+        # The set may be deleted already: nothing is created, recorded or adopted for it before a live read.
+        needs_reread = (
+            is_incomplete(lws, *children.named)
+            or not children.revisions
+            or has_orphans(children.named, children.revisions)
+            or bool(children.unrecorded)
+        )
+        if scheduled is not None and scheduled.is_served:
+            needs_reread |= scheduled.workload is None or may_be_adopted(scheduled.workload)
         reread = await self._lookup.reread(lws) if needs_reread else None
         if needs_reread and (reread is None or is_terminating(reread)):
             return SetSnapshot(reread, now) if reread is not None else None
@@ -194,7 +198,7 @@ class Observer:
             knows_live_keys=children.knows_live_keys,
             taken=self._history.taken(lws),
             unrecorded=children.unrecorded,
-            claims=self._claims(lws),
+            claims=tuple(self._labelled(lws, "PersistentVolumeClaim")) if claims_of(lws) else (),
             owners_alive=self._owners.alive(*children.named, *of_scheduler(scheduled)),
             reread=reread,
             applied=self._writes.applied.get(children.leader_uid),
@@ -209,11 +213,17 @@ class Observer:
             teardowns=self._teardowns(lws, children),
             scheduler=self._environment.scheduler,
             occupied=self._occupied(lws) if children.leader is None else 0,
-            has_replica_sets=self._has_replica_sets(lws, children.leader_uid),
+            has_replica_sets=any(
+                owner is None or owner["uid"] == children.leader_uid
+                for owner in map(controller_of, self._labelled(lws, "ReplicaSet"))
+            ),
             scheduled=scheduled,
             former_gangs=self._former_gangs(lws, children.groups),
             prewarm=self._prewarm(lws, children, now),
         )
+
+    def _labelled(self, lws: Object, kind: str) -> list[Object]:
+        return self._store.labelled(NAME_LABEL, namespace_of(lws), name_of(lws), kind)
 
     def _prewarm(self, lws: Object, children: _Children, now: datetime) -> PrewarmFacts | None:
         spec = SetSpec.of(lws)
@@ -248,11 +258,6 @@ class Observer:
         namespace, name = namespace_of(lws), name_of(lws)
         leaders = ((i, self._store.get("Pod", namespace, f"{name}-{i}")) for i in range(spec.replicas))
         return max((i + 1 for i, pod in leaders if pod is not None and not is_terminating(pod)), default=0)
-
-    def _has_replica_sets(self, lws: Object, deployment_uid: str) -> bool:
-        replica_sets = self._store.labelled(NAME_LABEL, namespace_of(lws), name_of(lws), "ReplicaSet")
-        owners = map(controller_of, replica_sets)
-        return any(owner is None or owner["uid"] == deployment_uid for owner in owners)
 
     async def _scheduled(self, lws: Object, *names: str) -> Scheduled | None:
         """The objects of `spec.scheduling`; None for a set without a Workload.
@@ -356,12 +361,6 @@ class Observer:
         unrecorded = await self._history.unrecorded(lws, leader, keys)
         return keys | self._history.reported_keys(leader), unrecorded
 
-    def _claims(self, lws: Object) -> tuple[Object, ...]:
-        if not claims_of(lws):
-            return ()
-        claims = self._store.labelled(NAME_LABEL, namespace_of(lws), name_of(lws), "PersistentVolumeClaim")
-        return tuple(claims)
-
     def _shortage(self, lws: Object, children: _Children, now: datetime) -> Shortage:
         """Writes that the API server rejects, ours and those of StatefulSet controllers."""
         namespace, name, leader = namespace_of(lws), name_of(lws), children.leader
@@ -395,7 +394,7 @@ class Observer:
             self._groups.forget(namespace, name)
             return await self._abandoned(leader, kept)
         is_keeping = bool(kept) or is_kept(leader)
-        is_ending = is_keeping and await self._ending_namespaces.is_ending(namespace, now)
+        is_ending = is_keeping and await self._terminating.is_namespace_ending(namespace, now)
         if not is_terminating(lws):
             covered, fault = await self._environment.covers(namespace), self._writes.fault_of(lws)
             if why_left_alone(lws, covered, scheduler, fault) is not None:
@@ -534,22 +533,6 @@ class Observer:
 def of_scheduler(scheduled: Scheduled | None) -> tuple[Object | None, ...]:
     """The Workload and PodGroups of a set or group."""
     return (scheduled.workload, *scheduled.pod_groups) if scheduled is not None else ()
-
-
-def lacks_workload(scheduled: Scheduled) -> bool:
-    """Whether the Workload must be created or adopted."""
-    return scheduled.is_served and (scheduled.workload is None or may_be_adopted(scheduled.workload))
-
-
-# --- Report whether objects of a set must be created, recorded or adopted. If so, the set is read live first.
-
-
-Named = tuple[Object | None, Object | None, Object | None, Object | None]
-
-
-def has_gaps(lws: Object, named: Named, revisions: Collection[Recorded]) -> bool:
-    """Whether anything must be created, recorded or adopted. named: see `_Children.named`."""
-    return is_incomplete(lws, *named) or not revisions or has_orphans(named, revisions)
 
 
 def has_orphans(objects: Iterable[Object | None], revisions: Iterable[Recorded]) -> bool:

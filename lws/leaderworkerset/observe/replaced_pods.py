@@ -59,7 +59,7 @@ class ReplacedPods:
         disrupted.
         """
         workers = members(group, size)
-        record = self._update(group.leader, workers)
+        record = self.update(group.leader, workers)
         # No healthy group is recreated for an edit of the policy.
         if record.ignored:
             self.accept(group.leader)
@@ -77,11 +77,8 @@ class ReplacedPods:
             self.accept(group.leader)
         return snapshot
 
-    def replaced(self, leader: Object, workers: Iterable[Object]) -> tuple[str, ...]:
-        """Names of workers replaced under this leader pod. A missing pod is not replaced yet."""
-        return tuple(sorted(self._update(leader, workers).replaced))
-
-    def _update(self, leader: Object, workers: Iterable[Object]) -> _Group:
+    def update(self, leader: Object, workers: Iterable[Object]) -> _Group:
+        """Record these workers of a leader pod. A missing pod is not replaced yet."""
         metadata = leader["metadata"]
         key = (metadata["namespace"], metadata["name"])
         group = self._groups.get(key)

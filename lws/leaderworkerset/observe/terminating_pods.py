@@ -1,4 +1,4 @@
-"""Find terminating pods of a set or a group, and the state of their nodes.
+"""Find terminating pods of a set or a group, and the state of their nodes and namespaces.
 
 Pods wait for their kubelet or the garbage collector. Nodes of pods that wait too long are read live: nodes
 are not watched, and are rarely needed.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from lws import timing
 from lws.kube.metadata import controller_of, labels_of, name_of
 from lws.kube.nodes import is_overdue, node_of
 from lws.kube.pods import has_gate
@@ -17,6 +18,7 @@ from lws.leaderworkerset.labels import group_name
 from lws.leaderworkerset.observe.membership import workers_of
 from lws.runtime.actions import Object
 from lws.runtime.client.connection import Cluster
+from lws.runtime.client.resources import NAMESPACES
 from lws.runtime.errors import ApiError, Forbidden, NotFound
 from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import GROUP_KEY_LABEL, GROUP_REPLACEMENT_GATE, NAME_LABEL
@@ -35,6 +37,8 @@ class TerminatingPods:
         self._store = store
         # Nodes that the manager may not read: reported once.
         self._forbidden: set[str] = set()
+        # When namespaces were last read that are not being deleted.
+        self._read_at: dict[str, datetime] = {}
 
     def of_set(self, lws: Object) -> tuple[Object, ...]:
         """Terminating pods with names of the set."""
@@ -89,6 +93,27 @@ class TerminatingPods:
             except ApiError as error:
                 log.info("cannot check whether node %s is lost: %s", name, error.message)
         return nodes
+
+    async def is_namespace_ending(self, namespace: str, now: datetime) -> bool:
+        """Whether the namespace has a deletion timestamp, read at most once a while; False if it may not be
+        read. Raises ClusterError.
+
+        Kubernetes deletes the pods of a namespace first, and everything else when no pod is left: a set is
+        not deleted while a finalizer keeps its pods.
+        """
+        since = now - timedelta(seconds=timing.NAMESPACE_SECONDS)
+        self._read_at = {name: read for name, read in self._read_at.items() if read > since}
+        if namespace in self._read_at:
+            return False
+        query = {"fieldSelector": f"metadata.name={namespace}"}
+        try:
+            page = await self._cluster.list_page(NAMESPACES, query, metadata_only=True)
+        except Forbidden:
+            return False
+        is_ending = any(item["metadata"].get("deletionTimestamp") for item in page.get("items") or ())
+        if not is_ending:
+            self._read_at[namespace] = now
+        return is_ending
 
 
 def _owner(pod: Object) -> str:

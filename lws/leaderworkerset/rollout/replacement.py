@@ -38,29 +38,15 @@ from lws_api.leaderworkerset.v1 import (
 _AGE = attrgetter("created", "name")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDeletion:
-    """The deletion of a group that is to be recreated. workers: that of its worker StatefulSet, empty where
-    the garbage collector deletes it before the leader.
-    """
-
-    leader: Delete
-    workers: tuple[Delete, ...] = ()
-
-    @property
-    def actions(self) -> tuple[Delete, ...]:
-        """In order. Without the leader, the workers would be created anew."""
-        return (self.leader, *self.workers)
-
-
 def deletion_of(
     leader: Object,
     workers: Object | None,
     why: str,
     announce: tuple[Announce, ...] = (),
     tallies: tuple[Tally, ...] = (),
-) -> GroupDeletion:
-    """Delete a group: leader and worker StatefulSet at once, in the background.
+) -> tuple[Delete, ...]:
+    """Delete a group that is to be recreated: leader and worker StatefulSet at once, in the background, and
+    in this order, because workers without a deleted leader would be recreated.
 
     In the foreground, 22 of the 66 requests for a group of four are the garbage collector's look-ups and
     finalizers. The next leader comes before the last old pod is gone; the pod webhook gates it.
@@ -70,11 +56,11 @@ def deletion_of(
     """
     own = own_workers(leader, workers)
     if own is None or is_terminating(own) or is_of_hash_group(leader):
-        return GroupDeletion(Delete(Reference.to(leader), "Foreground", why, announce, tallies=tallies))
+        return (Delete(Reference.to(leader), "Foreground", why, announce, tallies=tallies),)
     why_workers = f"its leader {name_of(leader)} is deleted: {why}"
-    return GroupDeletion(
+    return (
         Delete(Reference.to(leader), "Background", why, announce, tallies=tallies),
-        (Delete(Reference.to(own), "Background", why_workers),),
+        Delete(Reference.to(own), "Background", why_workers),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.state import InitialRollout, Rollout, RolloutState
+from lws.leaderworkerset.rollout.state import Beginning, Rollout, RolloutState
 
 # Each group takes a handful of steps; a set that needs more than this never settles.
 _STEPS_PER_GROUP = 10
@@ -43,14 +43,14 @@ class Simulation:
     waiting_for: str
 
 
-def simulate(state: RolloutState, begun: InitialRollout | None = None) -> Simulation:
+def simulate(state: RolloutState, begun: Beginning | None = None) -> Simulation:
     """Run the rollout until nothing changes. begun: None to start like a new set."""
     model = _Model(state)
     steps: list[SimulatedStep] = []
     limit = _STEPS_AT_LEAST + _STEPS_PER_GROUP * max(state.replicas, len(state.groups))
     is_created = state.statefulset is None and begun is not None
     rollout = begun.rollout if begun is not None and is_created else plan_rollout(model.state)
-    is_former = begun is not None and is_created and begun.is_former
+    is_former = begun is not None and is_created and begun.former is not None
     while len(steps) < limit:
         if model.is_changed_by(rollout):
             stored = model.state.statefulset

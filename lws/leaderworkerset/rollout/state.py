@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderDeployment, LeaderStatefulSet
 from lws.leaderworkerset.spec import SetSpec, StartWaves
 
@@ -307,11 +308,14 @@ def statefulset_max_unavailable(spec: SetSpec) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class InitialRollout:
-    """How a missing leader StatefulSet is created. is_former: with the previous revision, not the target."""
+class Beginning:
+    """How a missing leader StatefulSet is created.
+
+    former: the revision to create it with; None for the target revision.
+    """
 
     rollout: Rollout
-    is_former: bool = False
+    former: Recorded | None = None
 
 
 # --- Describe why a rollout step is taken and what the next one waits for, in one line for logs and plans.

@@ -181,7 +181,8 @@ def set_status(spec: SetSpec, observed: StatusInput) -> SetStatus:
         if value is not None and (value or name not in fields)
     }
     patch = merge_patch(stored, intended)
-    if patch is not None and _only_removes_members(patch):
+    if patch is not None and patch.keys() <= {"members"} and not any((patch.get("members") or {}).values()):
+        # Removing the members of deleted groups can wait for the next write.
         patch = None
     announce = tuple(_announcements(lws, scope, before, conditions, intended))
     return SetStatus(intended, patch, announce, due_in or None)
@@ -226,12 +227,6 @@ def _recorded(stored: Mapping[str, Any], observed: StatusInput) -> dict[str, Any
     return {"members": members, "restarts": restarts, **position}
 
 
-def _only_removes_members(patch: Mapping[str, Any]) -> bool:
-    """Whether the patch only removes members of deleted groups, which can wait for the next write."""
-    members = patch.get("members", {})
-    return patch.keys() <= {"members"} and (members is None or not any(members.values()))
-
-
 def _counters(lws: Object, observed: StatusInput) -> dict[str, Any]:
     """Counters, which include the surge, and the names of the revisions."""
     revisions = {
@@ -239,20 +234,15 @@ def _counters(lws: Object, observed: StatusInput) -> dict[str, Any]:
         "updateRevision": observed.revisions.update,
         "collisionCount": observed.revisions.collisions,
     }
-    selector = f"{NAME_LABEL}={lws['metadata']['name']},{WORKER_INDEX_LABEL}=0"
+    deployment = observed.deployment
+    ready = deployment.ready if deployment is not None else sum([group.ready for group in observed.groups])
     return {
         "replicas": observed.existing,
-        "readyReplicas": _ready(observed),
+        "readyReplicas": ready,
         "updatedReplicas": _updated(observed),
-        "hpaPodSelector": selector,
+        "hpaPodSelector": f"{NAME_LABEL}={lws['metadata']['name']},{WORKER_INDEX_LABEL}=0",
         **{field: value for field, value in revisions.items() if value is not None},
     }
-
-
-def _ready(observed: StatusInput) -> int:
-    if observed.deployment is not None:
-        return observed.deployment.ready
-    return sum([group.ready for group in observed.groups])
 
 
 def _updated(observed: StatusInput) -> int:
@@ -313,17 +303,15 @@ def _conditions(stored: Sequence[Mapping[str, Any]], scope: _Scope) -> Iterator[
 
 
 def _false(type_: str, scope: _Scope) -> Condition:
-    return Condition(type_, False, _TRUE[type_].reason, _why_false(type_, scope))
-
-
-def _why_false(type_: str, scope: _Scope) -> str:
     if type_ == PROGRESSING:
-        return "No group is being created or replaced"
-    if type_ == UPDATE_IN_PROGRESS:
-        return "No group is waiting to be updated"
-    if scope.ready < scope.replicas:
-        return f"{scope.ready} of {scope.replicas} groups are ready"
-    return f"All groups are ready, {scope.updated} of {scope.replicas} groups are on the target revision"
+        why = "No group is being created or replaced"
+    elif type_ == UPDATE_IN_PROGRESS:
+        why = "No group is waiting to be updated"
+    elif scope.ready < scope.replicas:
+        why = f"{scope.ready} of {scope.replicas} groups are ready"
+    else:
+        why = f"All groups are ready, {scope.updated} of {scope.replicas} groups are on the target revision"
+    return Condition(type_, False, _TRUE[type_].reason, why)
 
 
 def _degraded(observed: StatusInput) -> Condition:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.slices.state import DEFAULT, RoleBudget, role_budget
+from lws.disaggregatedset.slices.state import DEFAULT, role_budget
+from lws.leaderworkerset.rollout.state import Budget
 
 
 @pytest.mark.parametrize(
@@ -13,29 +14,29 @@ from lws.disaggregatedset.slices.state import DEFAULT, RoleBudget, role_budget
         (None, 4, DEFAULT),
         ({}, 4, DEFAULT),
         ({"maxSurge": 0, "maxUnavailable": 0}, 4, DEFAULT),
-        ({"maxSurge": "50%", "maxUnavailable": "25%"}, 4, RoleBudget(2, 1)),
-        ({"maxSurge": "30%", "maxUnavailable": "30%"}, 3, RoleBudget(1, 0)),
+        ({"maxSurge": "50%", "maxUnavailable": "25%"}, 4, Budget(1, 2)),
+        ({"maxSurge": "30%", "maxUnavailable": "30%"}, 3, Budget(0, 1)),
         ({"maxSurge": 0, "maxUnavailable": "10%"}, 4, DEFAULT),
-        ({"maxSurge": 0, "maxUnavailable": 2}, 4, RoleBudget(0, 2)),
-        ({"maxSurge": 3, "maxUnavailable": 2}, 4, RoleBudget(3, 2)),
+        ({"maxSurge": 0, "maxUnavailable": 2}, 4, Budget(2, 0)),
+        ({"maxSurge": 3, "maxUnavailable": 2}, 4, Budget(2, 3)),
         # External, before its scaler says anything.
         ({"maxSurge": "50%", "maxUnavailable": "50%"}, 0, DEFAULT),
     ],
 )
-def test_percentages_are_of_the_target(rolling: Any, target: int, expected: RoleBudget) -> None:
+def test_percentages_are_of_the_target(rolling: Any, target: int, expected: Budget) -> None:
     assert role_budget(rolling, target) == expected
 
 
 @pytest.mark.parametrize("value", ["2", "-50%", "a%", "", None, True, 1.5, [], {}])
 def test_what_cannot_be_read_counts_as_nothing(value: Any) -> None:
-    assert role_budget({"maxSurge": value, "maxUnavailable": 2}, 4) == RoleBudget(0, 2)
-    assert role_budget({"maxSurge": 2, "maxUnavailable": value}, 4) == RoleBudget(2, 0)
+    assert role_budget({"maxSurge": value, "maxUnavailable": 2}, 4) == Budget(2, 0)
+    assert role_budget({"maxSurge": 2, "maxUnavailable": value}, 4) == Budget(0, 2)
     assert role_budget({"maxSurge": value, "maxUnavailable": value}, 4) == DEFAULT
 
 
 def test_negative_numbers_count_as_nothing_where_the_original_never_reaches_the_target() -> None:
-    assert role_budget({"maxSurge": -1, "maxUnavailable": 1}, 4) == RoleBudget(0, 1)
-    assert role_budget({"maxSurge": 1, "maxUnavailable": -1}, 4) == RoleBudget(1, 0)
+    assert role_budget({"maxSurge": -1, "maxUnavailable": 1}, 4) == Budget(1, 0)
+    assert role_budget({"maxSurge": 1, "maxUnavailable": -1}, 4) == Budget(0, 1)
 
 
 @pytest.mark.parametrize("rolling", ["", 3, [], True])

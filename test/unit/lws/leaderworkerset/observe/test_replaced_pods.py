@@ -22,43 +22,48 @@ def memory_of(*disrupted: str) -> ReplacedPods:
     return ReplacedPods(lambda owner, name: disrupted[-1] if disrupted else "")
 
 
+def replaced(memory: ReplacedPods, leader: Object, workers: list[Object]) -> tuple[str, ...]:
+    """Names of workers replaced under this leader pod."""
+    return tuple(sorted(memory.update(leader, workers).replaced))
+
+
 def test_nothing_is_replaced_while_uids_stay() -> None:
     memory = memory_of()
     for _ in range(3):
-        assert memory.replaced(LEADER, [pod("a-0-1", "w1"), pod("a-0-2", "w2")]) == ()
+        assert replaced(memory, LEADER, [pod("a-0-1", "w1"), pod("a-0-2", "w2")]) == ()
 
 
 def test_a_new_uid_is_a_replacement_until_the_leader_is_another_one() -> None:
     memory = memory_of()
-    memory.replaced(LEADER, [pod("a-0-1", "w1")])
-    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
-    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
-    assert memory.replaced(pod("a-0", "next leader"), [pod("a-0-1", "w3")]) == ()
+    replaced(memory, LEADER, [pod("a-0-1", "w1")])
+    assert replaced(memory, LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
+    assert replaced(memory, LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
+    assert replaced(memory, pod("a-0", "next leader"), [pod("a-0-1", "w3")]) == ()
 
 
 def test_a_missing_pod_may_come_back() -> None:
     memory = memory_of()
-    memory.replaced(LEADER, [pod("a-0-1", "w1")])
-    assert memory.replaced(LEADER, []) == ()
-    assert memory.replaced(LEADER, [pod("a-0-1", "w1")]) == ()
-    memory.replaced(LEADER, [])
-    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
+    replaced(memory, LEADER, [pod("a-0-1", "w1")])
+    assert replaced(memory, LEADER, []) == ()
+    assert replaced(memory, LEADER, [pod("a-0-1", "w1")]) == ()
+    replaced(memory, LEADER, [])
+    assert replaced(memory, LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
 
 
 def test_what_is_accepted_has_no_consequence_and_the_next_one_has() -> None:
     memory = memory_of()
-    memory.replaced(LEADER, [pod("a-0-1", "w1")])
-    memory.replaced(LEADER, [pod("a-0-1", "w2")])
+    replaced(memory, LEADER, [pod("a-0-1", "w1")])
+    replaced(memory, LEADER, [pod("a-0-1", "w2")])
     memory.accept(LEADER)
-    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ()
-    assert memory.replaced(LEADER, [pod("a-0-1", "w3")]) == ("a-0-1",)
+    assert replaced(memory, LEADER, [pod("a-0-1", "w2")]) == ()
+    assert replaced(memory, LEADER, [pod("a-0-1", "w3")]) == ("a-0-1",)
 
 
 def test_a_group_that_is_gone_is_forgotten() -> None:
     memory = memory_of()
-    memory.replaced(LEADER, [pod("a-0-1", "w1")])
+    replaced(memory, LEADER, [pod("a-0-1", "w1")])
     memory.forget("default", "a-0")
-    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ()
+    assert replaced(memory, LEADER, [pod("a-0-1", "w2")]) == ()
 
 
 def losses(*lives: str, disrupted: tuple[str, ...]) -> GroupSnapshot:
