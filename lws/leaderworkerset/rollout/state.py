@@ -198,7 +198,12 @@ class RolloutFacts:
 
     def grown(self, replicas: int) -> int:
         """`replicas`, or fewer if the start strategy does not allow so many yet."""
-        return min(replicas, self.stored.replicas + self.starts)
+        stored, due = self.stored, 0
+        if stored.is_current:
+            # A step has been taken that replaces them, and they will start even before that is seen.
+            outdated = (group for group in self._outdated_from_the_top if group.index >= stored.partition)
+            due = sum(not group.terminating for group in outdated)
+        return min(replicas, stored.replicas + max(0, self.starts - due))
 
     def is_ready(self, index: int) -> bool:
         """The group exists and is ready."""

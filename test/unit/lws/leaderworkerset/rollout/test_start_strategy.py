@@ -78,6 +78,20 @@ def test_a_scale_up_below_the_partition_of_the_set(letters: str, replicas: int) 
     assert (rollout.partition, rollout.replicas, rollout.replace) == (20, replicas, ())
 
 
+@pytest.mark.parametrize(
+    ("letters", "replicas"),
+    [
+        pytest.param("rrrrrrRR", 8, id="neither has been seen to go"),
+        pytest.param("rrrrrtRR", 8, id="one has"),
+        pytest.param("rrrruRRR", 10, id="one is starting, and three are ready"),
+    ],
+)
+def test_groups_that_a_step_replaces_count_before_they_go(letters: str, replicas: int) -> None:
+    """A scale-up right after a step of a rollout started a whole wave in addition to that of the step."""
+    rollout = plan_rollout(state(letters, 20, LeaderStatefulSet(8, 4, last_replicas=8, max_unavailable=9)))
+    assert rollout.replicas == replicas
+
+
 def test_what_a_scale_up_waits_for() -> None:
     rollout = plan_rollout(state("uu", 20, LeaderStatefulSet(2, 0, last_replicas=20)))
     assert rollout.waiting_for == "groups 0 to 1 to be ready, before 18 more start"
