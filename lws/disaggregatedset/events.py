@@ -36,12 +36,10 @@ def scaled(obj: Object, child: ChildFacts, replicas: int) -> Announce:
 
 
 def deleted_drained(obj: Object, child: ChildFacts) -> Announce:
-    """A child of an old revision has no more groups."""
     return _deleted(obj, child, "Deleted drained LWS {}")
 
 
 def deleted_with_slice(obj: Object, child: ChildFacts) -> Announce:
-    """A child of a slice that was removed."""
     return _deleted(obj, child, f"Deleted LWS {{}} for removed slice {child.slice_index}")
 
 

@@ -62,12 +62,10 @@ def app_of(set_name: str, identity: Identity) -> str:
 
 
 def service_name(child: str) -> str:
-    """The name of the Service of a child."""
     return f"{child}-prv"
 
 
 def scaler_name(set_name: str, role: str) -> str:
-    """The name of the scaler of a role."""
     return f"{set_name}-{role}"
 
 

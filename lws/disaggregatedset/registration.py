@@ -41,7 +41,6 @@ ENDPOINTS: Mapping[str, Resource] = MappingProxyType({VALIDATE_SET: DISAGGREGATE
 
 
 def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str, Handler]:
-    """The handlers of all `ENDPOINTS`."""
     provider = settings.gang_provider
     gang = PROVIDERS[provider] if provider is not None else None
     return handlers_with(siblings_of(store, KIND), gang, partial(scheduler_of, settings, store))

@@ -50,7 +50,6 @@ class ChildFacts:
 
     @cached_property
     def name(self) -> str:
-        """The name of the LeaderWorkerSet."""
         name: str = self.obj["metadata"]["name"]
         return name
 
@@ -66,7 +65,6 @@ class ChildFacts:
 
     @cached_property
     def is_terminating(self) -> bool:
-        """Whether it is being deleted."""
         return is_terminating(self.obj)
 
 
@@ -115,7 +113,6 @@ class DisaggregatedSnapshot:
         )
 
     def of_slice(self, index: int) -> tuple[ChildFacts, ...]:
-        """The children of one slice."""
         return self._by_slice.get(index, ())
 
     @cached_property

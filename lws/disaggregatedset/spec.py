@@ -99,7 +99,6 @@ class DisaggregatedSpec:
     progress_deadline: int | None = None
 
     def role(self, name: str) -> Role | None:
-        """The role of this name; None if there is none."""
         return next((role for role in self.roles if role.name == name), None)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from lws import timing
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
@@ -164,12 +164,8 @@ def _conditions(stored: Sequence[Mapping[str, Any]], is_available: bool) -> Iter
         yield Condition(other, False, reason, message)
 
 
-class _Place(NamedTuple):
-    """The key under which groups of one LeaderWorkerSet are counted."""
-
-    slice_index: int
-    revision: str
-    role: str
+_Place = tuple[int, str, str]
+"""Index of the slice, revision key and role: groups of one LeaderWorkerSet are counted together."""
 
 
 def has_come_closer(stored: Mapping[str, Any], children: Sequence[ChildFacts], key: str) -> bool:
@@ -191,7 +187,7 @@ def _is_more_ready(slices: Sequence[Mapping[str, Any]], children: Sequence[Child
     before, ready = _remembered(slices, "readyReplicas"), Counter[_Place]()
     for child in children:
         ready[_place(child)] += child.ready
-    return any(count > before[place] for place, count in ready.items() if place.revision == key)
+    return any(count > before[place] for place, count in ready.items() if place[1] == key)
 
 
 def _is_less_left(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts]) -> bool:
@@ -217,13 +213,13 @@ def _remembered(slices: Sequence[Mapping[str, Any]], field: str) -> Counter[_Pla
     for slice_ in slices:
         for revision in slice_.get("revisions") or ():
             for role in revision.get("roles") or ():
-                place = _Place(slice_.get("index", 0), revision.get("revision", ""), role["name"])
+                place = slice_.get("index", 0), revision.get("revision", ""), role["name"]
                 counts[place] += int(role.get(field) or 0)
     return counts
 
 
 def _place(child: ChildFacts) -> _Place:
-    return _Place(child.slice_index, child.key, child.role)
+    return child.slice_index, child.key, child.role
 
 
 # --- Count the groups of each role, in total and by slice and revision, for the status. Zeros are left out,

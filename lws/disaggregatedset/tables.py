@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lws.kube.metadata import controller_of, is_mapping
+from lws.kube.metadata import controller_of
 from lws.kube.shapes import Shapes, is_deep
 from lws.kube.typed import types_of
 from lws.runtime.client.resources import (
@@ -35,12 +35,7 @@ _SHAPES = Shapes(_TYPES, {"Condition": ("type", "status"), "RoleStatus": ("name"
 
 def readable_status(status: Any, obj: Mapping[str, Any]) -> Any:
     """The status of an object as the store keeps it. obj: the object."""
-    if not is_mapping(status):
-        return {}
-    return {
-        name: None if name in _FIELDS and _SHAPES.fault(_FIELDS[name], value, name) else value
-        for name, value in status.items()
-    }
+    return _SHAPES.readable(_FIELDS, status)
 
 
 def _nothing(value: Any, obj: Mapping[str, Any]) -> None:

@@ -125,17 +125,14 @@ class Target(Generic[C]):
 
     @property
     def key(self) -> str:
-        """Its revision key."""
         return self.content.key
 
     @property
     def name(self) -> str:
-        """The name of its ControllerRevision."""
         return self.content.name
 
     @property
     def revision(self) -> Reference:
-        """Its ControllerRevision."""
         return self.content.reference
 
     @property
@@ -144,37 +141,24 @@ class Target(Generic[C]):
         return not self.content.uid
 
 
-@dataclass(frozen=True, slots=True)
-class _Fill(Generic[C]):
-    """A revision for a running state without one. is_desired: as in `Reconstruction`."""
-
-    revision: Revision[C]
-    create: Create
-    is_desired: bool
-
-
 def choose(codec: Codec[C]) -> Target[C]:
     """Reuse an equal revision of any age; record a new one only if there is none.
 
     Running states without a revision are recorded first. One that equals the desired state becomes the
     target, unless an equal revision is preferred.
     """
-    fills = _fills(codec)
-    filled, creates = [fill.revision for fill in fills], [fill.create for fill in fills]
+    filled, creates, is_desired = _filled(codec)
     records = {revision.key: revision for revision in (*usable(codec.revisions), *filled)}
     existing = recognise(codec.revisions, codec.is_equal, codec.preference)
-    if fills and fills[-1].is_desired and _prevails(codec, filled[-1], existing):
-        return Target(filled[-1], records, tuple(creates))
+    if is_desired:
+        preference = codec.preference(filled[-1])
+        if existing is None or (any(preference) and preference >= codec.preference(existing)):
+            return Target(filled[-1], records, tuple(creates))
     if existing is None:
         return _record(codec, filled, creates, records)
-    reuse = plan_reuse(existing, next_number(codec.revisions) - 1 + len(fills), codec.adopter)
+    reuse = plan_reuse(existing, next_number(codec.revisions) - 1 + len(filled), codec.adopter)
     # Two revisions may share a key.
     return Target(existing, {**records, existing.key: existing}, (*creates, *reuse))
-
-
-def _prevails(codec: Codec[C], filled: Revision[C], existing: Revision[C] | None) -> bool:
-    preference = codec.preference(filled)
-    return existing is None or (any(preference) and preference >= codec.preference(existing))
 
 
 def recognise(
@@ -208,19 +192,23 @@ def plan_reuse(existing: Revision[C], newest: int, owner: Object | None) -> tupl
     return (Merge(existing.reference, patch, why=why),) if patch else ()
 
 
-def _fills(codec: Codec[C]) -> list[_Fill[C]]:
-    """Missing revisions to record, each with a higher number than the one before."""
-    fills: list[_Fill[C]] = []
+def _filled(codec: Codec[C]) -> tuple[list[Revision[C]], list[Create], bool]:
+    """Missing revisions to record, each with a higher number than the one before, their creates, and whether
+    the last one equals the desired state.
+    """
+    filled, creates, is_desired = list[Revision[C]](), list[Create](), False
     generation = metadata_of(codec.owner).get("generation", 0)
     for rebuilt in codec.rebuilt():
-        place = _place(codec, codec.fingerprint(rebuilt), [fill.revision for fill in fills])
+        place = _place(codec, codec.fingerprint(rebuilt), filled)
         revision = draft(
             codec.owner, codec.fingerprint(rebuilt), place.number, rebuilt.record, rebuilt.key, generation
         )
         why = f"{codec.format.children} run under key {rebuilt.key}, which no revision records"
-        create = _create(codec, revision, place, why, codec.announce_rebuilt(revision, rebuilt.guessed))
-        fills.append(_Fill(revision, create, rebuilt.is_desired))
-    return fills
+        announce = codec.announce_rebuilt(revision, rebuilt.guessed)
+        creates.append(_create(codec, revision, place, why, announce))
+        filled.append(revision)
+        is_desired = rebuilt.is_desired
+    return filled, creates, is_desired
 
 
 def _record(
@@ -240,7 +228,10 @@ def _record(
     revision = draft(codec.owner, key_at(probe), place.number, codec.desired)
     create = _create(codec, revision, place, why, codec.announce_new(revision, before))
     records = {**records, revision.key: revision}
-    return Target(revision, records, (*creates, create), _collisions(codec.owner, collided))
+    # Not added up, because a pass is repeated if its writes fail.
+    stored = (codec.owner.get("status") or {}).get("collisionCount")
+    collisions = max(stored if type(stored) is int else 0, collided) if collided else None
+    return Target(revision, records, (*creates, create), collisions)
 
 
 def _place(codec: Codec[C], fingerprint: str, filled: Sequence[Revision[C]]) -> Place:
@@ -257,32 +248,21 @@ def _create(
 
     Revisions of a deleted set of the same name are not reported: they are garbage collected.
     """
-    skipped = (other for other in codec.taken if name_of(other) in place.skipped)
-    conflicts = (
-        _announce_conflict(codec.owner, other, revision.reference)
-        for other in skipped
-        if not _is_of_a_former_set(other, codec.owner)
-    )
-    return Create(build(codec.format, codec.owner, revision), why=why, announce=(*announce, *conflicts))
-
-
-def _announce_conflict(owner: Object, other: Object, instead: Reference) -> Announce:
-    note = (
-        f"{existing_note(other)}: the revision is recorded as {instead.name} instead, with the same key; "
-        f"{name_of(other)} is left untouched"
-    )
-    return Announce(Reference.to(owner), "NameClash", "Create", note, "Warning", Reference.to(other))
-
-
-def _is_of_a_former_set(revision: Object, owner: Object) -> bool:
-    controller = controller_of(revision) or {}
-    return (controller.get("kind"), controller.get("name")) == (owner["kind"], name_of(owner))
-
-
-def _collisions(owner: Object, collisions: int) -> int | None:
-    # Not added up, because a pass is repeated if its writes fail.
-    stored = (owner.get("status") or {}).get("collisionCount")
-    return max(stored if type(stored) is int else 0, collisions) if collisions else None
+    owner = codec.owner
+    for other in codec.taken:
+        controller = controller_of(other) or {}
+        is_of_a_former_set = (controller.get("kind"), controller.get("name")) == (
+            owner["kind"],
+            name_of(owner),
+        )
+        if name_of(other) in place.skipped and not is_of_a_former_set:
+            note = (
+                f"{existing_note(other)}: the revision is recorded as {revision.name} instead, with the same "
+                f"key; {name_of(other)} is left untouched"
+            )
+            about, related = Reference.to(owner), Reference.to(other)
+            announce = (*announce, Announce(about, "NameClash", "Create", note, "Warning", related))
+    return Create(build(codec.format, owner, revision), why=why, announce=announce)
 
 
 def plan_upkeep(codec: Codec[C], target: Target[C]) -> tuple[Action, ...]:

@@ -47,6 +47,13 @@ class Shapes:
             return str(fault)
         return ""
 
+    def readable(self, fields: Mapping[str, str], values: Any) -> dict[str, Any]:
+        """The values, with null for those of `fields` that have a fault; empty for anything but an object."""
+        return {
+            name: None if name in fields and self.fault(fields[name], value, name) else value
+            for name, value in (values if is_mapping(values) else {}).items()
+        }
+
     def _check(self, code: str, value: Any, path: str) -> None:
         code = code.lstrip("*=?")
         if value is None:

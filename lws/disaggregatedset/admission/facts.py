@@ -80,7 +80,6 @@ class SetFacts:
         return child_name(self.name, Identity(max(self.slices, 1) - 1, _ANY_KEY, role))
 
     def role(self, name: str) -> RoleFacts | None:
-        """The role of this name, or None."""
         return next((role for role in self.roles if role.name == name), None)
 
     def by_names(self, text: str) -> str:

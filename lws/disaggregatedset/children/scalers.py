@@ -96,7 +96,6 @@ def seed(seen: DisaggregatedSnapshot, slices: int, role: str, key: str) -> int:
 
 
 def build_scaler(owner: Object, role: str, replicas: int) -> dict[str, Any]:
-    """The scaler of a role."""
     name = owner["metadata"]["name"]
     return {
         "apiVersion": API_VERSION,

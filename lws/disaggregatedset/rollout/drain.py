@@ -70,7 +70,6 @@ class Drain:
 
     @property
     def lowered(self) -> Lowered:
-        """The changed counts."""
         changes = {
             revision.key: {r: n for r, n in self.left[revision.key].items() if n < revision.of(r).desired}
             for revision in self.state.old

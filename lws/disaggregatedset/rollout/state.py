@@ -188,7 +188,6 @@ class SliceStep:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is written."""
         return not (self.new or self.old or self.starts or self.drained)
 
 

@@ -126,7 +126,6 @@ def _creations(within: SliceFacts, state: SliceState, step: SliceStep) -> tuple[
 def create_child(
     within: SliceFacts, role: Role, key: str, replicas: int, placement: SlicePlacement | None
 ) -> Create:
-    """Create the LeaderWorkerSet of a role."""
     intent = build_child(within.snapshot.obj, role, placement, (within.index, key), replicas)
     name = intent["metadata"]["name"]
     failure = failed_create(within.snapshot.obj, f"LeaderWorkerSet {name}")

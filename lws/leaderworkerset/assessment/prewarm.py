@@ -412,11 +412,14 @@ def _pod(spec: SetSpec, node: str, need: Need, command: tuple[str, ...]) -> dict
         mounts = containers[0].setdefault("volumeMounts", [])
         if all(mount.get("name") != volume.get("name") for mount in mounts):
             mounts.append({"name": volume.get("name"), "mountPath": f"/prewarm-{number}", "readOnly": True})
+    # By its name, as the DaemonSet controller does: the host name label may be missing, or be on two nodes.
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    only_this_node = {"nodeSelectorTerms": [{"matchFields": fields}]}
     pod |= {
         "restartPolicy": "Never",
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 5,
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _only(node)}},
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": only_this_node}},
         "tolerations": tolerations,
         "containers": containers,
     }
@@ -429,14 +432,6 @@ def _pod(spec: SetSpec, node: str, need: Need, command: tuple[str, ...]) -> dict
     if volumes:
         pod["volumes"] = volumes
     return pod
-
-
-def _only(node: str) -> dict[str, Any]:
-    """Select one node by its name, as the DaemonSet controller does: the host name label may be missing, or
-    be on two nodes.
-    """
-    fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
-    return {"nodeSelectorTerms": [{"matchFields": fields}]}
 
 
 def _group_tolerations(spec: SetSpec, index: int) -> tuple[Mapping[str, str], ...]:

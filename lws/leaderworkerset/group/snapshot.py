@@ -95,7 +95,6 @@ class GroupSnapshot:
 
     @cached_property
     def spec(self) -> SetSpec:
-        """The spec of the set."""
         return SetSpec.of(self.lws)
 
     @property

@@ -55,7 +55,6 @@ class SetWrites(RecentWrites[Recorded]):
             self.throttle.note(obj)
 
     def record_apply(self, action: Apply, stored: Mapping[str, Any]) -> None:
-        """Record the result of an apply."""
         metadata = stored["metadata"]
         if not self._is_stored(stored):
             return

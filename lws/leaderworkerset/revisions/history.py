@@ -87,9 +87,12 @@ def record(lws: Object) -> Record:
 def parse(revision: Object) -> Recorded:
     """The decoded revision. If it cannot be used, `broken` says why; stored objects never raise."""
     broken, annotations, seal = _fault(revision), annotations_of(revision), seal_of(revision)
-    spec = {} if broken else _recorded_parts(revision)
+    stored = {} if broken else revision["data"]["spec"]
+    spec = {part: without_marker(stored[part]) for part in _PARTS if stored.get(part) is not None}
     if seal is None:
-        topology = _topology(annotations) if EXCLUSIVE_TOPOLOGY_ANNOTATION in annotations else None
+        topology = None
+        if EXCLUSIVE_TOPOLOGY_ANNOTATION in annotations:
+            topology = {key: annotations[key] for key in PLACEMENT_ANNOTATIONS if annotations.get(key)}
         return read(
             FORMAT, revision, broken, labels_of(revision).get(REVISION_LABEL, ""), Record(spec, topology)
         )
@@ -159,15 +162,6 @@ def describe(old: Record, new: Record) -> list[str]:
         for state in (old, new)
     )
     return explain(before, after, _WORDS)
-
-
-def _recorded_parts(revision: Object) -> Object:
-    spec = revision["data"]["spec"]
-    return {part: without_marker(spec[part]) for part in _PARTS if spec.get(part) is not None}
-
-
-def _topology(annotations: Mapping[str, str]) -> dict[str, str]:
-    return {key: annotations[key] for key in PLACEMENT_ANNOTATIONS if annotations.get(key)}
 
 
 def _fault(revision: Object) -> str:

@@ -97,12 +97,7 @@ def is_pod_template(value: Any) -> bool:
 
 def readable_status(status: Any) -> dict[str, Any]:
     """The status, with null for every field of ours that cannot be read: the next write removes it."""
-    if not is_mapping(status):
-        return {}
-    return {
-        field: None if field in _STATUS and _STATUS_SHAPES.fault(_STATUS[field], value, field) else value
-        for field, value in status.items()
-    }
+    return _STATUS_SHAPES.readable(_STATUS, status)
 
 
 def _value_fault(raw: Object, prefix: str = "") -> str:

@@ -93,7 +93,6 @@ class _Model:
 
     @property
     def state(self) -> RolloutState:
-        """Input of the next step."""
         stored = self._stored
         if stored is None:
             return replace(self._given, groups=(), statefulset=None)
@@ -102,7 +101,6 @@ class _Model:
         return replace(self._given, groups=groups, statefulset=stored_now)
 
     def is_changed_by(self, rollout: Rollout) -> bool:
-        """Whether the step would change anything."""
         stored = self._stored
         if stored is None or rollout.replace or not stored.is_current:
             return True

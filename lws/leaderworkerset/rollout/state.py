@@ -115,7 +115,6 @@ class RolloutFacts:
 
     @property
     def desired(self) -> int:
-        """Number of desired groups."""
         return self.state.replicas
 
     @property
@@ -206,7 +205,6 @@ class RolloutFacts:
         return min(replicas, stored.replicas + max(0, self.starts - due))
 
     def is_ready(self, index: int) -> bool:
-        """The group exists and is ready."""
         return index in self.state.ready
 
     def is_settled(self, index: int) -> bool:

@@ -73,37 +73,23 @@ def _is_flat(toleration: Any) -> bool:
 
 def without_group_nodes(pod: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
     """The pod spec without the fields that this module may have added for a group, whatever its index."""
-    stripped = dict(pod)
     try:
         nodes = nodes_of_group(annotations, "namespace", "name", 0)
     except ValueError:
         # No pod was ever created from it.
-        return stripped
-    keys = {entry["key"] for entry in nodes.tolerations}
-    _leave_out(
-        stripped, "tolerations", [entry for entry in _list(pod, "tolerations") if _key(entry) not in keys]
+        return dict(pod)
+    keys = {toleration["key"] for toleration in nodes.tolerations}
+    tolerations, gates, selector = (
+        pod.get(field) or () for field in ("tolerations", "schedulingGates", "nodeSelector")
     )
-    gates = _list(pod, "schedulingGates")
-    _leave_out(stripped, "schedulingGates", [entry for entry in gates if entry != {"name": PLACEMENT_GATE}])
-    selector = pod.get("nodeSelector") or {}
-    kept = {key: value for key, value in selector.items() if key not in nodes.node_selector}
-    _leave_out(stripped, "nodeSelector", kept)
-    return stripped
-
-
-def _leave_out(pod: dict[str, Any], field: str, kept: Any) -> None:
-    if kept:
-        pod[field] = kept
-    else:
-        pod.pop(field, None)
-
-
-def _list(pod: Mapping[str, Any], field: str) -> list[Any]:
-    return list(pod.get(field) or ())
-
-
-def _key(toleration: Any) -> Any:
-    return toleration.get("key") if isinstance(toleration, Mapping) else None
+    kept = {
+        "tolerations": [
+            entry for entry in tolerations if not (isinstance(entry, Mapping) and entry.get("key") in keys)
+        ],
+        "schedulingGates": [gate for gate in gates if gate != {"name": PLACEMENT_GATE}],
+        "nodeSelector": {key: selector[key] for key in selector if key not in nodes.node_selector},
+    }
+    return {field: value for field, value in {**pod, **kept}.items() if value or field not in kept}
 
 
 def _items(text: str) -> list[str]:

@@ -158,12 +158,10 @@ def decorated(
 
 
 def inherited_labels(lws: Object) -> dict[str, str]:
-    """Labels that StatefulSets inherit from the set."""
     return inherited(lws["metadata"].get("labels"))
 
 
 def inherited_annotations(lws: Object) -> dict[str, str]:
-    """Annotations that StatefulSets inherit from the set."""
     annotations = inherited(lws["metadata"].get("annotations"))
     # The time of the last retry belongs to each StatefulSet alone.
     annotations.pop(PODS_RETRIED_AT_ANNOTATION, None)
