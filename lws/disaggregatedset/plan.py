@@ -12,7 +12,7 @@ from lws import timing
 from lws.disaggregatedset import events
 from lws.disaggregatedset.children.scalers import plan_scalers
 from lws.disaggregatedset.children.services import plan_services
-from lws.disaggregatedset.children.upkeep import LiveRole, plan_upkeep, waiting_edits
+from lws.disaggregatedset.children.upkeep import live_role, plan_upkeep, waiting_edits
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.slices.course import Course, courses, plan_removed_slices, waiting_slices
 from lws.disaggregatedset.slices.state import RoleTargets, newest_first
@@ -31,7 +31,6 @@ from lws.disaggregatedset.status import (
 )
 from lws.disaggregatedset.target import (
     TargetRevision,
-    is_all_that_is_recorded,
     plan_pruning,
     records,
     target_revision,
@@ -68,7 +67,8 @@ def _may_follow(targets: RoleTargets, target: TargetRevision) -> bool:
     """
     snapshot = targets.snapshot
     slices = {*range(targets.spec.slices), *(child.slice_index for child in snapshot.children)}
-    return is_all_that_is_recorded(target) and not snapshot.orphans and len(slices) == 1
+    records_target_only = target.is_new and len(target.actions) == 1 and target.content.generation is None
+    return records_target_only and not snapshot.orphans and len(slices) == 1
 
 
 def _plan_record(targets: RoleTargets, target: TargetRevision) -> Plan:
@@ -128,7 +128,7 @@ def _upkeep(targets: RoleTargets, target: TargetRevision) -> Iterator[Plan]:
     snapshot, spec = targets.snapshot, targets.spec
     # A taken-over set stays unchanged until its first edit.
     is_edited = target.content.generation != snapshot.obj["metadata"].get("generation", 0)
-    live = {role.name: LiveRole.of(role) for role in spec.roles} if is_edited else {}
+    live = {role.name: live_role(role) for role in spec.roles} if is_edited else {}
     for child in snapshot.children:
         if child.is_terminating or child.slice_index >= spec.slices:
             continue

@@ -24,7 +24,7 @@ from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.history import plan as history
 from lws.history.plan import Codec, Reconstruction, Target
 from lws.history.revision import find, usable
-from lws.kube.metadata import annotations_of, labels_of, name_of
+from lws.kube.metadata import annotations_of, labels_of, name_of, without
 from lws.kube.pods import PREFERRED, REQUIRED
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Announce, Object, Plan, Reference
@@ -51,11 +51,6 @@ def target_revision(snapshot: DisaggregatedSnapshot) -> TargetRevision:
 def records(target: TargetRevision) -> dict[str, RolesRecord]:
     """The recorded roles by revision key."""
     return {key: revision.record for key, revision in target.records.items()}
-
-
-def is_all_that_is_recorded(target: TargetRevision) -> bool:
-    """Whether the target is the only revision that this pass records."""
-    return target.is_new and len(target.actions) == 1 and target.content.generation is None
 
 
 def plan_upkeep(snapshot: DisaggregatedSnapshot, target: TargetRevision) -> Plan:
@@ -219,8 +214,8 @@ _KINDS = ("podAffinity", "podAntiAffinity")
 def _part_shown(role: str, child: Object) -> dict[str, Any]:
     """The role from which the child was created, as far as it shows."""
     metadata = {
-        "labels": _without(labels_of(child), _LABELS),
-        "annotations": _without(annotations_of(child), _BASELINES),
+        "labels": without(labels_of(child), _LABELS),
+        "annotations": without(annotations_of(child), _BASELINES),
     }
     given = {field: values for field, values in metadata.items() if values}
     part = {"name": role, "spec": stripped(child["spec"])}
@@ -262,13 +257,13 @@ def placement_shown(spec: Object) -> dict[str, Any] | None:
 def _stripped_template(template: Object) -> dict[str, Any]:
     metadata, pod = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
     if metadata.get("labels"):
-        metadata["labels"] = _without(metadata["labels"], _LABELS)
+        metadata["labels"] = without(metadata["labels"], _LABELS)
     affinity = dict(pod.get("affinity") or {})
     for kind in _KINDS:
         affinity[kind] = _stripped_terms(affinity.get(kind) or {})
     # The set creates empty fields when it adds terms.
     affinity = {field: value for field, value in affinity.items() if value}
-    pod = {**pod, "affinity": affinity} if affinity else _without(pod, {"affinity"})
+    pod = {**pod, "affinity": affinity} if affinity else without(pod, {"affinity"})
     return {**template, **({"metadata": metadata} if metadata else {}), "spec": pod}
 
 
@@ -300,8 +295,3 @@ def _is_own(term: Object) -> bool:
 def _expressions(term: Object) -> Iterable[Object]:
     expressions: Iterable[Object] = (term.get("labelSelector") or {}).get("matchExpressions") or ()
     return expressions
-
-
-def _without(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    omitted = frozenset(keys)
-    return {key: value for key, value in values.items() if key not in omitted}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeGuard
 
@@ -195,6 +195,11 @@ def united(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, Mapping) and isinstance(one.get(name), Mapping)
     }
     return {**one, **two, **nested}
+
+
+def without(values: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
+    """The values without these keys."""
+    return {key: value for key, value in values.items() if key not in keys}
 
 
 def copied(obj: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,11 +84,11 @@ def _settle(state: SliceState) -> SliceStep:
     }
     is_whole = all(size or not role.target for role, size in created.items())
     new = {role.name: size if is_whole else 0 for role, size in created.items()}
-    raises = raised(state, tuple(role.target for role in state.roles), {})
-    new |= raises.new | _shrunk(state)
+    more, are_waiting = raised(state, tuple(role.target for role in state.roles), {})
+    new |= more | _shrunk(state)
     are_deleted = not any(any(_existing(revision)) for revision in state.old)
-    is_done = are_deleted and not new and not raises.waiting and is_settled(state)
-    return SliceStep(new=new, goes_on=bool(raises.waiting), is_done=is_done)
+    is_done = are_deleted and not new and not are_waiting and is_settled(state)
+    return SliceStep(new=new, goes_on=are_waiting, is_done=is_done)
 
 
 def _created(state: SliceState) -> dict[str, int]:
@@ -153,10 +153,8 @@ def _up(state: SliceState, pace: Proportions, old: Counts, new: Counts) -> Slice
     sums = zip(state.roles, old, desired, strict=True)
     if any(before + after > role.ceiling for role, before, after in sums if role.target):
         return None
-    raises = raised(state, desired, {})
-    if not raises.new and not raises.waiting:
-        return None
-    return SliceStep(new=raises.new, goes_on=bool(raises.waiting))
+    raises, are_waiting = raised(state, desired, {})
+    return SliceStep(new=raises, goes_on=are_waiting) if raises or are_waiting else None
 
 
 def _lower(state: SliceState, planned: Counts) -> SliceStep | None:
@@ -185,10 +183,10 @@ def _last_of_a_role(state: SliceState, pace: Proportions, old: Counts, new: Coun
 
 def _exchanged(state: SliceState, desired: Counts, drain: Drain) -> SliceStep | None:
     left = {role.name: drain.remaining(role.name) for role in state.roles}
-    raises = raised(state, desired, left)
-    if not drain.lowered and not raises.new:
+    raises, are_waiting = raised(state, desired, left)
+    if not drain.lowered and not raises:
         return None
-    return SliceStep(new=raises.new, old=drain.lowered, goes_on=bool(raises.waiting))
+    return SliceStep(new=raises, old=drain.lowered, goes_on=are_waiting)
 
 
 def _past_broken_groups(state: SliceState) -> SliceStep | None:
@@ -290,16 +288,10 @@ def _ceil(number: int, divisor: int) -> int:
 # whether others wait for room.
 
 
-@dataclass(frozen=True, slots=True)
-class Raises:
-    """new: role → `spec.replicas`. waiting: roles to raise as soon as there is room."""
-
-    new: dict[str, int]
-    waiting: tuple[str, ...]
-
-
-def raised(state: SliceState, desired: tuple[int, ...], left: Mapping[str, int]) -> Raises:
-    """Raise the counts that have room.
+def raised(
+    state: SliceState, desired: tuple[int, ...], left: Mapping[str, int]
+) -> tuple[dict[str, int], bool]:
+    """The counts to raise now, by role, and whether others are to be raised as soon as there is room.
 
     left: old groups of each role after the step, if it lowers any. Roles without room because of the spec are
     neither raised nor waited for.
@@ -312,10 +304,9 @@ def raised(state: SliceState, desired: tuple[int, ...], left: Mapping[str, int])
         and left.get(role.name, 0) + count <= role.ceiling
     }
     now = {role.name: count for role, count in rising.items() if _has_room(state, role, count)}
-    waiting = tuple(role.name for role in rising if role.name not in now)
     if _would_be_partial(state, now):
-        return Raises({}, tuple(role.name for role in rising))
-    return Raises(now, waiting)
+        return {}, bool(rising)
+    return now, len(now) < len(rising)
 
 
 def _has_room(state: SliceState, role: RoleTarget, count: int) -> bool:
@@ -360,9 +351,9 @@ def while_unsettled(state: SliceState, paused: bool = False) -> SliceStep:
         has_less_surge = not paused and count > 0 and role.ceiling < old + count
         planned[role.name] = max(0, min(old, role.ceiling - count)) if shrinks or has_less_surge else old
         desired.append(max(count, min(following, role.target - old)) if grows and all(new) else count)
-    raises = raised(state, tuple(desired), planned)
+    raises, _ = raised(state, tuple(desired), planned)
     waiting = PAUSED if paused else unready(state)
-    return SliceStep(new=raises.new, old=_lowered(state, planned), waiting_for=waiting)
+    return SliceStep(new=raises, old=_lowered(state, planned), waiting_for=waiting)
 
 
 def _lowered(state: SliceState, planned: dict[str, int]) -> dict[str, dict[str, int]]:

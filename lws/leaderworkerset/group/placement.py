@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of
+from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of, without
 from lws.kube.names import parent_and_ordinal
 from lws.kube.pods import has_both_terms, term, terms_of, with_terms
 from lws.leaderworkerset.revisions.history import Recorded, restore
@@ -104,7 +104,7 @@ def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
     if revision.record.topology is not None:
         return restored
     placement = placement_given(leader, SetSpec.of(restored).leader_template, placement_annotations(lws))
-    others = {key: value for key, value in annotations_of(lws).items() if key not in PLACEMENT_ANNOTATIONS}
+    others = without(annotations_of(lws), PLACEMENT_ANNOTATIONS)
     return {**restored, "metadata": {**restored["metadata"], "annotations": {**others, **placement}}}
 
 

@@ -421,9 +421,9 @@ class Observer:
             policies=policies,
             kept=kept,
             is_namespace_ending=is_ending,
+            leaders=leaders if is_kept(leader) else None,
             scheduler=scheduler,
         )
-        base = replace(base, leaders=leaders) if is_kept(leader) else base
         if is_terminating(leader):
             return replace(base, worker_statefulset=workers_of(self._store, leader))
         if is_terminating(lws):

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from lws.history import revision as history
 from lws.history.revision import Format, Revision, age, checksum, read
 from lws.kube.comparison import explain
-from lws.kube.metadata import annotations_of, controller_of, is_mapping, labels_of, name_of
+from lws.kube.metadata import annotations_of, controller_of, is_mapping, labels_of, name_of, without
 from lws.leaderworkerset.revisions.encoding import (
     canonical_text,
     equality_form,
@@ -141,7 +141,7 @@ def restore(lws: Object, recorded: Recorded) -> Object:
     topology = recorded.record.topology
     restored = {**lws, "spec": {**lws["spec"], **recorded.record.spec}}
     if topology is not None:
-        own = {key: value for key, value in annotations_of(lws).items() if key not in PLACEMENT_ANNOTATIONS}
+        own = without(annotations_of(lws), PLACEMENT_ANNOTATIONS)
         restored["metadata"] = {**lws["metadata"], "annotations": {**own, **topology}}
     return restored
 

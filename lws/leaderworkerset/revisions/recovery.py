@@ -8,7 +8,7 @@ from typing import Any
 
 from lws.history.plan import Reconstruction
 from lws.history.revision import Revision
-from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of
+from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of, without
 from lws.kube.quantities import whole_number
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS, equality_form
 from lws.leaderworkerset.revisions.history import Record, Recorded, record
@@ -196,10 +196,10 @@ def _stripped(template: Object, placement: Mapping[str, str], domain: str) -> di
     whose value all pods of a group share, and workers have in their node selector.
     """
     metadata, pod = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
-    metadata["labels"] = _without(labels_of(template), _OUR_LABELS)
-    metadata["annotations"] = _without(annotations_of(template), _OUR_ANNOTATIONS)
+    metadata["labels"] = without(labels_of(template), _OUR_LABELS)
+    metadata["annotations"] = without(annotations_of(template), _OUR_ANNOTATIONS)
     if domain and pod.get("nodeSelector"):
-        pod["nodeSelector"] = _without(pod["nodeSelector"], frozenset({domain}))
+        pod["nodeSelector"] = without(pod["nodeSelector"], {domain})
     if selects_by_group(placement):
         pod = without_group_nodes(pod, placement)
     if _is_of_leader(pod.get("schedulingGroup") or {}, labels_of(template)):
@@ -265,7 +265,3 @@ def _subdomain_policy(lws: Object, running: Running) -> SubdomainPolicy:
         assert running.workers is not None
         is_shared = running.workers["spec"].get("serviceName") == name_of(lws)
     return SubdomainPolicy.SHARED if is_shared else SubdomainPolicy.UNIQUE_PER_REPLICA
-
-
-def _without(values: Mapping[str, str], keys: frozenset[str]) -> dict[str, str]:
-    return {key: value for key, value in values.items() if key not in keys}

@@ -112,11 +112,6 @@ class RankedGroup:
         return DELETION_COST_ANNOTATION in annotations_of(self.leader) and not self.is_ours
 
     @property
-    def users_cost(self) -> int:
-        """The cost that a user set; 0 for none."""
-        return _cost(self.leader) if self.is_users else 0
-
-    @property
     def pod_rank(self) -> tuple[bool, bool, bool, bool]:
         """What a ReplicaSet compares before the deletion cost, worst first."""
         pod = self.leader
@@ -131,7 +126,7 @@ def deletion_costs(
     surplus: the number of candidates that a scale-down deletes. Costs that users set are kept. Only groups
     that the ReplicaSet might not delete by their leaders alone get one.
     """
-    first = {name_of(group.leader) for pool in _pools(candidates, surplus) for group in _first_of(pool)}
+    first = {name_of(group.leader) for pool in _pools(candidates, surplus) for group in _first_of(*pool)}
     for candidate in candidates:
         is_first = name_of(candidate.leader) in first
         if is_first and annotations_of(candidate.leader).get(DELETION_COST_ANNOTATION) != candidate.rank.cost:
@@ -140,40 +135,31 @@ def deletion_costs(
             yield candidate, None
 
 
-@dataclass(frozen=True, slots=True)
-class _Pool:
-    """The groups of one ReplicaSet. surplus: how many it deletes; None if unknown."""
-
-    candidates: tuple[RankedGroup, ...]
-    surplus: int | None
-
-
-def _pools(candidates: Iterable[RankedGroup], surplus: int) -> Iterator[_Pool]:
-    """The candidates of each ReplicaSet that deletes leaders."""
+def _pools(candidates: Iterable[RankedGroup], surplus: int) -> Iterator[tuple[list[RankedGroup], int | None]]:
+    """The candidates of each ReplicaSet that deletes leaders, and how many it deletes; None if unknown."""
     by_owner: dict[str, list[RankedGroup]] = {}
     for candidate in candidates:
         by_owner.setdefault((controller_of(candidate.leader) or {}).get("uid", ""), []).append(candidate)
     for pool in by_owner.values():
         is_leaving = any(candidate.is_leaving for candidate in pool)
         if is_leaving or surplus:
-            yield _Pool(tuple(pool), None if is_leaving or len(by_owner) > 1 else surplus)
+            yield pool, None if is_leaving or len(by_owner) > 1 else surplus
 
 
-def _first_of(pool: _Pool) -> Iterator[RankedGroup]:
+def _first_of(pool: list[RankedGroup], surplus: int | None) -> Iterator[RankedGroup]:
     """The groups that need a deletion cost: to the ReplicaSet, their leaders are as good as those of better
     groups, and it deletes only some of these. Not those whose cost a user set.
     """
     # Among equals the users' costs decide, then the age: the youngest has done the least work.
-    ordered = sorted(
-        pool.candidates, key=lambda group: group.leader["metadata"].get("creationTimestamp") or ""
-    )
-    ordered = sorted(reversed(ordered), key=lambda group: (group.pod_rank, group.rank, group.users_cost))
+    ordered = sorted(pool, key=lambda group: group.leader["metadata"].get("creationTimestamp") or "")
+    ordered.reverse()
+    ordered.sort(key=lambda group: (group.pod_rank, group.rank, _cost(group.leader) if group.is_users else 0))
     passed = 0
     for _, equals in groupby(ordered, key=attrgetter("pod_rank")):
         groups = list(equals)
-        deleted = len(groups) if pool.surplus is None else min(pool.surplus - passed, len(groups))
+        deleted = len(groups) if surplus is None else min(surplus - passed, len(groups))
         passed += len(groups)
-        if pool.surplus is None or 0 < deleted < len(groups):
+        if surplus is None or 0 < deleted < len(groups):
             yield from (
                 group for group in groups[:deleted] if group.rank < groups[-1].rank and not group.is_users
             )

@@ -232,7 +232,7 @@ class RolloutFacts:
         return any(group.outdated for index, group in self.groups.items() if index < end)
 
     @cached_property
-    def risk_budget(self) -> int:
+    def most_risked(self) -> int:
         """How many broken outdated groups below the partition may be moved to the new revision.
 
         All of them, unless a replaced group is not ready: then the new revision may be broken, while the
@@ -249,9 +249,9 @@ class RolloutFacts:
         """How far the partition may be lowered if `allowance` healthy outdated groups may be replaced, and
         `starts` groups may start.
 
-        Return the lowest safe partition, and the lowest one that `risk_budget` allows.
+        Return the lowest safe partition, and the lowest one that `most_risked` allows.
         """
-        needed, risk_budget = self.stored.partition, self.risk_budget
+        needed, risks_left = self.stored.partition, self.most_risked
         for group in self._outdated_from_the_top:
             index = group.index
             if not group.terminating or not self._is_starting(index):
@@ -265,8 +265,8 @@ class RolloutFacts:
             elif group.terminating and not group.kept:
                 continue
             elif index < self.stored.partition:
-                risk_budget -= 1
-            if risk_budget >= 0:
+                risks_left -= 1
+            if risks_left >= 0:
                 needed = index
         return 0, needed
 
