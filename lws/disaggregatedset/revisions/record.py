@@ -100,7 +100,8 @@ def read(revision: Object) -> RecordedRoles:
     broken, noted = _fault(revision), _proof(revision)
     decoded = NOTHING if broken else _recorded(revision["data"]["spec"])
     generation = _generation(noted) if noted else None
-    return history.read(FORMAT, revision, broken, key_in(name_of(revision)), decoded, generation=generation)
+    key = FORMAT.fingerprint_in(name_of(revision))
+    return history.read(FORMAT, revision, broken, key, decoded, generation=generation)
 
 
 def is_ours(revision: Object, owner: Object) -> bool:
@@ -108,17 +109,13 @@ def is_ours(revision: Object, owner: Object) -> bool:
     return history.is_ours(FORMAT, revision, owner)
 
 
-def key_in(name: str) -> str:
-    """The key in the name of a revision, which cannot be edited; empty if the name has another form."""
-    return FORMAT.fingerprint_in(name)
-
-
 def _recorded(spec: Object) -> RolesRecord:
     return RolesRecord(tuple(spec["roles"]), spec.get("placementPolicy"))
 
 
 def _fault(revision: Object) -> str:
-    about, key = f"ControllerRevision {name_of(revision)}", key_in(name_of(revision))
+    name = name_of(revision)
+    about, key = f"ControllerRevision {name}", FORMAT.fingerprint_in(name)
     if not key:
         return f"{about} has a name that holds no key"
     # The data has the shape of a set.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -473,17 +473,20 @@ def _names_taken(group: GroupSnapshot) -> Plan | None:
     If a leader is deleted in the background, the garbage collector deletes the pods of its workers last. A
     StatefulSet whose names they block backs off, twice as long each time.
     """
-    waits = [(_wait_until(group, pod) - group.now).total_seconds() for pod in group.former_workers]
-    if max(waits, default=0.0) <= 0:
+    longest = timedelta()
+    for pod in group.former_workers:
+        since, patience = (
+            moment_of(group.leader["metadata"].get("creationTimestamp")),
+            timing.COLLECTED_WITHIN,
+        )
+        if is_terminating(pod):
+            since, patience = end_of_grace(pod), timing.ENDED_WITHIN
+        if since is not None:
+            longest = max(longest, since + patience - group.now)
+    if not longest:
         return None
-    return Plan(again_after=max(waits), waiting_for="the pods of the former workers to be gone")
-
-
-def _wait_until(group: GroupSnapshot, pod: Object) -> datetime:
-    since, patience = moment_of(group.leader["metadata"].get("creationTimestamp")), timing.COLLECTED_WITHIN
-    if is_terminating(pod):
-        since, patience = end_of_grace(pod), timing.ENDED_WITHIN
-    return since + patience if since is not None else group.now
+    waiting_for = "the pods of the former workers to be gone"
+    return Plan(again_after=longest.total_seconds(), waiting_for=waiting_for)
 
 
 def plan_node_loss(group: GroupSnapshot) -> Plan:
@@ -508,14 +511,14 @@ _IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
 
 def put_back(edited: Iterable[Edited]) -> Plan:
     """Restore edited labels and annotations: this costs a write, never a pod."""
-    return Plan(sequences=tuple((_restore(pod),) for pod in edited))
-
-
-def _restore(edited: Edited) -> Merge:
-    marks = {"labels": edited.marks.labels, "annotations": edited.marks.annotations}
-    names = sorted(name.rpartition("/")[2] for part in marks.values() for name in part)
-    patch = {"metadata": {field: dict(part) for field, part in marks.items() if part}}
-    return Merge(Reference.to(edited.pod), patch, why=f"identity labels were edited: {', '.join(names)}")
+    merges = []
+    for pod in edited:
+        marks = {"labels": pod.marks.labels, "annotations": pod.marks.annotations}
+        names = sorted(name.rpartition("/")[2] for part in marks.values() for name in part)
+        patch = {"metadata": {field: dict(part) for field, part in marks.items() if part}}
+        why = f"identity labels were edited: {', '.join(names)}"
+        merges.append((Merge(Reference.to(pod.pod), patch, why=why),))
+    return Plan(sequences=tuple(merges))
 
 
 def plan_existing_workers(existing: Object, intent: Object) -> Plan:

@@ -41,7 +41,7 @@ class Gangs:
         self._wake = wake
         self._has_workloads = has_workloads
         self._is_missing = False
-        self._wrong: Callable[[], str | None] = _nothing
+        self._checks: list[Callable[[], str | None]] = []
         self._serving: tuple[Informer, ...] = ()
         self._provider: GangProvider | None = None
 
@@ -69,7 +69,7 @@ class Gangs:
 
         A missing API or missing permission is no fault of this process.
         """
-        return self._wrong()
+        return next((fault for check in self._checks if (fault := check())), None)
 
     async def refresh(self) -> None:
         """Return when the store has every PodGroup that existed before the call.
@@ -137,7 +137,7 @@ class Gangs:
                 if stream.done():
                     stream.result()
         finally:
-            self._provider, self._wrong, self._serving = None, _nothing, ()
+            self._provider, self._checks, self._serving = None, [], ()
             for task in (*streams, *listed):
                 task.cancel()
 
@@ -158,8 +158,7 @@ class Gangs:
     def _begin(self, provider: GangProvider, informers: tuple[Informer, ...]) -> None:
         silence = Silence(self._source.clock)
         silence.begin()
-        checks = [silence.check(informer) for informer in informers]
-        self._wrong = lambda: next((fault for check in checks if (fault := check())), None)
+        self._checks = [silence.check(informer) for informer in informers]
         self._provider, self._serving = provider, informers
         self._tell_reviews()
         log.info("gang scheduling: creating PodGroups for %s (%s)", self._name, provider.api_version)
@@ -183,7 +182,3 @@ def _missing(provider: GangProvider) -> str:
         f"or remove gangSchedulingManagement from the configuration; "
         f"checked every {timing.RECHECK_SECONDS:.0f} s"
     )
-
-
-def _nothing() -> str | None:
-    return None

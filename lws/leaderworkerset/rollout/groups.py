@@ -139,13 +139,16 @@ def group_states(facts: Iterable[GroupFacts], desired: DesiredGroups) -> tuple[G
 def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderStatefulSet:
     """Read the position from our leader StatefulSet; `key` is the target revision key."""
     observed = statefulsets.is_observed(statefulset)
+    has_reported = statefulsets.observed_generation_of(statefulset) > 0
+    applied = None if observed else statefulsets.last_applied(statefulset, FIELD_MANAGER)
+    is_recent = applied is not None and now - applied < timing.REPORT_WITHIN
     return LeaderStatefulSet(
         replicas=statefulsets.desired_replicas(statefulset),
         partition=statefulsets.partition_of(statefulset),
         last_replicas=whole_number(annotations_of(statefulset).get(REPLICAS_ANNOTATION)),
         is_current=key_of_template(statefulset) == key,
         observed=observed,
-        awaited=not observed and _is_report_due(statefulset, now),
+        awaited=not observed and has_reported and is_recent,
         max_unavailable=statefulsets.max_unavailable_of(statefulset),
     )
 
@@ -204,9 +207,3 @@ def _size(group: GroupFacts, size_of: Mapping[str, int]) -> int | None:
     """Size by the leader's revision, or if that is lost, by the leader's annotation; None if unknown."""
     size = size_of.get(group.leader_key or "")
     return size if size is not None else whole_number(annotations_of(group.leader).get(SIZE_ANNOTATION))
-
-
-def _is_report_due(statefulset: Object, now: datetime) -> bool:
-    applied = statefulsets.last_applied(statefulset, FIELD_MANAGER)
-    has_reported = statefulsets.observed_generation_of(statefulset) > 0
-    return has_reported and applied is not None and now - applied < timing.REPORT_WITHIN

@@ -194,8 +194,11 @@ def admit(lws: Object, leader: Object) -> Merge:
     }
     if annotations_of(leader).get(DELETION_COST_ANNOTATION) == GATED_DELETION_COST:
         patch["metadata"] = {"annotations": {DELETION_COST_ANNOTATION: None}}
-    why = "the groups that it replaces are gone"
-    return Merge(Reference.to(leader), patch, why=why, announce=(admission(lws, leader),), is_strategic=True)
+    why, about = "the groups that it replaces are gone", Reference.to(leader)
+    note = f"Leader pod {name_of(leader)} admitted for scheduling"
+    fold = _fold("Leader pods {} admitted for scheduling", lws, leader)
+    event = Announce(about, "GroupReplacementAdmitted", "Schedule", note, fold=fold)
+    return Merge(about, patch, why=why, announce=(event,), is_strategic=True)
 
 
 def deferral(lws: Object, leader: Object, terminating: int) -> Announce:
@@ -215,13 +218,6 @@ def deferral_of_index(lws: Object, leader: Object, index: str) -> Announce:
     )
     fold = _fold("Leader pods {} wait for the pods of their former groups to be removed", lws, leader)
     return Announce(Reference.to(leader), "GroupReplacementDeferred", "Schedule", note, fold=fold, once=True)
-
-
-def admission(lws: Object, leader: Object) -> Announce:
-    """The Event of a leader whose gate is removed."""
-    note = f"Leader pod {name_of(leader)} admitted for scheduling"
-    fold = _fold("Leader pods {} admitted for scheduling", lws, leader)
-    return Announce(Reference.to(leader), "GroupReplacementAdmitted", "Schedule", note, fold=fold)
 
 
 def _fold(template: str, lws: Object, leader: Object) -> Fold:

@@ -113,7 +113,10 @@ def plan_owners(lws: Object, groups: Iterable[int], claims: Collection[Object]) 
     for claim in claims:
         owners = metadata_of(claim).get("ownerReferences") or []
         is_owned = any(owner["uid"] == reference["uid"] for owner in owners)
-        if is_terminating(claim) or controller_of(claim) is not None or not _is_of_workers(claim):
+        # StatefulSets label PVCs with the selector of their pods.
+        labels = labels_of(claim)
+        is_of_workers = GROUP_KEY_LABEL in labels and WORKER_INDEX_LABEL not in labels
+        if is_terminating(claim) or controller_of(claim) is not None or not is_of_workers:
             continue
         if is_desired and not is_owned and labels_of(claim).get(GROUP_INDEX_LABEL) in existing:
             why = "the set asks that it goes when the set goes"
@@ -139,9 +142,3 @@ def _claim(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:
         field: dict(resources[field]) for field in ("requests", "limits") if resources.get(field)
     }
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": desired}
-
-
-def _is_of_workers(claim: Object) -> bool:
-    """Whether a PVC belongs to workers: StatefulSets label PVCs with the selector of their pods."""
-    labels = labels_of(claim)
-    return GROUP_KEY_LABEL in labels and WORKER_INDEX_LABEL not in labels

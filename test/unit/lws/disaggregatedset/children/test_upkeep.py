@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.disaggregatedset.children.role_sets import build_child
-from lws.disaggregatedset.children.upkeep import LiveRole, plan_upkeep, waiting_edits
+from lws.disaggregatedset.children.upkeep import live_role, plan_upkeep, waiting_edits
 from lws.disaggregatedset.spec import Role, SlicePlacement, parse
 from lws.leaderworkerset.admission.defaulting import default
 from lws.runtime.actions import Merge, Plan
@@ -56,7 +56,7 @@ def patch_of(planned: Plan) -> Any:
 
 
 def upkeep(child: dict[str, Any], asked: Role | None, recorded: Role | None = PLAIN) -> Any:
-    role = LiveRole.of(asked) if asked is not None else None
+    role = live_role(asked) if asked is not None else None
     return patch_of(plan_upkeep("llm", child, role, recorded))
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lws.disaggregatedset.revisions.record import (
+    FORMAT,
     PROOF_ANNOTATION,
     is_ours,
-    key_in,
     read,
     record,
 )
@@ -97,7 +97,10 @@ def test_the_key_is_in_the_name_which_nobody_can_edit() -> None:
     revision = revision_of(make_dset(), 1, labels={REVISION_LABEL: "edited"})
     assert read(revision).key == key_by_hash(make_dset())
     assert read(revision).labels == {REVISION_LABEL: "edited"}
-    assert [key_in(name) for name in ("a-0123abcd-7", "a-b-0123abcd-7", "a-0123abcd", "0123abcd-7", "")] == [
+    assert [
+        FORMAT.fingerprint_in(name)
+        for name in ("a-0123abcd-7", "a-b-0123abcd-7", "a-0123abcd", "0123abcd-7", "")
+    ] == [
         *["0123abcd"] * 2,
         *[""] * 3,
     ]

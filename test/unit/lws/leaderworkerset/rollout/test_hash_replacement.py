@@ -9,7 +9,6 @@ import pytest
 from lws.leaderworkerset.rollout.replacement import (
     Leader,
     Teardown,
-    admission,
     admit,
     admitted,
     deferral,
@@ -193,7 +192,7 @@ def test_lifting_takes_nothing_of_others(annotations: Any, cost: Any) -> None:
 
 def test_both_events_are_those_of_upstream() -> None:
     leader = pod("demo-6d5f7c9b8-x2x4z", "k", gates=[GATE])
-    waiting, done = deferral(LWS, leader, 2), admission(LWS, leader)
+    waiting, (done,) = deferral(LWS, leader, 2), admit(LWS, leader).announce
     assert waiting.regarding == done.regarding == Reference.to(leader)
     assert (waiting.reason, waiting.note) == (
         "GroupReplacementDeferred",
