@@ -1,4 +1,6 @@
-"""Read metadata of objects of any shape: labels, annotations, owners, deletion. Objects are never changed."""
+"""Read metadata of objects of any shape: labels, annotations, owners, deletion. Build that of objects that we
+create. Objects are never changed.
+"""
 
 from __future__ import annotations
 
