@@ -275,6 +275,13 @@ def node_return_of(lws: Object) -> NodeReturn | None:
     return NodeReturn(value) if value in tuple(NodeReturn) else None
 
 
+def effective_node_return(lws: Object) -> NodeReturn | None:
+    """The same; None, too, where exclusive topologies decide, or Hash groups have no names to return by."""
+    placed = placement_annotations(lws)
+    is_exclusive = any(key in placed for key in _EXCLUSIVE)
+    return None if is_exclusive or has_hash_groups(lws) else node_return_of(lws)
+
+
 def nodes_of_no_return(lws: Object) -> tuple[str, ...]:
     """Names of nodes to which no pod returns."""
     names = str(annotations_of(lws).get(NODE_RETURN_EXCEPT_ANNOTATION) or "").split(",")

@@ -15,7 +15,7 @@ from lws.cli.screen import Bar, Block, Table, Text, age, dump, live, room_for, r
 from lws.cli.session import ClusterOptions, Refusal, Session, run, worded
 from lws.cli.sets import KINDS, NamedSet, SetKind, UnknownKind, find, find_sets, kind_of, print_names
 from lws.cli.states import ChildLine, DisaggregatedReport, GroupLine, SetState, StatusReport, state_of
-from lws.leaderworkerset.spec import ends_in_parallel, node_return_of
+from lws.leaderworkerset.spec import effective_node_return, ends_in_parallel
 from lws.runtime.actions import Object
 from lws.runtime.errors import ApiError, ClusterError, Forbidden, Throttled, Unreachable
 from lws_api.config.duration import parse
@@ -329,7 +329,7 @@ def _set_notes(state: StatusReport) -> Iterator[str]:
         yield "paused: no group is updated before `resume`"
     if ends_in_parallel(state.obj):
         yield "workers are terminated with their leader: podTerminationPolicy is Parallel"
-    if (returns := node_return_of(state.obj)) is not None:
+    if (returns := effective_node_return(state.obj)) is not None:
         yield f"recreated pods return to their nodes {_RETURNS[returns]}: node-return is {returns}"
     if (waves := state.objects.snapshot.spec.start_strategy) is not None:
         yield f"groups start in waves: {waves.seed} first, then {waves.growth} times those that are ready"

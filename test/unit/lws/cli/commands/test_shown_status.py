@@ -11,6 +11,7 @@ from lws.cli.states import StatusReport, report_on
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_pod
 from test.unit.lws.cli.histories import found, revision_of, sets, snapshot_of, with_status
 
@@ -214,6 +215,9 @@ def test_what_a_set_asks_for_is_told() -> None:
         "recreated pods return to their nodes unless these are gone, cordoned, lost or excepted: "
         "node-return is Required"
     )
+    asked["metadata"]["annotations"] |= {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}
+    _, shown, _ = seen(with_status(snapshot_of(asked, HISTORY, [B, B, B])))
+    assert not any("return to their nodes" in line for line in shown), "the topology decides"
 
 
 def test_a_set_without_anything() -> None:
