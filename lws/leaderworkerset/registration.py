@@ -20,7 +20,7 @@ from lws.leaderworkerset.group.exhaustion import Abandoned
 from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider, Marks, workload_marks
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.labels import group_id, group_size_of, is_leader
+from lws.leaderworkerset.labels import group_id, group_size_of, is_leader, is_marked_hash
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.observe.failed_creates import BackgroundTasks
 from lws.leaderworkerset.observe.former_node import former_node
@@ -86,6 +86,7 @@ def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str,
     of_store = (
         partial(former_node, store, lambda name: cluster.get("Node", "", name)),
         partial(may_have_former_group, store, scheduler),
+        partial(removes_gates, store, scheduler),
     )
     return handlers_with(siblings_of(store, KIND), gang, scheduler, *of_store)
 
@@ -100,10 +101,12 @@ def handlers_with(
     scheduler: Callable[[], Scheduler] = lambda: NO_SCHEDULER,
     node_of: Callable[[Object, str], Awaitable[FormerNode | None]] = _anywhere,
     has_former: Callable[[Object, str], bool] = lambda pod, namespace: False,
+    is_run: Callable[[Object, str], bool] = lambda pod, namespace: True,
 ) -> Mapping[str, Handler]:
     """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured. scheduler: the scheduler for
     `spec.scheduling`. node_of: (metadata of a pod, namespace) → the node that the pod returns to; None for
     none. has_former: (pod, namespace) → whether pods of the former group of the same leader name may exist.
+    is_run: (pod, namespace) → whether a pass would remove a gate of the pod.
     """
 
     def errors(new: Object, old: Object | None, others: Iterable[Object]) -> list[FieldError]:
@@ -112,7 +115,7 @@ def handlers_with(
     return {
         MUTATE_SET: _default_set,
         VALIDATE_SET: validator(partial(leaderworkerset.warnings_in, gang=gang), errors, siblings),
-        MUTATE_POD: _pod_admitter(gang, scheduler(), node_of, has_former),
+        MUTATE_POD: _pod_admitter(gang, scheduler(), node_of, has_former, is_run),
         VALIDATE_POD: _allow_pod,
     }
 
@@ -139,13 +142,18 @@ def may_have_former_group(
     owner = controller_of(raw) or {}
     if not is_leader(raw) or (owner.get("kind"), owner.get("name")) != ("StatefulSet", set_name):
         return False
-    lws, is_current = store.get(KIND, namespace, set_name), store.is_current()
-    if lws is None:
-        # Without a set, no pass would remove the gate.
-        return not is_current
-    if is_current and not _has_pods_of_former_group(store, namespace, name):
+    if store.is_current() and not _has_pods_of_former_group(store, namespace, name):
         return False
-    # Nor of a set that is left alone.
+    return removes_gates(store, scheduler, raw, namespace)
+
+
+def removes_gates(store: Store, scheduler: Callable[[], Scheduler], raw: Object, namespace: str) -> bool:
+    """Whether a pass removes the gate of a leader: not if its set does not exist or is left alone. True if
+    the store is not current, and may not know the set yet.
+    """
+    lws = store.get(KIND, namespace, labels_of(raw).get(NAME_LABEL, ""))
+    if lws is None:
+        return not store.is_current()
     return why_left_alone(lws, True, scheduler(), spec_fault(lws)) is None
 
 
@@ -163,6 +171,7 @@ def _pod_admitter(
     scheduler: Scheduler,
     node_of: Callable[[Object, str], Awaitable[FormerNode | None]],
     has_former: Callable[[Object, str], bool],
+    is_run: Callable[[Object, str], bool],
 ) -> Handler:
     has_workloads = scheduler.is_enabled and scheduler.provider == KUBERNETES
 
@@ -180,7 +189,10 @@ def _pod_admitter(
 
         def admitted(raw: Object) -> Object:
             try:
-                return pod.admitted(raw, place, of_gang, unique, former, has_former(raw, place))
+                # Others have no such gate, and reading a whole spec takes longer than admitting a pod.
+                is_ungated = is_marked_hash(raw) and is_leader(raw) and not is_run(raw, place)
+                is_former = has_former(raw, place)
+                return pod.admitted(raw, place, of_gang, unique, former, is_former, not is_ungated)
             except Refused as refused:
                 refuse(str(refused), refused)
 

@@ -117,14 +117,15 @@ def admit(
     unique: str = "",
     former: FormerNode | None = None,
     has_former: bool = False,
+    is_run: bool = True,
 ) -> None:
     """Make a pod with the name label a member of its set, in place. Other pods are not changed.
 
     namespace: namespace of the request, for pods without one. gang: marks for gang scheduling. unique: 16
     random characters, for the key of a Hash group. former: the node to return to; ignored with exclusive
     topologies, and for pods that name their node. has_former: pods of the former group of a leader with an
-    index may still exist. Admitting a pod again changes nothing. Raises `Refused`, with the pod unchanged, if
-    it cannot be a member.
+    index may still exist. is_run: a pass would remove the gate of a Hash leader, which gets none otherwise.
+    Admitting a pod again changes nothing. Raises `Refused`, with the pod unchanged, if it cannot be a member.
     """
     if NAME_LABEL not in labels_of(raw):
         return
@@ -133,7 +134,7 @@ def admit(
     # A template may set worker index 0 on all workers; the controller's annotation marks them as workers.
     is_created_leader = is_leader(raw) and LEADER_NAME_ANNOTATION not in annotations_of(raw)
     is_hash_leader = is_created_leader and is_marked_hash(raw) and not _is_of_statefulset(raw)
-    member = _hash_leader(raw, namespace, unique) if is_hash_leader else _member(raw, namespace)
+    member = _hash_leader(raw, namespace, unique, is_run) if is_hash_leader else _member(raw, namespace)
     member = member if is_created_leader else _as_worker(member)
     # Other clients treat any pod with worker index 0 as a leader, and so would this webhook the next time.
     leads = member.labels[WORKER_INDEX_LABEL] == "0"
@@ -145,7 +146,8 @@ def admit(
     variables = _variables(member, size, is_worker=not leads)
     added = tpu_variables(raw, member.name, member.labels, member.annotations, member.subdomain)
     if is_hash_leader:
-        fields = {"hostname": member.name, **_gates(raw)}
+        _refuse_nodes_by_index(raw)
+        fields = {"hostname": member.name, **(_gated(raw, {}, GROUP_REPLACEMENT_GATE) if is_run else {})}
     else:
         fields = node_fields(raw, member.namespace) if is_created_leader else {}
         fields |= _gated(raw, fields, member.gate) if member.gate else {}
@@ -164,6 +166,7 @@ def admitted(
     unique: str = "",
     former: FormerNode | None = None,
     has_former: bool = False,
+    is_run: bool = True,
 ) -> dict[str, Any]:
     """A copy of the pod after `admit`; the original is not changed.
 
@@ -181,7 +184,7 @@ def admitted(
             else value
             for name, value in spec.items()
         }
-    admit(copy, namespace, gang, unique, former, has_former)
+    admit(copy, namespace, gang, unique, former, has_former, is_run)
     return copy
 
 
@@ -229,7 +232,7 @@ def _named(raw: Mapping[str, Any], name: str, namespace: str) -> _Member:
     )
 
 
-def _hash_leader(raw: Mapping[str, Any], namespace: str, unique: str) -> _Member:
+def _hash_leader(raw: Mapping[str, Any], namespace: str, unique: str, is_gated: bool) -> _Member:
     """The leader of a new Hash group, with its group key. The API server generates its name after admission.
 
     The key of an earlier call is kept, because host name and affinity contain it.
@@ -240,10 +243,11 @@ def _hash_leader(raw: Mapping[str, Any], namespace: str, unique: str) -> _Member
         key = group_key(metadata_of(raw).get("namespace") or namespace, unique)
     host_name = (raw.get("spec") or {}).get("hostname") or hash_host_name(labels[NAME_LABEL], key)
     member = _named(raw, str(host_name), namespace)
+    cost = {DELETION_COST_ANNOTATION: GATED_DELETION_COST} if is_gated else {}
     return replace(
         member,
         labels=merged(labels, {GROUP_KEY_LABEL: key, GROUP_INDEX_LABEL: key}),
-        annotations={DELETION_COST_ANNOTATION: GATED_DELETION_COST, **member.annotations},
+        annotations={**cost, **member.annotations},
         is_hash=True,
     )
 
@@ -485,15 +489,14 @@ def node_fields(raw: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     return replaced
 
 
-def _gates(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The scheduling gates of a Hash leader, with the gate of group replacement."""
+def _refuse_nodes_by_index(raw: Mapping[str, Any]) -> None:
+    """Raise `Refused` for a Hash leader whose set selects nodes by index."""
     if by_index := [key for key in _OF_INDEX if annotations_of(raw).get(key)]:
         set_name = labels_of(raw)[NAME_LABEL]
         raise Refused(
             f"pod {_title(raw)} has annotation {by_index[0]}, which selects nodes by group index, and groups "
             f"with groupIdentity Hash have no index; remove it from LeaderWorkerSet {set_name}"
         )
-    return _gated(raw, {}, GROUP_REPLACEMENT_GATE)
 
 
 def _gated(raw: Mapping[str, Any], replaced: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from lws.leaderworkerset.registration import (
     handlers,
     handlers_with,
     may_have_former_group,
+    removes_gates,
 )
 from lws.leaderworkerset.scheduling import API_VERSION, NO_SCHEDULER, UNAVAILABLE
 from lws.leaderworkerset.tables import TABLES
@@ -617,6 +618,37 @@ def test_a_leader_of_a_set_that_is_left_alone_gets_no_gate(spec: dict[str, Any],
     former.store.put({**former.lws, "metadata": metadata, "spec": {**former.lws["spec"], **spec}})
     former.is_current = is_current
     assert not former.gates(), "no pass would lift it"
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_gated"),
+    [
+        pytest.param({}, True, id="run"),
+        pytest.param({"spread": "zones"}, False, id="a field of a later release"),
+        pytest.param({"scheduling": {}}, False, id="a field that nobody serves"),
+        pytest.param(None, False, id="orphaned"),
+    ],
+)
+async def test_a_hash_leader_is_gated_only_if_a_pass_lifts_its_gate(
+    wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
+    spec: dict[str, Any] | None,
+    is_gated: bool,
+) -> None:
+    store = Store(lambda before, after: None, TABLES)
+    if spec is not None:
+        store.put(builders.make_set("vllm", groupIdentity="Hash", **spec))
+    registry = kopf.OperatorRegistry()
+    is_run = partial(removes_gates, store, lambda: NO_SCHEDULER)
+    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None, is_run=is_run))
+    serve, _ = wire_kopf(registry)
+    annotations = {f"{PREFIX}/size": "4", f"{PREFIX}/group-identity": "Hash"}
+    obj = make_pod("vllm-3", container(), generateName="vllm-", annotations=annotations)
+    del obj["metadata"]["name"]
+    made = patched(obj, operations_in(await reviewing(serve)(MUTATE_POD, obj)))
+    assert (made["spec"].get("schedulingGates") == [{"name": GROUP_REPLACEMENT_GATE}]) == is_gated
+    cost = "controller.kubernetes.io/pod-deletion-cost"
+    assert (cost in made["metadata"]["annotations"]) == is_gated
+    assert made["metadata"]["labels"][f"{PREFIX}/group-key"], "it has all else"
 
 
 def test_a_leader_without_a_set_gets_no_gate() -> None:
