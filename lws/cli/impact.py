@@ -15,6 +15,7 @@ from lws.leaderworkerset.assessment.prewarm import describe_prewarming
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import describe, record
+from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.rollout import state
 from lws.leaderworkerset.rollout.state import counted, named
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -80,7 +81,7 @@ def impact(
     now, then = assess(snapshot), assess(replace(snapshot, lws=after))
     is_rolling = now.target.key == then.target.key and not now.rollout.paused
     restart_anyway, outdated = now.rollout.outdated if is_rolling else (), then.rollout.outdated
-    problem = why_left_alone(after, True, snapshot.scheduler)
+    problem = why_left_alone(after, True, snapshot.scheduler, spec_fault(after))
     change = Impact(
         before=now,
         after=then,

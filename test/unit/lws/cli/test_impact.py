@@ -59,6 +59,16 @@ def test_a_set_of_another_controller() -> None:
     ]
 
 
+def test_a_revision_of_a_later_release_is_no_rollout() -> None:
+    """An undo can restore one: its record may have fields that no controller of this release acts on."""
+    later = {
+        **B,
+        "spec": {**B["spec"], "leaderWorkerTemplate": {**B["spec"]["leaderWorkerTemplate"], "x": 1}},
+    }
+    (line,) = lines(change(later))
+    assert line.startswith("nothing happens: spec.leaderWorkerTemplate.x is unknown to this release")
+
+
 def test_of_a_set_of_another_controller_nothing_is_predicted() -> None:
     before, after = (
         {**each, "spec": {**each["spec"], "managedBy": "example.com/another"}} for each in (A, B)
