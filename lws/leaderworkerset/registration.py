@@ -86,7 +86,7 @@ def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str,
     of_store = (
         partial(former_node, store, lambda name: cluster.get("Node", "", name)),
         partial(may_have_former_group, store, scheduler),
-        partial(removes_gates, store, scheduler),
+        partial(gates_hash_leader, store, scheduler),
     )
     return handlers_with(siblings_of(store, KIND), gang, scheduler, *of_store)
 
@@ -101,12 +101,12 @@ def handlers_with(
     scheduler: Callable[[], Scheduler] = lambda: NO_SCHEDULER,
     node_of: Callable[[Object, str], Awaitable[FormerNode | None]] = _anywhere,
     has_former: Callable[[Object, str], bool] = lambda pod, namespace: False,
-    is_run: Callable[[Object, str], bool] = lambda pod, namespace: True,
+    gates_hash_leader: Callable[[Object, str], bool] = lambda pod, namespace: True,
 ) -> Mapping[str, Handler]:
     """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured. scheduler: the scheduler for
     `spec.scheduling`. node_of: (metadata of a pod, namespace) → the node that the pod returns to; None for
     none. has_former: (pod, namespace) → whether pods of the former group of the same leader name may exist.
-    is_run: (pod, namespace) → whether a pass would remove a gate of the pod.
+    gates_hash_leader: (pod, namespace) → whether a pass would remove the gate of a Hash leader.
     """
 
     def errors(new: Object, old: Object | None, others: Iterable[Object]) -> list[FieldError]:
@@ -115,7 +115,7 @@ def handlers_with(
     return {
         MUTATE_SET: _default_set,
         VALIDATE_SET: validator(partial(leaderworkerset.warnings_in, gang=gang), errors, siblings),
-        MUTATE_POD: _pod_admitter(gang, scheduler(), node_of, has_former, is_run),
+        MUTATE_POD: _pod_admitter(gang, scheduler(), node_of, has_former, gates_hash_leader),
         VALIDATE_POD: _allow_pod,
     }
 
@@ -142,19 +142,28 @@ def may_have_former_group(
     owner = controller_of(raw) or {}
     if not is_leader(raw) or (owner.get("kind"), owner.get("name")) != ("StatefulSet", set_name):
         return False
-    if store.is_current() and not _has_pods_of_former_group(store, namespace, name):
+    is_current = store.is_current()
+    if is_current and not _has_pods_of_former_group(store, namespace, name):
         return False
-    return removes_gates(store, scheduler, raw, namespace)
+    lws = store.get(KIND, namespace, set_name)
+    # Without a set, no pass would remove the gate.
+    return not is_current if lws is None else _is_run(lws, scheduler())
 
 
-def removes_gates(store: Store, scheduler: Callable[[], Scheduler], raw: Object, namespace: str) -> bool:
-    """Whether a pass removes the gate of a leader: not if its set does not exist or is left alone. True if
-    the store is not current, and may not know the set yet.
+def gates_hash_leader(store: Store, scheduler: Callable[[], Scheduler], raw: Object, namespace: str) -> bool:
+    """Whether a leader of a Hash group is gated: not if no pass would remove the gate, because its set is
+    left alone, or was deleted without its Deployment. A set that is not known may be new.
     """
-    lws = store.get(KIND, namespace, labels_of(raw).get(NAME_LABEL, ""))
-    if lws is None:
-        return not store.is_current()
-    return why_left_alone(lws, True, scheduler(), spec_fault(lws)) is None
+    set_name = labels_of(raw).get(NAME_LABEL, "")
+    lws = store.get(KIND, namespace, set_name)
+    if lws is not None:
+        return _is_run(lws, scheduler())
+    deployment = store.get("Deployment", namespace, set_name)
+    return deployment is None or controller_of(deployment) is not None
+
+
+def _is_run(lws: Object, scheduler: Scheduler) -> bool:
+    return why_left_alone(lws, True, scheduler, spec_fault(lws)) is None
 
 
 def _has_pods_of_former_group(store: Store, namespace: str, leader: str) -> bool:
@@ -171,7 +180,7 @@ def _pod_admitter(
     scheduler: Scheduler,
     node_of: Callable[[Object, str], Awaitable[FormerNode | None]],
     has_former: Callable[[Object, str], bool],
-    is_run: Callable[[Object, str], bool],
+    gates_hash_leader: Callable[[Object, str], bool],
 ) -> Handler:
     has_workloads = scheduler.is_enabled and scheduler.provider == KUBERNETES
 
@@ -190,7 +199,7 @@ def _pod_admitter(
         def admitted(raw: Object) -> Object:
             try:
                 # Others have no such gate, and reading a whole spec takes longer than admitting a pod.
-                is_ungated = is_marked_hash(raw) and is_leader(raw) and not is_run(raw, place)
+                is_ungated = is_marked_hash(raw) and is_leader(raw) and not gates_hash_leader(raw, place)
                 is_former = has_former(raw, place)
                 return pod.admitted(raw, place, of_gang, unique, former, is_former, not is_ungated)
             except Refused as refused:

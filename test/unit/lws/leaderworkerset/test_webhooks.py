@@ -26,10 +26,10 @@ from lws.leaderworkerset.registration import (
     MUTATE_SET,
     VALIDATE_POD,
     VALIDATE_SET,
+    gates_hash_leader,
     handlers,
     handlers_with,
     may_have_former_group,
-    removes_gates,
 )
 from lws.leaderworkerset.scheduling import API_VERSION, NO_SCHEDULER, UNAVAILABLE
 from lws.leaderworkerset.tables import TABLES
@@ -627,19 +627,24 @@ def test_a_leader_of_a_set_that_is_left_alone_gets_no_gate(spec: dict[str, Any],
         pytest.param({"spread": "zones"}, False, id="a field of a later release"),
         pytest.param({"scheduling": {}}, False, id="a field that nobody serves"),
         pytest.param(None, False, id="orphaned"),
+        pytest.param("unknown", True, id="a set that is not known yet"),
     ],
 )
 async def test_a_hash_leader_is_gated_only_if_a_pass_lifts_its_gate(
     wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
-    spec: dict[str, Any] | None,
+    spec: dict[str, Any] | str | None,
     is_gated: bool,
 ) -> None:
     store = Store(lambda before, after: None, TABLES)
-    if spec is not None:
+    if isinstance(spec, dict):
         store.put(builders.make_set("vllm", groupIdentity="Hash", **spec))
+    elif spec is None:
+        metadata = {"name": "vllm", "namespace": "default", "uid": "u-1", "resourceVersion": "1"}
+        deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {}}
+        store.put({**deployment, "metadata": {**metadata, "labels": {NAME_LABEL: "vllm"}}})
     registry = kopf.OperatorRegistry()
-    is_run = partial(removes_gates, store, lambda: NO_SCHEDULER)
-    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None, is_run=is_run))
+    gates = partial(gates_hash_leader, store, lambda: NO_SCHEDULER)
+    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None, gates_hash_leader=gates))
     serve, _ = wire_kopf(registry)
     annotations = {f"{PREFIX}/size": "4", f"{PREFIX}/group-identity": "Hash"}
     obj = make_pod("vllm-3", container(), generateName="vllm-", annotations=annotations)
