@@ -6,8 +6,7 @@ partial revision. Only Services that the set controls are deleted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -27,20 +26,6 @@ _HEADLESS = "None"
 _Owned = tuple[Object, Identity]
 
 
-@dataclass(frozen=True, slots=True)
-class _Slice:
-    """One slice. children: those that are not terminating. services: Services of the set, each with its
-    child. desired: names of the target revision's roles with groups. recorded: names of roles by revision
-    key.
-    """
-
-    children: Sequence[ChildFacts]
-    services: Sequence[_Owned]
-    key: str
-    desired: Collection[str]
-    recorded: Mapping[str, Collection[str]]
-
-
 def plan_services(
     seen: DisaggregatedSnapshot,
     spec: DisaggregatedSpec,
@@ -54,38 +39,33 @@ def plan_services(
     services: dict[int, list[_Owned]] = {}
     for revision in owned:
         services.setdefault(revision[1].slice_index, []).append(revision)
-    children: dict[int, list[ChildFacts]] = {}
-    for child in seen.children:
-        if not child.is_terminating:
-            children.setdefault(child.slice_index, []).append(child)
     stored = {service["metadata"]["name"]: service for service in seen.services}
-    plans = []
+    plans: list[Plan] = []
     for index in range(spec.slices):
         desired = {
             role.name
             for role in spec.roles
             if (share(totals.get(role.name, 0), spec.slices, index) if role.is_external else role.replicas)
         }
-        within = _Slice(children.get(index, ()), services.get(index, ()), key, desired, recorded)
-        plans.append(_plan_slice(seen, within, stored))
+        children = [child for child in seen.of_slice(index) if not child.is_terminating]
+        by_key: dict[str, dict[str, ChildFacts]] = {}
+        for child in sorted(children, key=lambda each: not each.is_legacy):
+            by_key.setdefault(child.key, {})[child.role] = child
+        complete = {
+            revision
+            for revision, of_key in by_key.items()
+            if _is_complete(
+                of_key, desired if revision == key else _roles_in_use(of_key, recorded.get(revision))
+            )
+        }
+        plans += [_plan_service(seen, child, stored) for child in children if child.key in complete]
+        if key in complete:
+            plans += [
+                _delete(service, f"revision {identity.key} does not serve any more")
+                for service, identity in services.get(index, ())
+                if identity.key not in complete
+            ]
     return together(*plans, *_delete_surplus(seen, owned, spec.slices))
-
-
-def _plan_slice(seen: DisaggregatedSnapshot, within: _Slice, stored: Mapping[str, Object]) -> Plan:
-    """stored: the Services that the set controls, by name."""
-    by_key: dict[str, dict[str, ChildFacts]] = {}
-    for child in sorted(within.children, key=lambda each: not each.is_legacy):
-        by_key.setdefault(child.key, {})[child.role] = child
-    complete = {key for key, of_key in by_key.items() if _is_complete(key, of_key, within)}
-    created = [_plan_service(seen, child, stored) for child in within.children if child.key in complete]
-    if within.key not in complete:
-        return together(*created)
-    deleted = (
-        _delete(service, f"revision {identity.key} does not serve any more")
-        for service, identity in within.services
-        if identity.key not in complete
-    )
-    return together(*created, *deleted)
 
 
 def _delete_surplus(seen: DisaggregatedSnapshot, owned: Iterable[_Owned], slices: int) -> Iterator[Plan]:
@@ -114,13 +94,13 @@ def build_service(owner: Object, identity: Identity) -> dict[str, Any]:
     }
 
 
-def _is_complete(key: str, children: Mapping[str, ChildFacts], within: _Slice) -> bool:
-    """Whether all roles have a ready group, except roles without desired groups."""
-    if key == within.key:
-        needed = set(within.desired)
-    else:
-        idle = {role for role, child in children.items() if not child.desired and not initial_of(child.obj)}
-        needed = set(within.recorded.get(key, children)) - idle
+def _roles_in_use(children: Mapping[str, ChildFacts], recorded: Collection[str] | None) -> set[str]:
+    """Roles of an old revision, except those without desired groups, now and when the rollout began."""
+    idle = {role for role, child in children.items() if not child.desired and not initial_of(child.obj)}
+    return set(children if recorded is None else recorded) - idle
+
+
+def _is_complete(children: Mapping[str, ChildFacts], needed: Collection[str]) -> bool:
     return bool(needed) and all(role in children and children[role].ready for role in needed)
 
 

@@ -80,6 +80,9 @@ class Seen:
     is_alive: bool = True
     now: datetime = NOW
 
+    def of_slice(self, index: int) -> tuple[Kid, ...]:
+        return tuple(child for child in self.children if child.slice_index == index)
+
     @property
     def owner(self) -> Owner:
         reference = owner_reference(self.obj, blocks_deletion=False)
