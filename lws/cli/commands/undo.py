@@ -21,8 +21,7 @@ from lws.cli.impact import impact, impact_lines
 from lws.cli.screen import Text, warn
 from lws.cli.session import ClusterOptions, Refusal, Session, run
 from lws.cli.sets import NamedSet, caution, changed, find, refuse_paused, report, write_unless_changed
-from lws.disaggregatedset.revisions import undo as roles_undo
-from lws.disaggregatedset.revisions.record import RecordedRoles
+from lws.disaggregatedset.revisions.record import RecordedRoles, undo_operations
 from lws.disaggregatedset.snapshot import number_of
 from lws.disaggregatedset.spec import parse
 from lws.kube.metadata import annotations_of
@@ -184,7 +183,7 @@ def returning(history: RolesHistory, target: RecordedRoles) -> dict[str, int]:
 
 def roles_operations(history: RolesHistory, obj: Object, target: RecordedRoles) -> list[dict[str, Any]]:
     """The JSON patch that rolls a DisaggregatedSet back."""
-    return roles_undo.operations(obj, target.record, returning(history, target))
+    return undo_operations(obj, target.record, returning(history, target))
 
 
 def _roles_consequences(history: RolesHistory, after: Object, target: RecordedRoles) -> Iterator[Text]:

@@ -5,7 +5,7 @@ The data of a ControllerRevision is immutable; only its number may be raised.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -18,9 +18,9 @@ from lws.history.revision import Format, Revision, checksum
 from lws.kube.metadata import name_of
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions import history as set_history
-from lws.leaderworkerset.revisions.encoding import equality_form, serialised
+from lws.leaderworkerset.revisions.encoding import LIVE, equality_form, serialised
 from lws.runtime.actions import Object
-from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
+from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL, ScalingMode
 
 _OF_A_ROLE = ("name", "scaling", "startAfter", "metadata", "spec")
 _NOT_RECORDED = (fields.REPLICAS.name, fields.GROUP_REPLACEMENT.name)
@@ -210,3 +210,83 @@ def _identity_change(old: Object, new: Object) -> list[str]:
 
 def _template(spec: Object) -> set_history.Record:
     return set_history.Record({"leaderWorkerTemplate": spec.get("leaderWorkerTemplate")}, {})
+
+
+# --- Build the JSON Patch that rolls a DisaggregatedSet back to a recorded revision.
+
+
+def undo_operations(obj: Object, desired: RolesRecord, counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The JSON patch (RFC 6902). It fails if the set changes in between.
+
+    Existing roles only get their templates; removed roles are restored as recorded, with the numbers of
+    groups in `counts`.
+    """
+    version = obj["metadata"]["resourceVersion"]
+    test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+    roles = obj["spec"]["roles"]
+    if [role["name"] for role in roles] == list(desired.roles):
+        return [test, *_undone_templates(obj, desired)]
+    return [
+        test,
+        {"op": "replace", "path": "/spec/roles", "value": list(_undone_roles(roles, desired, counts))},
+    ]
+
+
+def _undone_templates(obj: Object, desired: RolesRecord) -> Iterator[dict[str, Any]]:
+    now = record(obj).forms
+    for index, role in enumerate(obj["spec"]["roles"]):
+        name = role["name"]
+        if now[name] != desired.forms[name]:
+            path = f"/spec/roles/{index}/spec/{fields.TEMPLATE.name}"
+            yield {"op": "replace", "path": path, "value": _undone_template(role, desired.roles[name])}
+            for field, value in _undone_identity(role["spec"], desired.roles[name]).items():
+                yield {"op": "add", "path": f"/spec/roles/{index}/spec/{field}", "value": value}
+
+
+def _undone_roles(
+    roles: Iterable[Object], desired: RolesRecord, counts: Mapping[str, int]
+) -> Iterator[dict[str, Any]]:
+    """In the recorded order, so that upstream computes the same key."""
+    live = {each["name"]: each for each in roles}
+    for part in desired.parts:
+        name = part["name"]
+        if name in live:
+            spec = {
+                **live[name]["spec"],
+                fields.TEMPLATE.name: _undone_template(live[name], part["spec"]),
+                **_undone_identity(live[name]["spec"], part["spec"]),
+            }
+            role = {**live[name], "spec": spec}
+        else:
+            role = _returned(part, live.values(), counts)
+        if role.get("startAfter"):
+            role["startAfter"] = [role_name for role_name in role["startAfter"] if role_name in desired.roles]
+        yield role
+
+
+def _undone_template(role: Object, recorded: Object) -> dict[str, Any]:
+    """The recorded template; fields that take effect at once keep their value."""
+    now = role["spec"][fields.TEMPLATE.name]
+    template = {field: value for field, value in recorded[fields.TEMPLATE.name].items() if field not in LIVE}
+    return {**template, **{field: now[field] for field in LIVE if field in now}}
+
+
+def _undone_identity(now: Object, recorded: Object) -> dict[str, str]:
+    """The recorded `groupIdentity`, if it is another one."""
+    if hash_identity(now) == hash_identity(recorded):
+        return {}
+    return {fields.GROUP_IDENTITY.name: hash_identity(recorded) or fields.GROUP_IDENTITY.stored_default}
+
+
+def _returned(part: Object, live: Iterable[Object], counts: Mapping[str, int]) -> dict[str, Any]:
+    """The API server requires that all roles or none are at 0, except roles with external scaling."""
+    if _is_external(part):
+        return dict(part)
+    static = [each["spec"].get("replicas") for each in live if not _is_external(each)]
+    is_at_rest = bool(static) and all(count == 0 for count in static)
+    count = 0 if is_at_rest else max(counts.get(part["name"], 1), 1)
+    return {**part, "spec": {"replicas": count, **part["spec"]}}
+
+
+def _is_external(role: Object) -> bool:
+    return bool((role.get("scaling") or {}).get("mode") == ScalingMode.EXTERNAL)

@@ -1,4 +1,5 @@
-"""End a group that has used up its restarts, keep its pods, and release them.
+"""End a group that has used up its restarts, keep its pods, and release them; terminate workers together with
+their leader.
 
 Upstream's rules (KEP-820): containers end and free their nodes. A finalizer keeps the pods, so that no new
 group is created until a user requests one or the group is not desired any more.
@@ -14,18 +15,20 @@ from lws import timing
 from lws.kube.metadata import is_terminating, labels_of
 from lws.kube.statefulsets import desired_replicas, partition_of
 from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
-from lws.leaderworkerset.group.termination import plan_termination
-from lws.leaderworkerset.labels import index_by_name, is_of_hash_group, own_workers
+from lws.leaderworkerset.labels import index_by_name, is_of_hash_group, notes_parallel, own_workers
 from lws.leaderworkerset.restart_counts import InvalidCounts, is_exhausted, is_kept, reset, should_recover
 from lws.leaderworkerset.revisions.keys import key_of_template
-from lws.leaderworkerset.spec import other_manager
-from lws.runtime.actions import Action, Delete, Object, Plan, Reference, SetFinalizer, together
+from lws.leaderworkerset.rollout.replacement import left_workers
+from lws.leaderworkerset.spec import ends_in_parallel, other_manager
+from lws.runtime.actions import Action, Delete, Merge, Object, Plan, Reference, SetFinalizer, together
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
+    POD_TERMINATION_POLICY_ANNOTATION,
     RECOVER_ANNOTATION,
     RESTART_BUDGET_EXHAUSTED_ANNOTATION,
     RESTART_BUDGET_FINALIZER,
     REVISION_LABEL,
+    PodTerminationPolicy,
 )
 
 
@@ -168,3 +171,40 @@ def _releases(pods: Iterable[Object], why: str) -> list[SetFinalizer]:
         SetFinalizer(Reference.to(pod), RESTART_BUDGET_FINALIZER, why, is_there=False, patch=patch)
         for pod in pods
     ]
+
+
+# --- Terminate workers together with their leader (KEP-956), if the set requests it.
+#
+# If a leader is deleted in the foreground (for a restart of its group), the garbage collector terminates its
+# workers at once. If it is deleted in the background (scale-down, eviction, deletion of the set), the garbage
+# collector leaves the workers until the leader is gone.
+
+
+def plan_termination(leader: Object, workers: Object | None, lws: Object | None) -> Plan:
+    """Delete the worker StatefulSet of a terminating leader. lws: None if the set does not exist any more.
+
+    In the foreground: until its last pod is gone, it blocks the name that the workers of the next leader
+    need. The StatefulSet would recreate its pods if only they were deleted.
+    """
+    workers = left_workers(leader, workers)
+    if workers is None:
+        return Plan()
+    is_parallel = ends_in_parallel(lws) if lws is not None else notes_parallel(leader, workers)
+    if lws is not None and other_manager(lws):
+        return Plan()
+    if not is_parallel:
+        return Plan()
+    why = "its leader pod is being deleted (podTerminationPolicy Parallel)"
+    return Plan(((Delete(Reference.to(workers), "Foreground", why=why),),))
+
+
+def plan_note(group: GroupSnapshot) -> Plan:
+    """Record a changed policy in an annotation of the worker StatefulSet, which restarts no pod."""
+    workers = own_workers(group.leader, group.worker_statefulset)
+    is_parallel = ends_in_parallel(group.lws)
+    if workers is None or is_terminating(workers) or notes_parallel(group.leader, workers) == is_parallel:
+        return Plan()
+    policy = PodTerminationPolicy.PARALLEL if is_parallel else PodTerminationPolicy.DEFAULT
+    patch = {"metadata": {"annotations": {POD_TERMINATION_POLICY_ANNOTATION: policy.value}}}
+    why = "podTerminationPolicy has changed, and must be known after the set is deleted"
+    return Plan(((Merge(Reference.to(workers), patch, why=why),),))

@@ -45,13 +45,14 @@ from lws.leaderworkerset.group.exhaustion import (
     plan_exhaustion,
     plan_kept,
     plan_kept_alone,
+    plan_note,
+    plan_termination,
 )
 from lws.leaderworkerset.group.gangs import hand_on
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.placement import Placement, restored_for, topology_of, worker_placement
 from lws.leaderworkerset.group.restart import plan_restart
 from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
-from lws.leaderworkerset.group.termination import plan_note, plan_termination
 from lws.leaderworkerset.labels import Edited, group_id, is_of_hash_group, own_workers
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.restart_counts import is_exhausted

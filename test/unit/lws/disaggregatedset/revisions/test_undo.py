@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.revisions.undo and diff: the way back, and what is different."""
+"""lws.disaggregatedset.revisions.record: undo and diff: the way back, and what is different."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.disaggregatedset.revisions.record import describe, record
-from lws.disaggregatedset.revisions.undo import operations
+from lws.disaggregatedset.revisions.record import undo_operations as operations
 from test.unit.lws.disaggregatedset.revisions.histories import key_by_hash, make_dset, make_role
 
 A = make_dset(make_role("prefill", image="a"), make_role("decode", image="a"))

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from lws.kube.metadata import ORPHAN_FINALIZER
-from lws.leaderworkerset.group.exhaustion import Abandoned
+from lws.leaderworkerset.group.exhaustion import Abandoned, plan_note
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.plan import plan
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.group.termination import plan_note
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Delete, Merge, Plan, Reference
 from lws_api.leaderworkerset.v1 import POD_TERMINATION_POLICY_ANNOTATION
