@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lws import timing
+from lws.history.revision import find
 from lws.kube.metadata import (
     annotations_of,
     controller_of,
@@ -33,7 +34,20 @@ from lws.leaderworkerset.group.failures import incident_of
 from lws.leaderworkerset.group.gangs import GangProvider, may_be_gangs_of, name_by_labels
 from lws.leaderworkerset.group.placement import is_placed
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.labels import group_name, is_leader, is_of_hash_group, own_workers
+from lws.leaderworkerset.labels import (
+    PodMarks,
+    edits_of,
+    group_name,
+    is_leader,
+    is_of_hash_group,
+    lacks_group,
+    marks_of_leader,
+    marks_of_worker,
+    own_workers,
+    put_right,
+    was_admitted,
+    without_group,
+)
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.observe.failed_creates import (
     NO_TASKS,
@@ -43,15 +57,14 @@ from lws.leaderworkerset.observe.failed_creates import (
     Shortages,
 )
 from lws.leaderworkerset.observe.history import RevisionReader, carried_keys
-from lws.leaderworkerset.observe.identities import Identities
 from lws.leaderworkerset.observe.membership import Membership, Owners, former_pods, leaders_of, workers_of
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.observe.replaced_pods import ReplacedPods
 from lws.leaderworkerset.observe.terminating_pods import TerminatingPods, is_of_set
 from lws.leaderworkerset.restart_counts import is_kept
 from lws.leaderworkerset.revisions.history import Recorded
-from lws.leaderworkerset.revisions.keys import key_of_template
-from lws.leaderworkerset.revisions.recovery import Running
+from lws.leaderworkerset.revisions.keys import Origin, key_of_template, with_key
+from lws.leaderworkerset.revisions.recovery import Running, reconstruct
 from lws.leaderworkerset.rollout.replacement import teardowns_of
 from lws.leaderworkerset.scheduling import (
     NO_SCHEDULER,
@@ -70,7 +83,7 @@ from lws.leaderworkerset.snapshot import (
     SetSnapshot,
     Teardown,
 )
-from lws.leaderworkerset.spec import SetSpec, leaders_kind
+from lws.leaderworkerset.spec import SetSpec, leaders_kind, recorded_size
 from lws.leaderworkerset.tables import LEADER_WORKER_SET
 from lws.leaderworkerset.templates.claims import claims_of
 from lws.policies import Policies
@@ -83,6 +96,7 @@ from lws_api.leaderworkerset.v1 import (
     KIND,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
+    REVISION_LABEL,
     SubdomainPolicy,
 )
 
@@ -145,7 +159,6 @@ class Observer:
         self._lookup = Lookup(cluster, store, LEADER_WORKER_SET.label)
         self.members = Membership(store, writes.deleting)
         self._history = RevisionReader(cluster, store, writes, self.members)
-        self._identities = Identities(store, self.members, self._history, self._lookup)
         self._groups = ReplacedPods(store.last_disrupted)
         self._shortages = Shortages(FailedCreates(cluster, self._environment.background))
 
@@ -435,7 +448,7 @@ class Observer:
         workers = await self._lookup.named(
             "StatefulSet", namespace, workers_name, uid, look_when_absent=is_hidden
         )
-        group = await self._identities.of_group(base, leaders, workers)
+        group = await self._identified(base, leaders, workers)
         service = await self._lookup.named("Service", namespace, host, uid)
         has_workload = needs_workload(lws, scheduler)
         names = pod_groups_of_group(lws, group.leader).values() if has_workload else ()
@@ -459,6 +472,59 @@ class Observer:
             drops_start_ordinal=self._writes.drops_start_ordinal,
         )
         return self._with_losses(self._with_former_workers(snapshot), leaders)
+
+    async def _identified(
+        self, group: GroupSnapshot, leaders: Object, workers: Object | None
+    ) -> GroupSnapshot:
+        """The group with its revision, its pods as they should be, and the edits to restore, even if their
+        labels and annotations were edited.
+
+        leaders: the StatefulSet that controls its leader. workers: the StatefulSet with the name of the
+        workers, regardless of owner.
+        """
+        pod, lws = group.leader, group.lws
+        own = own_workers(pod, workers)
+        pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
+        origin = self.members.origin_of(pod, leaders, own)
+        revision, unrecorded = await self._revision(lws, leaders, origin, workers)
+        # The label of a recorded revision remains until the StatefulSet controller shows that it is wrong.
+        labelled = find(self._history.recorded(lws), labels_of(pod).get(REVISION_LABEL, ""))
+        key = origin.key if origin.made is not None or labelled is None else None
+        size = _size(lws, revision, unrecorded)
+        marks = await self._marks(pod, marks_of_leader(pod, key, size, leaders["spec"]["template"], own), own)
+        leader = with_key(put_right(pod, marks), origin.key)
+        marks_by_worker = _marks_of_workers(leader, own, pods, size)
+        return replace(
+            group,
+            leader=leader,
+            revision=revision,
+            unrecorded=unrecorded,
+            is_shown=origin.is_shown,
+            worker_statefulset=workers,
+            workers=tuple(put_right(worker, worker_marks) for worker, worker_marks in marks_by_worker),
+            edited=edits_of(((pod, marks), *marks_by_worker)),
+        )
+
+    async def _revision(
+        self, lws: Object, leaders: Object, origin: Origin, workers: Object | None
+    ) -> tuple[Recorded | None, Running | None]:
+        """The revision of a leader pod; if none is recorded, the templates that run under its key."""
+        key = origin.key or ""
+        revision = find(self._history.recorded(lws), key)
+        if revision is not None or not key:
+            return revision, None
+        unrecorded = await self._history.unrecorded(lws, leaders, [key], first=workers)
+        # It may have been recorded meanwhile.
+        return find(self._history.recorded(lws), key), unrecorded[0] if unrecorded else None
+
+    async def _marks(self, pod: Object, marks: PodMarks, own: Object | None) -> PodMarks:
+        """Leave out the group of a leader that the pod webhook has not mutated: it lacks more than labels,
+        and must not look complete.
+        """
+        if own is not None or not lacks_group(pod):
+            return marks
+        live = await self._lookup.reread(pod)
+        return marks if live is not None and was_admitted(live) else without_group(marks)
 
     def _kept(self, namespace: str, name: str, leader: Object | None) -> tuple[Object, ...]:
         """Workers that the finalizer keeps. name: of the leader pod, or the host name of a deleted Hash
@@ -528,6 +594,23 @@ class Observer:
             return None
         owner = uid_of(leader if SCHEDULING.of(lws) is None else lws)
         return await self._lookup.named("PodGroup", namespace_of(leader), name, owner)
+
+
+def _size(lws: Object, revision: Recorded | None, unrecorded: Running | None) -> int | None:
+    """Pods per group; None if neither a revision nor running templates show it."""
+    if revision is not None:
+        return recorded_size(revision.record.spec)
+    rebuilt = reconstruct(lws, unrecorded) if unrecorded is not None else None
+    return recorded_size(rebuilt.record.spec) if rebuilt is not None else None
+
+
+def _marks_of_workers(
+    leader: Object, workers: Object | None, pods: list[Object], size: int | None
+) -> list[tuple[Object, PodMarks]]:
+    if workers is None:
+        return [(pod, PodMarks()) for pod in pods]
+    is_same = key_of_template(workers) == labels_of(leader).get(REVISION_LABEL)
+    return [(pod, marks_of_worker(pod, leader, workers, size if is_same else None)) for pod in pods]
 
 
 def of_scheduler(scheduled: Scheduled | None) -> tuple[Object | None, ...]:
