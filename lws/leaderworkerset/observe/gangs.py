@@ -100,7 +100,14 @@ class Gangs:
                     self._is_missing = False
                     return provider.speaking(version)
                 if not self._is_missing:
-                    log.error("%s", _missing(provider))
+                    log.error(
+                        "gang scheduling: the API server does not serve %s of %s: %s, or remove "
+                        "gangSchedulingManagement from the configuration; checked every %.0f s",
+                        PLURAL,
+                        " or ".join(provider.versions),
+                        provider.remedy,
+                        timing.RECHECK_SECONDS,
+                    )
                     self._is_missing = True
                     self._tell_reviews()
                     # Sets that wait for Workloads report it.
@@ -173,12 +180,3 @@ def scheduler_of(settings: Settings, store: Store) -> Scheduler:
 
 def _resource(version: str) -> Resource:
     return Resource(version, KIND, PLURAL)
-
-
-def _missing(provider: GangProvider) -> str:
-    versions = " or ".join(provider.versions)
-    return (
-        f"gang scheduling: the API server does not serve {PLURAL} of {versions}: {provider.remedy}, "
-        f"or remove gangSchedulingManagement from the configuration; "
-        f"checked every {timing.RECHECK_SECONDS:.0f} s"
-    )

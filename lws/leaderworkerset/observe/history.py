@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
 
 from lws.history.revision import find
 from lws.kube.metadata import (
     controller_of,
     is_controlled_by,
-    is_mapping,
     labels_of,
     name_of,
     namespace_of,
     uid_of,
 )
+from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.observe.membership import Membership, leaders_of
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.revisions.encoding import without_marker
@@ -135,7 +134,10 @@ class RevisionReader:
 
     async def _workers(self, leader: Object, key: str, first: Object | None) -> Object | None:
         """The first worker StatefulSet of the key that still exists, read live."""
-        statefulsets = sorted(self._labelled(leader, "StatefulSet"), key=_creation)
+        statefulsets = sorted(
+            self._labelled(leader, "StatefulSet"),
+            key=lambda obj: (obj["metadata"].get("creationTimestamp") or "", name_of(obj)),
+        )
         for workers in (*([first] if first is not None else []), *statefulsets):
             if key_of_template(workers) == key and self._is_of_group(workers, leader):
                 live = await self._read(workers)
@@ -172,24 +174,13 @@ def _templates(leader: Object, listed: Iterable[Object]) -> Iterator[Object]:
     reported = frozenset(_reported_revisions(leader))
     for revision in listed:
         if revision["metadata"]["name"] in reported and _is_of(leader, revision):
-            template = _template_in(revision.get("data"))
+            template = value_at(revision, ("data", "spec", "template"))
             if is_pod_template(template):
                 yield without_marker(template)
 
 
-def _template_in(data: Any) -> Any:
-    """The template in the data of a revision of a StatefulSet, unchecked."""
-    for part in ("spec", "template"):
-        data = data.get(part) if is_mapping(data) else None
-    return data
-
-
 def _is_of(leader: Object, obj: Object) -> bool:
     return is_controlled_by(obj, leader["metadata"]["uid"])
-
-
-def _creation(obj: Object) -> tuple[str, str]:
-    return obj["metadata"].get("creationTimestamp") or "", obj["metadata"]["name"]
 
 
 def carried_keys(leader: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:

@@ -51,16 +51,13 @@ _LIMITED = [field for field in _CHECKED if field in _LEAST or field.least is not
 _CHOICES = [field for field in _CHECKED if field.choices]
 
 
-def spec_fault(lws: Object, prefix: str = "") -> str:
-    """Why the spec of a set cannot be read; empty if it can. Then a revision of it can be read, too.
-
-    prefix: of all paths.
-    """
-    return json_fault(lws.get("spec") or {}, f"{prefix}spec") or shape_fault(lws, prefix)
+def spec_fault(lws: Object) -> str:
+    """Why the spec of a set cannot be read; empty if it can. Then a revision of it can be read, too."""
+    return json_fault(lws.get("spec") or {}, "spec") or shape_fault(lws)
 
 
 def shape_fault(lws: Object, prefix: str = "") -> str:
-    """The same for a spec that is known to be valid JSON."""
+    """The same for a spec that is known to be valid JSON. prefix: of all paths."""
     spec, path = lws.get("spec") or {}, f"{prefix}spec"
     return _SPEC_SHAPES.fault("LeaderWorkerSetSpec", spec, path) or _value_fault(lws, prefix)
 
