@@ -198,7 +198,7 @@ class RolloutFacts:
     def grown(self, replicas: int) -> int:
         """`replicas`, or fewer if the start strategy does not allow so many yet."""
         stored, due = self.stored, 0
-        if stored.is_current:
+        if stored.is_current and self.state.start_strategy is not None:
             # A step has been taken that replaces them, and they will start even before that is seen.
             outdated = (group for group in self._outdated_from_the_top if group.index >= stored.partition)
             due = sum(not group.terminating for group in outdated)
