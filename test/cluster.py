@@ -18,6 +18,7 @@ from typing import NoReturn
 
 import pytest
 
+from test.harness.simulated_nodes import simulated_nodes
 from test.harness.world import admin_kubeconfig
 from test.kind import KindError, kind_cluster
 from tools.linux import NotLinuxError
@@ -33,7 +34,6 @@ from tools.localcluster import (
 from tools.localcluster.build import find_programs
 from tools.localcluster.ports import LOOPBACK
 from tools.localcluster.progress import LinePrinter
-from tools.localcluster.simulation import simulated_nodes
 from tools.localcluster.versions import UnknownVersionError, chosen_minor, number_of
 
 LOCAL, EXISTING, KIND = "local", "existing", "kind"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
@@ -27,7 +27,7 @@ def pick_ports(
     By default candidates are those that this process has claimed, and each of them is given once: between
     here and the moment in which somebody listens there, nobody else may come.
     """
-    order = _GIVEN if candidates is None else candidates
+    order = _given() if candidates is None else candidates
     free = is_free or can_listen
     found: list[int] = []
     for port in order:
@@ -69,24 +69,22 @@ def claimed(directory: Path, held: list[int]) -> Iterator[int]:
         yield from random.sample(block, len(block))
 
 
-class _Given:
-    """What this process still may give away."""
-
-    def __init__(self) -> None:
-        self._held: list[int] = []
-        self._lock = threading.Lock()
-        self._left: Iterator[int] | None = None
-
-    def __iter__(self) -> Iterator[int]:
-        # When all is claimed, chance has to do.
-        return itertools.chain(iter(self._next, None), random.sample(CANDIDATES, len(CANDIDATES)))
-
-    def _next(self) -> int | None:
-        with self._lock:
-            if self._left is None:
-                directory = Path(tempfile.gettempdir()) / f"localcluster-ports-{os.getuid()}"
-                self._left = claimed(directory, self._held)
-            return next(self._left, None)
+_HELD: list[int] = []
+_LOCK = threading.Lock()
 
 
-_GIVEN = _Given()
+@cache
+def _left() -> Iterator[int]:
+    """What this process has claimed and still may give away."""
+    return claimed(Path(tempfile.gettempdir()) / f"localcluster-ports-{os.getuid()}", _HELD)
+
+
+def _given() -> Iterator[int]:
+    while True:
+        with _LOCK:
+            port = next(_left(), None)
+        if port is None:
+            break
+        yield port
+    # When all is claimed, chance has to do.
+    yield from random.sample(CANDIDATES, len(CANDIDATES))

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from test.harness.simulated_nodes import simulated_nodes
 from test.harness.waiting import eventually, stays
 from test.integration.foreign.inner import CONTROLLERS, run_tests
 from tools.localcluster import Api, ApiError, LocalCluster, Options
-from tools.localcluster.simulation import simulated_nodes
 
 REAL = "kind-control-plane"
 NODE, PODS = f"/api/v1/nodes/{REAL}", "/api/v1/namespaces/default/pods"

@@ -1,4 +1,4 @@
-"""tools.localcluster.simulation: what happens to the nodes of another cluster, and what is taken away."""
+"""tools.localcluster.simulation, test.harness.simulated_nodes: what happens to nodes, and what is removed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from test.harness.simulated_nodes import _cordon, _others_cordoned, _remove
 from tools.localcluster import simulation
 from tools.localcluster.api import Api, ApiError
 from tools.localcluster.components import Options
@@ -63,7 +64,7 @@ def cordoned(api: Stored) -> set[str]:
 
 def test_nodes_of_others_get_no_pods_meanwhile_and_are_as_before_afterwards() -> None:
     api = Stored(a_node("free"), a_node("closed", unschedulable=True), {**build_node(0, 1, 1), "spec": {}})
-    with simulation._others_cordoned(api):
+    with _others_cordoned(api):
         assert cordoned(api) == {"free", "closed"}
     assert cordoned(api) == {"closed"}
     assert api.objects[f"{NODES}/free"]["metadata"]["annotations"] == {}
@@ -72,15 +73,15 @@ def test_nodes_of_others_get_no_pods_meanwhile_and_are_as_before_afterwards() ->
 
 def test_they_are_opened_after_a_failure_too() -> None:
     api = Stored(a_node("free"))
-    with pytest.raises(ZeroDivisionError), simulation._others_cordoned(api):
+    with pytest.raises(ZeroDivisionError), _others_cordoned(api):
         raise ZeroDivisionError
     assert cordoned(api) == set()
 
 
 def test_one_that_a_killed_run_has_cordoned_is_opened_by_the_next() -> None:
     api = Stored(a_node("free"))
-    simulation._cordon(api, ["free"], True, "")
-    with simulation._others_cordoned(api):
+    _cordon(api, ["free"], True, "")
+    with _others_cordoned(api):
         assert cordoned(api) == {"free"}
     assert cordoned(api) == set()
 
@@ -89,7 +90,7 @@ def test_only_simulated_nodes_and_their_class_are_removed_and_that_twice() -> No
     api = Stored(a_node("kept"), *(build_node(index, 1, 1) for index in range(3)))
     api.create(CLASS.rpartition("/")[0], {"metadata": {"name": "localcluster"}})
     for _ in range(2):
-        simulation._remove(api)
+        _remove(api)
         assert list(api.objects) == [f"{NODES}/kept"]
 
 
