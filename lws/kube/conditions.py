@@ -113,6 +113,7 @@ class Rejection:
     message.
 
     is_reported: an Event about the set has reported it already. action: the `action` of Events about it.
+    kind: of the object whose write was rejected; empty if that was no write of ours.
     """
 
     subject: str
@@ -120,6 +121,7 @@ class Rejection:
     is_reported: bool = False
     otherwise: str = FAILED_CREATE
     action: str = "Create"
+    kind: str = ""
 
     @property
     def reason(self) -> str:

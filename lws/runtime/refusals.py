@@ -50,7 +50,7 @@ class Refusals:
         verb, otherwise, word = _verb(action)
         kind, name, _ = key = _key(action)
         is_reported = getattr(action, "failure", None) is not None
-        rejection = Rejection(f"{verb} {kind} {name}", error.message, is_reported, otherwise, word)
+        rejection = Rejection(f"{verb} {kind} {name}", error.message, is_reported, otherwise, word, kind)
         # Creates are listed one by one: rules read of each object whether it can be created.
         about = name if verb == _CREATED[0] or is_reported else error.message.replace(name, "*")
         refused = _Refused(self._clock(), rejection, (verb, kind, about))

@@ -86,9 +86,8 @@ def _delete_unneeded(pod_group: Object) -> Delete:
 def _refused(snapshot: SetSnapshot) -> Iterator[Problem]:
     """Rejected creates of Workloads and PodGroups; the problems of the set contain them already."""
     for rejection in snapshot.rejections:
-        for kind in ("Workload", "PodGroup"):
-            if f" {kind} " in rejection.subject:
-                yield _failed(kind, rejection.message)
+        if rejection.kind in ("Workload", "PodGroup"):
+            yield _failed(rejection.kind, rejection.message)
 
 
 def _prerequisites(snapshot: SetSnapshot, scheduled: Scheduled) -> Iterator[Plan]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.conditions import find
+from lws.kube.conditions import Rejection, find
 from lws.kube.names import dns1123_subdomain_errors, safe_encoded
 from lws.leaderworkerset.children.workload import CREATED
 from lws.leaderworkerset.group.gangs import PROVIDERS, Marks, workload_marks
@@ -426,6 +426,19 @@ def test_what_stands_in_the_way_is_told_and_no_pod_comes(
     assert [each.type for each in warnings] == ["Warning"] and says in warnings[0].note
     assert warnings[0].action == "Reconcile"
     assert planned.again_after is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("Workload", ("False", "WorkloadCreateFailed")),
+        ("PodGroup", ("False", "PodGroupCreateFailed")),
+        ("Service", ("", "")),
+    ],
+)
+def test_a_rejected_create_of_what_the_scheduler_reads_is_told(kind: str, said: tuple[str, str]) -> None:
+    refused = Rejection(f"cannot create {kind} demo", "exceeded quota", kind=kind)
+    assert told(plan(replace(at_start(a_set(GROUPS)), rejections=(refused,)))) == said
 
 
 def test_nothing_is_said_while_workloads_are_being_read() -> None:

@@ -38,7 +38,7 @@ def test_a_refusal_is_known_until_the_write_succeeds() -> None:
     refusals.record(create(), ERROR, SET)
     (met,) = refusals.of_set("ns", "demo")
     assert met.message == "cannot create StatefulSet demo-1: exceeded quota: few"
-    assert (met.reason, met.is_reported) == ("QuotaExceeded", False)
+    assert (met.reason, met.is_reported, met.kind) == ("QuotaExceeded", False, "StatefulSet")
     assert refusals.of_set("ns", "other") == refusals.of_set("other", "demo") == ()
     assert not refusals.forget(create(name="demo-2"), SET)
     assert not refusals.forget(create(), replace(SET, name="other"))
