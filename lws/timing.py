@@ -28,7 +28,7 @@ class Backoff:
 # --- Delays of passes
 
 RECHECK_SECONDS = 30.0
-"""Interval between checks of what no watched object shows: a name conflict, a node that stops or resumes
+"""Interval between checks of what no watched object shows: a taken name, a node that stops or resumes
 reporting, a feature of the API server, a CRD that is installed, a rejection that no longer applies.
 """
 
@@ -69,8 +69,8 @@ PASS_BACKOFF = Backoff(0.05, 30.0)
 LONGEST_RETRY_AFTER_SECONDS = 30.0
 """Maximum for a Retry-After header: an API server requests seconds, a proxy may request a day."""
 
-AFTER_CONFLICT_SECONDS = 1.0
-"""After a conflict: the streams may not show what another client changed."""
+AFTER_OVERTAKEN_SECONDS = 1.0
+"""After another client was faster: the streams may not show its change yet."""
 
 UNKNOWN_KIND_SECONDS = 2.0
 """After a create that was rejected because the API server has not discovered the new CRD yet."""

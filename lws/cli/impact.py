@@ -123,7 +123,7 @@ def impact_lines(effect: Impact) -> Iterator[Text]:
         yield Text(f"  {line}", "yellow")
     for line in effect.at_once:
         yield Text(f"  {line} (at once)")
-    if effect.after.ownership in (Ownership.CONFLICT, Ownership.TERMINATING):
+    if effect.after.ownership in (Ownership.TAKEN, Ownership.TERMINATING):
         yield Text("  another object has this name, or one that is being deleted: see `lws status`", "red")
 
 

@@ -241,7 +241,7 @@ def _describe(kind: Kind, snapshot: Any, plan: Plan) -> None:
 
 def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
     if outcome.overtaken and not outcome.errors:
-        return Again(after=timing.AFTER_CONFLICT_SECONDS)
+        return Again(after=timing.AFTER_OVERTAKEN_SECONDS)
     if not outcome.errors:
         return Again(after=plan.again_after)
     if any(isinstance(error, NotLeading) for error in outcome.errors):

@@ -59,13 +59,13 @@ def ownership_of_service(
     """Ownership of a Service with a name that the set needs. intent: the desired Service."""
     is_like = partial(_is_like_service, intent=intent)
     ownership = ownership_of(service, owner_uid, is_like, owners_alive)
-    if service is None or ownership != Ownership.CONFLICT or controller_of(service) is not None:
+    if service is None or ownership != Ownership.TAKEN or controller_of(service) is not None:
         return ownership
     # Whether it publishes unready pods is up to its owner.
     left_to_owner = ("selector", "publishNotReadyAddresses")
     desired = {field: value for field, value in intent["spec"].items() if field not in left_to_owner}
     does_the_same = _selects_the_same(service, intent) and covers(desired, service.get("spec") or {})
-    return Ownership.SUFFICIENT if does_the_same else Ownership.CONFLICT
+    return Ownership.SUFFICIENT if does_the_same else Ownership.TAKEN
 
 
 def ownership_of_budget(snapshot: SetSnapshot) -> Ownership:

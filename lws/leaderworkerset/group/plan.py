@@ -208,7 +208,7 @@ def _plan_pod_groups(group: GroupSnapshot, restored: SetSpec) -> Plan:
         why = "the scheduler places its pods as one"
         create = Create(intent, why=why, failure=failure)
         planned = _plan_child(group, ownership, stored, create, partial(_pod_group_repairs, group))
-        if ownership == Ownership.CONFLICT:
+        if ownership == Ownership.TAKEN:
             about, note = Reference.to(group.leader), planned.waiting_for
             warning = Announce(
                 about, "UnexpectedPodGroupOwner", "Create", note, "Warning", Reference.to(group.lws)

@@ -256,14 +256,14 @@ class Membership:
         uid = uid_of(pod)
         if workers is not None and not is_controlled_by(workers, uid):
             ownership = ownership_of_workers(workers, pod, set_name, self._owners.alive(workers))
-            if ownership == Ownership.CONFLICT:
+            if ownership == Ownership.TAKEN:
                 return workers
         service = self._store.get("Service", namespace_of(pod), group_name(pod))
         if service is None or is_controlled_by(service, uid) or not _has_own_service(pod):
             return None
         intent = build_group_service(set_name, pod)
         ownership = ownership_of_service(service, uid, intent, self._owners.alive(service))
-        return service if ownership == Ownership.CONFLICT else None
+        return service if ownership == Ownership.TAKEN else None
 
 
 def _has_own_service(leader: Object) -> bool:

@@ -12,7 +12,7 @@ from lws.kube.conditions import Condition, Rejection, moment_of, timestamp
 from lws.kube.metadata import name_of
 from lws.kube.names import byte_length, tightest_derived_name
 from lws.kube.nodes import OUT_OF_SERVICE_TAINT, NodeLossPolicy, StuckPod, recheck_after, stuck_pods
-from lws.kube.ownership import conflict_note
+from lws.kube.ownership import taken_note
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset.rollout.state import rollout_budget
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -36,7 +36,7 @@ def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[
         problems.append(_DROPS_START_ORDINAL)
     owner = name_of(snapshot.lws)
     conflicts = [group.conflict for group in snapshot.groups if group.conflict is not None]
-    problems += [Problem("NameClash", conflict_note(obj, "LeaderWorkerSet", owner)) for obj in conflicts]
+    problems += [Problem("NameClash", taken_note(obj, "LeaderWorkerSet", owner)) for obj in conflicts]
     if (too_long := _name_too_long(snapshot)) is not None:
         problems.append(too_long)
     # Rejections come last: another problem may have caused them.

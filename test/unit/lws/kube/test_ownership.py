@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.kube.metadata import controller_of, labels_of
-from lws.kube.ownership import Ownership, conflict_note, may_adopt, ownership_of
+from lws.kube.ownership import Ownership, may_adopt, ownership_of, taken_note
 
 OURS, OTHER = "uid-ours", "uid-other"
 LABELS = {"app": "demo", "tier": "web"}
@@ -45,7 +45,7 @@ def _object(
         pytest.param(
             _object(OURS, plain_owner=OTHER), [OTHER], Ownership.OURS, id="ours-with-another-plain-owner"
         ),
-        pytest.param(_object(OTHER), [OTHER], Ownership.CONFLICT, id="of-a-living-stranger"),
+        pytest.param(_object(OTHER), [OTHER], Ownership.TAKEN, id="of-a-living-stranger"),
         pytest.param(_object(OTHER), [], Ownership.TERMINATING, id="of-an-owner-that-is-gone"),
         pytest.param(
             _object(OTHER, is_going=True),
@@ -56,11 +56,11 @@ def _object(
         pytest.param(
             _object(OTHER, labels={}),
             [OTHER],
-            Ownership.CONFLICT,
+            Ownership.TAKEN,
             id="of-a-living-stranger-labels-do-not-matter",
         ),
         pytest.param(_object(), [], Ownership.ORPHAN, id="nobody's-and-like-ours"),
-        pytest.param(_object(labels={}), [], Ownership.CONFLICT, id="nobody's-and-not-like-ours"),
+        pytest.param(_object(labels={}), [], Ownership.TAKEN, id="nobody's-and-not-like-ours"),
         pytest.param(_object(is_going=True), [], Ownership.TERMINATING, id="nobody's-on-its-way-out"),
         pytest.param(
             _object(labels={}, is_going=True),
@@ -97,7 +97,7 @@ def test_only_the_uid_makes_it_ours_never_the_name() -> None:
     ],
 )
 def test_a_clash_names_both_sides_and_the_way_out(obj: dict[str, Any], owner: str) -> None:
-    assert conflict_note(obj, "LeaderWorkerSet", "demo") == (
+    assert taken_note(obj, "LeaderWorkerSet", "demo") == (
         f"StatefulSet demo exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it "
         f"untouched; delete or rename one of them"
     )

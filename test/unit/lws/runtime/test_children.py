@@ -44,7 +44,7 @@ STORED: dict[Ownership, dict[str, Any] | None] = {
     Ownership.TERMINATING: child(REFERENCE, deletionTimestamp="2026-03-01T11:59:00Z"),
     Ownership.ORPHAN: child(),
     Ownership.SUFFICIENT: child(is_like_ours=False),
-    Ownership.CONFLICT: child(OTHER),
+    Ownership.TAKEN: child(OTHER),
 }
 NOTE = (
     "Service demo exists and is controlled by Thing theirs: LeaderWorkerSet demo needs this name and leaves "
@@ -96,7 +96,7 @@ def test_a_child_that_is_wanted(ownership: Ownership, is_alive: bool) -> None:
         Ownership.TERMINATING: LEAVING,
         Ownership.ORPHAN: ADOPTED if is_alive else Plan(waiting_for="the set to be seen alive"),
         Ownership.SUFFICIENT: look_again(),
-        Ownership.CONFLICT: CLASH,
+        Ownership.TAKEN: CLASH,
     }[ownership]
     of_name = Child(ownership, STORED[ownership], "the former Service")
     assert plan_child(owner(is_alive), of_name, CREATE) == expected

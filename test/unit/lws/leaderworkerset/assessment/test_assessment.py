@@ -61,4 +61,4 @@ def test_a_stranger_has_its_name() -> None:
     uid = other["metadata"]["ownerReferences"][0]["uid"] = "somebody"
     snapshot = replace(snapshot_of(A, HISTORY, [], leader=other), owners_alive=frozenset({uid}))
     found = assess(snapshot)
-    assert (found.ownership, found.rollout.statefulset) == (Ownership.CONFLICT, None)
+    assert (found.ownership, found.rollout.statefulset) == (Ownership.TAKEN, None)

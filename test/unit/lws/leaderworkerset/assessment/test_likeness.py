@@ -49,28 +49,26 @@ STATEFULSETS = [
     pytest.param(
         lambda obj: obj["metadata"]["labels"].update(team="a"), Ownership.ORPHAN, id="with a label more"
     ),
-    pytest.param(
-        lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL), Ownership.CONFLICT, id="no name label"
-    ),
+    pytest.param(lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL), Ownership.TAKEN, id="no name label"),
     pytest.param(
         lambda obj: obj["spec"].update(selector={"matchLabels": {"app": "x"}}),
-        Ownership.CONFLICT,
+        Ownership.TAKEN,
         id="another selector",
     ),
     pytest.param(
         lambda obj: obj["spec"]["selector"].update(matchExpressions=[{"key": "a", "operator": "Exists"}]),
-        Ownership.CONFLICT,
+        Ownership.TAKEN,
         id="a narrower selector",
     ),
-    pytest.param(lambda obj: obj["spec"].update(serviceName="x"), Ownership.CONFLICT, id="another Service"),
+    pytest.param(lambda obj: obj["spec"].update(serviceName="x"), Ownership.TAKEN, id="another Service"),
     pytest.param(
         lambda obj: obj["spec"].update(podManagementPolicy="OrderedReady"),
-        Ownership.CONFLICT,
+        Ownership.TAKEN,
         id="pods in order",
     ),
     pytest.param(
         lambda obj: obj["spec"]["template"]["metadata"]["labels"].pop(REVISION_LABEL),
-        Ownership.CONFLICT,
+        Ownership.TAKEN,
         id="pods of no revision",
     ),
 ]
@@ -95,7 +93,7 @@ def test_workers_are_adopted_only_if_the_group_could_have_made_them(
     workers = orphan(make_worker_statefulset(leader), change)
     assert ownership_of_workers(workers, leader, "demo", ()) is ownership
     other = make_leader_pod(OURS, 0)
-    assert ownership_of_workers(workers, other, "demo", ()) is Ownership.CONFLICT, "they are of another group"
+    assert ownership_of_workers(workers, other, "demo", ()) is Ownership.TAKEN, "they are of another group"
 
 
 @pytest.mark.parametrize("name", names())
@@ -130,16 +128,16 @@ SERVICES = [
     ),
     pytest.param(
         lambda obj: (by_a_user(obj), obj["spec"].update(clusterIP="10.0.0.1")),
-        Ownership.CONFLICT,
+        Ownership.TAKEN,
         id="a user's, not headless",
     ),
     pytest.param(
-        lambda obj: obj["spec"].update(selector={"app": "x"}), Ownership.CONFLICT, id="another selector"
+        lambda obj: obj["spec"].update(selector={"app": "x"}), Ownership.TAKEN, id="another selector"
     ),
     pytest.param(
-        lambda obj: obj["spec"]["selector"].update(app="x"), Ownership.CONFLICT, id="a narrower selector"
+        lambda obj: obj["spec"]["selector"].update(app="x"), Ownership.TAKEN, id="a narrower selector"
     ),
-    pytest.param(lambda obj: obj["spec"].pop("selector"), Ownership.CONFLICT, id="no selector"),
+    pytest.param(lambda obj: obj["spec"].pop("selector"), Ownership.TAKEN, id="no selector"),
 ]
 
 
@@ -168,7 +166,7 @@ def test_a_service_that_somebody_controls_stays_theirs_and_is_in_the_way() -> No
     other = {"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "u-9", "controller": True}
     service = orphan(api_server.stored(copy.deepcopy(SHARED)))
     service["metadata"]["ownerReferences"] = [other]
-    assert ownership_of_service(service, "u-owner", SHARED, {"u-9"}) is Ownership.CONFLICT
+    assert ownership_of_service(service, "u-owner", SHARED, {"u-9"}) is Ownership.TAKEN
 
 
 @pytest.mark.parametrize(
@@ -176,9 +174,9 @@ def test_a_service_that_somebody_controls_stays_theirs_and_is_in_the_way() -> No
     [
         pytest.param({"matchLabels": {NAME_LABEL: "demo"}}, Ownership.ORPHAN, id="ours"),
         pytest.param(
-            {"matchLabels": {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "0"}}, Ownership.CONFLICT, id="of a part"
+            {"matchLabels": {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "0"}}, Ownership.TAKEN, id="of a part"
         ),
-        pytest.param({}, Ownership.CONFLICT, id="of everything"),
+        pytest.param({}, Ownership.TAKEN, id="of everything"),
     ],
 )
 def test_a_budget_is_adopted_only_if_it_is_over_the_pods_of_the_set(

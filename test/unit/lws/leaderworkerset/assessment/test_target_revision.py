@@ -203,7 +203,7 @@ def test_what_is_being_deleted_is_not_reused() -> None:
     assert create.intent["metadata"]["labels"][REVISION_LABEL] == KEY_A
 
 
-@pytest.mark.parametrize("ownership", [Ownership.CONFLICT, Ownership.TERMINATING])
+@pytest.mark.parametrize("ownership", [Ownership.TAKEN, Ownership.TERMINATING])
 def test_the_key_of_a_strangers_statefulset_says_nothing(ownership: Ownership) -> None:
     theirs = make_leader_statefulset(A, key="their-key")
     choice = choose_revision(SetSnapshot(A, NOW, theirs), ownership)
