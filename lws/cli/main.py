@@ -27,18 +27,9 @@ _MANAGER = "manager"
 
 COMMANDS = MappingProxyType(
     {
-        "completion": "completion",
-        "diff": "diff",
-        "doctor": "doctor",
-        "history": "history",
-        "key": "key",
-        "manager": "manager",
-        "pause": "pause",
-        "plan": "plan",
-        "restart": "restart",
+        **{name: name for name in ("completion", "diff", "doctor", "history", "key", "manager", "pause")},
+        **{name: name for name in ("plan", "restart", "status", "undo")},
         "resume": "pause",
-        "status": "status",
-        "undo": "undo",
     }
 )
 """Name of a subcommand → the module of this package that has it."""

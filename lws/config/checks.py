@@ -67,7 +67,10 @@ def _sentence(detail: Mapping[str, Any], keys: KeyPath) -> str:
     value = detail["input"]
     match detail["type"]:
         case "extra_forbidden":
-            return _unknown_key(keys)
+            valid = _keys_at(keys[:-1])
+            similar = difflib.get_close_matches(keys[-1], valid, n=1)
+            advice = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(valid)}"
+            return f"no such key; {advice}"
         case "missing":
             return f"is required{_REQUIRED.get(keys, '')}"
         case "literal_error":
@@ -91,30 +94,17 @@ def _sentence(detail: Mapping[str, Any], keys: KeyPath) -> str:
             return f"{detail['msg'][0].lower()}{detail['msg'][1:]}, not {value!r}"
 
 
-def _unknown_key(keys: KeyPath) -> str:
-    valid = _keys_at(keys[:-1])
-    similar = difflib.get_close_matches(keys[-1], valid, n=1)
-    advice = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(valid)}"
-    return f"no such key; {advice}"
-
-
 def _keys_at(keys: KeyPath) -> list[str]:
     """The keys of the section at `keys`; empty if it is no section."""
     model: Any = Configuration
     for key in keys:
         annotations = {field.alias: field.annotation for field in model.model_fields.values()}
-        model = next((kind for kind in _alternatives(annotations.get(key)) if _is_section(kind)), None)
+        kinds = getattr(annotations.get(key), "__args__", (annotations.get(key),))
+        sections = (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
+        model = next(sections, None)
         if model is None:
             return []
     return [str(field.alias) for field in model.model_fields.values()]
-
-
-def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    return getattr(annotation, "__args__", (annotation,))
-
-
-def _is_section(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 # Maximum jitter factor of retries; a deadline must leave room for one retry.
@@ -125,14 +115,9 @@ Mistake = tuple[KeyPath, str]
 
 def mistakes_in(configuration: Configuration) -> Iterator[Mistake]:
     """All mistakes, as (key, remedy) pairs."""
-    yield from _webhook(configuration)
-    yield from _leader_election(configuration)
-    yield from _addresses(configuration)
-    yield from _endpoints(configuration)
-    yield from _tls(configuration)
-    yield from _names(configuration)
-    yield from _node_loss(configuration)
-    yield from _sharding(configuration)
+    checks = (_webhook, _leader_election, _addresses, _endpoints, _tls, _names, _node_loss, _sharding)
+    for check in checks:
+        yield from check(configuration)
 
 
 def _webhook(configuration: Configuration) -> Iterator[Mistake]:

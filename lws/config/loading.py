@@ -24,13 +24,7 @@ from lws.config.checks import (
 )
 from lws.config.settings import CertificateSettings, LeaderElection, Settings, Tls, Webhook
 from lws.policies import Policies
-from lws_api.config.v1alpha1 import (
-    API_VERSION,
-    KIND,
-    TLS_VERSIONS,
-    WORKLOAD_AWARE_SCHEDULING,
-    Configuration,
-)
+from lws_api.config.v1alpha1 import API_VERSION, KIND, TLS_VERSIONS, WORKLOAD_AWARE_SCHEDULING, Configuration
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 DEFAULT_NAMESPACE = "lws-system"
@@ -190,8 +184,7 @@ class _StrictLoader(yaml.SafeLoader):
                 )
             if key in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"{key} is a duplicate key: remove one of them",
-                    problem_mark=key_node.start_mark,
+                    problem=f"{key} is a duplicate key: remove one of them", problem_mark=key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)

@@ -191,21 +191,16 @@ def _written(quantity: Quantity) -> str:
     if quantity.notation == "binary" and exponent >= 0:
         value: int = mantissa * 10**exponent
         if abs(value) >= 1024:
-            return _written_binary(value)
+            power = 0
+            while value % 1024 == 0:
+                value, power = value // 1024, power + 10
+            return f"{value}{_BINARY_SUFFIX[power]}"
     spare = exponent % 3
     mantissa, exponent = mantissa * 10**spare, exponent - spare
     if quantity.notation == "exponent":
         return f"{mantissa}e{exponent}" if exponent else str(mantissa)
     # Kubernetes has no suffix beyond E and then writes none.
     return f"{mantissa}{_DECIMAL_SUFFIX.get(exponent, '')}"
-
-
-def _written_binary(value: int) -> str:
-    power = 0
-    while value % 1024 == 0:
-        value //= 1024
-        power += 10
-    return f"{value}{_BINARY_SUFFIX[power]}"
 
 
 # --- Sum the resources that a pod requests, as schedulers count them.

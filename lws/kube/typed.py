@@ -90,7 +90,10 @@ class Normaliser:
 
     def _shape(self, code: str) -> _Shape:
         if code[0] == "[":
-            return _list_of(self._shape(code[1:-1]))
+            shape = self._shape(code[1:-1])
+            if shape is _as_it_is:
+                return _as_it_is
+            return lambda value: [shape(item) for item in value] if isinstance(value, list) else value
         if code == "{q}":
             return _quantities
         if code[0] == "{":
@@ -112,16 +115,19 @@ class _Struct:
         code = code.removeprefix(prefix)
         shape = shape_of(code)
         if prefix == "*":
-            self._rules[key] = _unless_null(shape)
-        elif prefix == "":
-            self._rules[key] = _unless_empty(shape)
-        elif prefix == "=" and isinstance(shape, _Struct):
-            self._rules[key] = _or({}, shape)
+            self._rules[key] = lambda value: _ABSENT if value is None else shape(value)
+            return
+        if prefix == "":
+            # Every false value in Python is the zero value of a JSON type: "", 0, false, null, [], {}.
+            self._rules[key] = lambda value: shape(value) if value else _ABSENT
+            return
+        zero: Any = _ZEROS.get(code) if prefix == "=" else None
+        if prefix == "=" and isinstance(shape, _Struct):
+            zero = {}
             self._always_structs.append((key, shape))
         else:
-            zero = _ZEROS.get(code) if prefix == "=" else None
-            self._rules[key] = _or(zero, shape)
             self._always[key] = zero
+        self._rules[key] = lambda value: shape(zero) if value is None else shape(value)
 
     def __call__(self, value: Any) -> Any:
         if type(value) is not dict and not isinstance(value, Mapping):
@@ -173,25 +179,6 @@ def _quantity(value: Any) -> Any:
 
 def _quantities(value: Any) -> Any:
     return {key: _quantity(item) for key, item in value.items()} if isinstance(value, Mapping) else value
-
-
-def _list_of(shape: _Shape) -> _Shape:
-    if shape is _as_it_is:
-        return _as_it_is
-    return lambda value: [shape(item) for item in value] if isinstance(value, list) else value
-
-
-def _unless_null(shape: _Shape) -> _Shape:
-    return lambda value: _ABSENT if value is None else shape(value)
-
-
-def _unless_empty(shape: _Shape) -> _Shape:
-    # Every false value in Python is the zero value of a JSON type: "", 0, false, null, [], {}.
-    return lambda value: shape(value) if value else _ABSENT
-
-
-def _or(zero: Any, shape: _Shape) -> _Shape:
-    return lambda value: shape(zero) if value is None else shape(value)
 
 
 _SCALARS: Mapping[str, _Shape] = {

@@ -295,7 +295,8 @@ def listed(names: Iterable[str]) -> str:
         else:
             runs.append([name])
         last = parent, ordinal
-    return _first_of([_span(run) for run in runs], [len(run) for run in runs])
+    spans = [run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+    return _first_of(spans, [len(run) for run in runs])
 
 
 def changed(changes: Iterable[tuple[str, int, int]]) -> str:
@@ -311,7 +312,3 @@ def _first_of(texts: Sequence[str], members: Sequence[int]) -> str:
     """members: number of members in each text."""
     more = sum(members[_RUNS:])
     return ", ".join(texts[:_RUNS]) + (f" and {more} more" if more else "")
-
-
-def _span(run: Sequence[str]) -> str:
-    return run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}"

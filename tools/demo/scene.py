@@ -79,10 +79,7 @@ WITH_WORKLOADS = Stage(
         feature_gates={"GenericWorkload": True},
         extra_flags={"kube-apiserver": ("--runtime-config=scheduling.k8s.io/v1beta1=true",)},
     ),
-    (
-        "gangSchedulingManagement.schedulerProvider=kubernetes",
-        "featureGates.WorkloadAwareScheduling=true",
-    ),
+    ("gangSchedulingManagement.schedulerProvider=kubernetes", "featureGates.WorkloadAwareScheduling=true"),
 )
 """For sets with `spec.scheduling`."""
 

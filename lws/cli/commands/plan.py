@@ -56,13 +56,7 @@ _WORDS = {"created": "would be created", "configured": "would be changed", "unch
 _TEMPLATE = fields.TEMPLATE.name
 _APART = frozenset({"roles", "placementPolicy"})
 _OF_ROLES_APART = frozenset(
-    {
-        fields.REPLICAS.name,
-        fields.NETWORK.name,
-        fields.GROUP_IDENTITY.name,
-        fields.SCHEDULING.name,
-        _TEMPLATE,
-    }
+    {fields.REPLICAS.name, fields.NETWORK.name, fields.GROUP_IDENTITY.name, fields.SCHEDULING.name, _TEMPLATE}
 )
 _LATER = Text("a later update of all its groups:")
 _PACED_BY_DEPLOYMENT = Text("steps: the Deployment controller paces rollouts of Hash groups")

@@ -57,7 +57,10 @@ class MetricsServer:
             self.port = port.port
             self.bound.set()
             log.info("metrics are served at %s:%d%s", self._host or "*", self.port, _PATH)
-            await (supplier.run() if supplier is not None else self._keep_own())
+            while supplier is None:
+                await asyncio.sleep(timing.METRICS_CERTIFICATE_SECONDS)
+                await self._renew_own()
+            await supplier.run()
         finally:
             port.close()
             await runner.cleanup()
@@ -70,11 +73,6 @@ class MetricsServer:
             return supplier
         await self._renew_own()
         return None
-
-    async def _keep_own(self) -> None:
-        while True:
-            await asyncio.sleep(timing.METRICS_CERTIFICATE_SECONDS)
-            await self._renew_own()
 
     async def _renew_own(self) -> None:
         renewal = await asyncio.to_thread(renewed, self._own, ("localhost",), datetime.now(UTC))
