@@ -36,6 +36,7 @@ from lws.runtime.actions import (
 )
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Overtaken
+from lws.runtime.events import EventRecorder
 from lws.runtime.refusals import matches_intent
 
 # --- Keep creations for an owner and the deletion of that owner from overlapping. Passes over a set and its
@@ -103,12 +104,6 @@ log = logging.getLogger(__name__)
 _PRUNED = 65536
 
 
-class Recorder(Protocol):
-    """Writes Events."""
-
-    def announce(self, announce: Announce) -> None: ...
-
-
 def _no_record(*_: Any) -> None:
     """Keep no record of a write."""
 
@@ -163,7 +158,7 @@ class Applier:
     """Carries out plans on one cluster. locks: the locks of all owners."""
 
     def __init__(
-        self, cluster: Cluster, recorder: Recorder, hooks: WriteHooks, locks: OwnerLocks | None = None
+        self, cluster: Cluster, recorder: EventRecorder, hooks: WriteHooks, locks: OwnerLocks | None = None
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder

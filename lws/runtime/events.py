@@ -144,7 +144,7 @@ class EventRecorder:
             if series.count > 2 and now - series.written_at < timing.SERIES_WRITE_SECONDS:
                 return
             series.written_at = now
-            patch = {"series": {"count": series.count, "lastObservedTime": _now()}}
+            patch = {"series": {"count": series.count, "lastObservedTime": micro_time()}}
             try:
                 await self._cluster.merge(series.target, patch)
                 return
@@ -166,7 +166,7 @@ class EventRecorder:
                 "name": f"{regarding.name}.{time.time_ns():x}",
                 "namespace": regarding.namespace or "default",
             },
-            "eventTime": _now(),
+            "eventTime": micro_time(),
             "reportingController": self._reporter,
             "reportingInstance": self._instance,
             "type": announce.type,
@@ -204,7 +204,8 @@ def _object_reference(reference: Reference) -> dict[str, str]:
     return {key: value for key, value in fields.items() if value}
 
 
-def _now() -> str:
+def micro_time() -> str:
+    """Now, as MicroTime of the Kubernetes API."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

@@ -12,12 +12,13 @@ from typing import Any
 
 from lws.config import Settings
 from lws.runtime.actions import Key, Route
-from lws.runtime.apply import OwnerLocks, Recorder
+from lws.runtime.apply import OwnerLocks
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import Resource, Workload
 from lws.runtime.endpoints.health import Check
 from lws.runtime.endpoints.metrics import KeyState
 from lws.runtime.endpoints.workloads import WorkloadSeries
+from lws.runtime.events import EventRecorder
 from lws.runtime.fields import StoredFields
 from lws.runtime.informer import Source
 from lws.runtime.leadership.election import Scope
@@ -38,7 +39,7 @@ class Parts:
     settings: Settings
     source: Source
     store: Store
-    recorder: Recorder
+    recorder: EventRecorder
     add: Callable[[Key], None]
     resync: Callable[[], None]
     locks: OwnerLocks

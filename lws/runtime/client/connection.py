@@ -381,16 +381,11 @@ class Cluster:
     ) -> dict[str, Any]:
         if method != "GET" and self._rate is not None:
             await self._rate.acquire()
-        data = (
-            None
-            if body is None
-            else orjson.dumps(body, default=_encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
-        )
-        options = _Options(query, headers, data)
         if method == "GET":
-            return await self._answer(method, path, options, _Fence())
-        namespace = namespace_in(path)
-        return await self._write(method, path, options, _Fence(self._may_write, namespace))
+            return await self._answer(method, path, _Options(query, headers), _Fence())
+        data = orjson.dumps(body, default=_encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        options = _Options(query, headers, data)
+        return await self._write(method, path, options, _Fence(self._may_write, namespace_in(path)))
 
     async def _write(self, method: str, path: str, options: _Options, fence: _Fence) -> dict[str, Any]:
         seconds = self._time_left(fence.namespace)

@@ -17,13 +17,14 @@ import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 from aiohttp import web
 
 from lws import timing
 from lws.config import Settings
+from lws.runtime.informer import Informer, KopfStream
 
 log = logging.getLogger(__name__)
 
@@ -247,13 +248,6 @@ def _addresses(settings: Settings) -> Iterator[tuple[str, str | None, int]]:
 # --- Detect silent streams for the liveness probe.
 
 
-class Stream(Protocol):
-    """A stream that reports for how many seconds it has received nothing."""
-
-    @property
-    def silent_for(self) -> float: ...
-
-
 class Silence:
     """Creates checks. They pass before `begin`, because streams have not started yet."""
 
@@ -265,7 +259,7 @@ class Silence:
         """Expect data on every stream from now on."""
         self._since = self._clock()
 
-    def check(self, stream: Stream) -> Check:
+    def check(self, stream: Informer | KopfStream) -> Check:
         """A check that fails once the stream has been silent for longer than a healthy one can be."""
 
         def check() -> str | None:

@@ -16,11 +16,11 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import ClusterError, Conflict, NotFound
+from lws.runtime.events import micro_time
 from lws.runtime.informer import Rollback
 
 log = logging.getLogger(__name__)
@@ -286,8 +286,3 @@ def released(lease: dict[str, Any]) -> dict[str, Any]:
     """The same Lease without a holder, which others can acquire at once."""
     spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time()}
     return {**lease, "spec": {**(lease.get("spec") or {}), **spec}}
-
-
-def micro_time() -> str:
-    """Now, as MicroTime of the Kubernetes API."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -21,8 +21,9 @@ from lws.kube.patches import escaped
 from lws.runtime.actions import Reference
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound
+from lws.runtime.events import micro_time
 from lws.runtime.leadership.election import OnChange, OnLeading, Scope
-from lws.runtime.leadership.lease import ATTEMPTS, Candidate, Lease, micro_time, released
+from lws.runtime.leadership.lease import ATTEMPTS, Candidate, Lease, released
 from lws_api.leaderworkerset.v1 import PREFIX
 
 # --- Track the managers that share the shards, through one Lease that all of them hold together.
@@ -388,7 +389,10 @@ def share_of(shards: int, managers: Mapping[str, frozenset[int]], who: str) -> S
     move. Each manager decides for itself from the entries that it has read; if two managers read different
     entries, the Leases prevent that both hold the same shard.
     """
-    targets = _targets(shards, managers)
+    # Number of shards that each manager should hold.
+    least, left_over = divmod(shards, len(managers))
+    ranked = sorted(managers, key=lambda manager: (-len(managers[manager]), manager))
+    targets = {manager: least + (rank < left_over) for rank, manager in enumerate(ranked)}
     mine = sorted(managers[who])
     if len(mine) > targets[who]:
         return Share(yields=frozenset(mine[targets[who] :]))
@@ -399,13 +403,6 @@ def share_of(shards: int, managers: Mapping[str, frozenset[int]], who: str) -> S
     return Share(
         acquires=frozenset(shard for shard, manager in zip(free, missing, strict=False) if manager == who)
     )
-
-
-def _targets(shards: int, managers: Mapping[str, frozenset[int]]) -> dict[str, int]:
-    """Number of shards that each manager should hold."""
-    least, left_over = divmod(shards, len(managers))
-    ranked = sorted(managers, key=lambda who: (-len(managers[who]), who))
-    return {who: least + (rank < left_over) for rank, who in enumerate(ranked)}
 
 
 @lru_cache(maxsize=16384)
