@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -59,7 +59,7 @@ class Child:
 
 
 Repairs = Callable[[Object, Object], "Mapping[str, Object] | Plan"]
-"""(stored, intent) → patches that revert edits of a child's spec, by reason; or a plan to follow instead."""
+"""(stored, intent) → patches that make a child's spec as intended, by reason; or a plan to follow instead."""
 
 
 def plan_child(owner: Owner, child: Child, create: Create, repairs: Repairs | None = None) -> Plan:
@@ -124,8 +124,13 @@ def label_patches(
     return {why: {"metadata": {"labels": labels}}} if labels else {}
 
 
+def difference(fields: Iterable[str]) -> str:
+    """Why fields of a child are written. Either they were edited, or what is wanted has changed."""
+    return f"differs from what is wanted: {', '.join(fields)}"
+
+
 def repair_service(stored: Object, intent: Object) -> Mapping[str, Object] | Plan:
-    """Revert edits of fields that a Service's intent sets (see `Repairs`).
+    """Write the fields that a Service's intent sets (see `Repairs`).
 
     Other fields stay, as the API server or others set them: addresses, families, node ports, sessions.
     """
@@ -143,7 +148,7 @@ def repair_service(stored: Object, intent: Object) -> Mapping[str, Object] | Pla
         patch["ports"] = _with_node_ports(desired, current) or None
     if "type" in patch and is_headless:
         patch |= {"clusterIP": _HEADLESS, "externalName": None}
-    return {f"edited: {', '.join(edited)}": {"spec": patch}} if patch else {}
+    return {difference(edited): {"spec": patch}} if patch else {}
 
 
 def _is_as_desired(field: str, current: Object, desired: Object) -> bool:

@@ -24,7 +24,7 @@ from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Create, Object, Plan, Problem
-from lws.runtime.children import Child, plan_child, plan_unwanted
+from lws.runtime.children import Child, difference, plan_child, plan_unwanted
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
@@ -119,7 +119,7 @@ def _repairs(stored: Object, intent: Object) -> dict[str, Object]:
         del desired["unhealthyPodEvictionPolicy"]
     ours = {field: value for field, value in existing.items() if field in desired or field == "minAvailable"}
     changed = merge_patch(ours, desired)
-    why = f"groups that may be disrupted: {intent['spec']['maxUnavailable']}"
-    if changed is not None and "maxUnavailable" not in changed:
-        why = f"edited: {', '.join(changed)}"
-    return {why: {"spec": changed}} if changed is not None else {}
+    if changed is None:
+        return {}
+    limit = f"groups that may be disrupted: {desired['maxUnavailable']}"
+    return {limit if "maxUnavailable" in changed else difference(changed): {"spec": changed}}

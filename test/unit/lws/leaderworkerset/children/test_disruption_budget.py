@@ -270,7 +270,7 @@ def test_its_name_label_is_put_back() -> None:
         pytest.param({"maxUnavailable": 3}, "groups that may be disrupted: 1", id="the number"),
         pytest.param(
             {"unhealthyPodEvictionPolicy": "IfHealthyBudget"},
-            "edited: unhealthyPodEvictionPolicy",
+            "differs from what is wanted: unhealthyPodEvictionPolicy",
             id="something else",
         ),
     ],

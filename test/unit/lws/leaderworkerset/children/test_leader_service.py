@@ -153,6 +153,12 @@ def test_it_is_put_back(asked: dict[str, Any], spec: dict[str, Any], patch: dict
     assert merge.patch == {"spec": patch}
 
 
+def test_that_the_set_asks_for_something_else_is_not_called_an_edit() -> None:
+    stored = stored_service(a_set())
+    ((merge,),) = plan_leader_service(snapshot(a_set(type="NodePort"), stored)).sequences
+    assert isinstance(merge, Merge) and merge.why == "differs from what is wanted: type"
+
+
 def test_a_lost_label_comes_back() -> None:
     lws = a_set()
     stored = stored_service(lws)
