@@ -13,7 +13,7 @@ from lws.cli.sets import readable
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions import record as roles_record
 from lws.disaggregatedset.revisions.record import RecordedRoles, is_ours, read
-from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot, number_of
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.target import target_revision
 from lws.history.revision import CHANGE_CAUSE_ANNOTATION, Revision, age
 from lws.kube.metadata import annotations_of, controller_of, is_controlled_by
@@ -281,7 +281,7 @@ class RolesHistory(History[RecordedRoles]):
         counts: dict[str, int] = {}
         for child in self.snapshot.children:
             if child.key == key:
-                counts[child.role] = counts.get(child.role, 0) + number_of(child.obj, REPLICAS)
+                counts[child.role] = counts.get(child.role, 0) + REPLICAS.in_effect(child.obj)
         return counts
 
     def groups_text(self, key: str) -> str:

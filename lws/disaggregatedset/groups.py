@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from lws import timing
 from lws.disaggregatedset.names import Identity
-from lws.disaggregatedset.snapshot import ChildFacts, number_of
+from lws.disaggregatedset.snapshot import ChildFacts
 from lws.kube import pods
 from lws.kube.conditions import find, is_true, moment_of
 from lws.kube.metadata import is_terminating
@@ -29,7 +29,7 @@ def child_facts(
     """The facts of a child. groups: from its leader pods; None if these are not watched, then the status
     counts. left: existing groups, including those of a former child of its name.
     """
-    desired, status = number_of(child, fields.REPLICAS), child.get("status") or {}
+    desired, status = fields.REPLICAS.in_effect(child), child.get("status") or {}
     has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
     if groups is None:
         is_settled = has_acted and is_true(status.get("conditions"), AVAILABLE)
@@ -39,7 +39,7 @@ def child_facts(
         waits: tuple[NodeWait, ...] = ()
         starting = _starting(child, {}, range(ready, desired), now)
     else:
-        known, size = {group.index: group for group in groups}, number_of(child, fields.SIZE)
+        known, size = {group.index: group for group in groups}, fields.SIZE.in_effect(child)
         serving = {index for index, each in known.items() if _serves(each, size)}
         is_settled = has_acted and serving.issuperset(range(desired))
         ready, existing = len(serving), max(left, len(known))

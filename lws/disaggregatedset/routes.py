@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from lws import timing
-from lws.disaggregatedset.snapshot import number_of
 from lws.disaggregatedset.tables import CHILDREN
 from lws.kube.conditions import is_true
 from lws.kube.metadata import controller_of, is_terminating, labels_of, name_of, namespace_of
@@ -140,7 +139,7 @@ class Routes:
         return 0.0 if self._is_last(child, self._has_no_surplus) else timing.CHILD_SECONDS
 
     def _has_no_surplus(self, child: Object) -> bool:
-        return groups_of(self._leaders_of(child)) <= number_of(child, fields.REPLICAS)
+        return bool(groups_of(self._leaders_of(child)) <= fields.REPLICAS.in_effect(child))
 
     def _of_report(self, before: Object, after: Object) -> float:
         """Delay after a change of the status only."""
@@ -223,4 +222,4 @@ def _is_available(child: Object) -> bool:
 def _serves(child: Object) -> bool:
     """Whether a group is ready, or none is desired."""
     ready = (child.get("status") or {}).get("readyReplicas")
-    return bool(ready) or not number_of(child, fields.REPLICAS)
+    return bool(ready) or not fields.REPLICAS.in_effect(child)

@@ -13,7 +13,6 @@ from lws.kube.metadata import is_terminating, owner_reference
 from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.fields import Field
 from lws.runtime.actions import Object
 from lws.runtime.children import Owner
 from lws_api.disaggregatedset.v1 import KIND
@@ -56,7 +55,7 @@ class ChildFacts:
     @cached_property
     def desired(self) -> int:
         """Desired groups; 0 once it is terminating."""
-        return 0 if self.is_terminating else number_of(self.obj, fields.REPLICAS)
+        return 0 if self.is_terminating else fields.REPLICAS.in_effect(self.obj)
 
     @property
     def present(self) -> int:
@@ -121,9 +120,3 @@ class DisaggregatedSnapshot:
         for child in self.children:
             by_slice.setdefault(child.slice_index, []).append(child)
         return {index: tuple(children) for index, children in by_slice.items()}
-
-
-def number_of(child: Object, of: Field) -> int:
-    """A numeric field of a child, or its default."""
-    value = of.of(child)
-    return int(of.default if value is None else value)

@@ -76,8 +76,12 @@ class Field:
             return ""
         return f"{self} is {number}, not from {least} to {self.most}"
 
+    def in_effect(self, raw: Mapping[str, Any]) -> Any:
+        """The value of the field in a set, as `read` takes it."""
+        return self.read(value_at(raw, self.path))
+
     def within(self, part: Mapping[str, Any]) -> Any:
-        """The value of the field in the object that it belongs to, as `read` takes it."""
+        """The same, from the object that the field belongs to."""
         return self.read(part.get(self.name))
 
     def read(self, value: Any) -> Any:

@@ -303,12 +303,12 @@ def leaders_kind(lws: Object) -> str:
 
 def recorded_size(recorded: Object) -> int:
     """Pods per group in a recorded spec."""
-    return int(fields.SIZE.read(fields.SIZE.of({"spec": recorded})))
+    return int(fields.SIZE.in_effect({"spec": recorded}))
 
 
 def subdomain_policy_of(lws: Object) -> SubdomainPolicy:
     """One Service for all groups, or one per group."""
-    policy: SubdomainPolicy = fields.SUBDOMAIN_POLICY.read(fields.SUBDOMAIN_POLICY.of(lws))
+    policy: SubdomainPolicy = fields.SUBDOMAIN_POLICY.in_effect(lws)
     return policy
 
 

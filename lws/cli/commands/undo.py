@@ -22,7 +22,6 @@ from lws.cli.screen import Text, warn
 from lws.cli.session import ClusterOptions, Refusal, Session, run
 from lws.cli.sets import NamedSet, caution, changed, find, refuse_paused, report, write_unless_changed
 from lws.disaggregatedset.revisions.record import RecordedRoles, undo_operations
-from lws.disaggregatedset.snapshot import number_of
 from lws.disaggregatedset.spec import parse
 from lws.kube.metadata import annotations_of
 from lws.kube.patches import json_patch
@@ -177,7 +176,7 @@ def returning(history: RolesHistory, target: RecordedRoles) -> dict[str, int]:
     counts = {name: 1 for name in target.record.roles if name not in existing}
     for child in history.snapshot.children:
         if child.role in counts:
-            counts[child.role] = max(counts[child.role], number_of(child.obj, fields.REPLICAS))
+            counts[child.role] = max(counts[child.role], fields.REPLICAS.in_effect(child.obj))
     return counts
 
 

@@ -11,7 +11,7 @@ from lws.disaggregatedset.names import Identity, child_name, identity_of, scaler
 from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
 from lws.disaggregatedset.revisions.record import RecordedRoles, is_ours
 from lws.disaggregatedset.slices.state import recorded_children, rollout_record
-from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot, number_of
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.tables import DISAGGREGATED_SET
 from lws.kube.metadata import (
     controller_of,
@@ -241,7 +241,7 @@ class Leftovers:
         """
         if has_statefulset and began is None:
             return 0
-        metadata, most = child["metadata"], max(number_of(child, fields.REPLICAS), began or 0)
+        metadata, most = child["metadata"], max(fields.REPLICAS.in_effect(child), began or 0)
         return self._left_of(metadata["namespace"], metadata["name"], most)
 
     def _left_of(self, namespace: str, name: str, groups: int) -> int:

@@ -49,7 +49,7 @@ def _backoff_errors(raw: Mapping[str, Any], backoff: Mapping[str, Any]) -> Itera
             why = f"conflicts with {seconds.name}, which has the same meaning: remove one of them"
             yield invalid(duration, text, why)
         try:
-            wait = _wait(raw, seconds) if text is None else parse(text)
+            wait = timedelta(seconds=seconds.in_effect(raw)) if text is None else parse(text)
         except ValueError as error:
             yield invalid(duration, text, str(error))
             return
@@ -61,11 +61,6 @@ def _backoff_errors(raw: Mapping[str, Any], backoff: Mapping[str, Any]) -> Itera
         is_text = any(duration.of(raw) is not None for duration in _DURATIONS.values())
         base, cap = (field.name for field in (_DURATIONS.values() if is_text else _DURATIONS))
         yield invalid(fields.RESTART_BACKOFF, backoff, f"{base} must not be greater than {cap}")
-
-
-def _wait(raw: Mapping[str, Any], seconds: fields.Field) -> timedelta:
-    value = seconds.of(raw)
-    return timedelta(seconds=seconds.default if value is None else value)
 
 
 def identity_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
