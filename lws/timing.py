@@ -202,6 +202,12 @@ NODE_OF_REVIEW_SECONDS = 2.0
 NODE_WAIT_IS_LONG = timedelta(seconds=30)
 """Until an unscheduled pod is reported: schedulers retry after seconds, new nodes take minutes."""
 
+NODE_OF_RETURN = Backoff(30.0, 300.0)
+"""Between two reads of a node that pods of a set have long waited to return to."""
+
+NODES_OF_RETURN, NODES_OF_RETURN_SECONDS = 10, 5.0
+"""Reads of such nodes in one pass over a set, and until the next pass if more are due: two a second."""
+
 GROUP_STARTS_WITHIN = timedelta(minutes=10)
 """Until a group that does not become ready counts as failed, unless its set has a
 `progressDeadlineSeconds`: the default of Deployments.

@@ -22,10 +22,13 @@ from lws.kube.metadata import (
     uid_of,
 )
 from lws.kube.names import parent_and_ordinal
+from lws.kube.nodes import node_of
+from lws.kube.pods import with_required_node
 from lws.kube.quantities import whole_number
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.identity import GroupIdentity
+from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     GROUP_IDENTITY_ANNOTATION,
     GROUP_INDEX_LABEL,
@@ -193,6 +196,15 @@ def _selected(workers: Object) -> Mapping[str, str]:
 def is_leader(pod: Mapping[str, Any]) -> bool:
     """True for the pod with worker index 0, the leader of its group."""
     return labels_of(pod).get(WORKER_INDEX_LABEL) == "0"
+
+
+def must_return_to(pod: Mapping[str, Any]) -> str:
+    """The only node that a pod without a node may run on, by the term that the pod webhook gave it; empty for
+    any other pod.
+    """
+    node = "" if node_of(pod) else annotations_of(pod).get(RETURNS_TO_ANNOTATION, "")
+    affinity = (pod.get("spec") or {}).get("affinity") or {}
+    return node if node and with_required_node(affinity, node) == affinity else ""
 
 
 def group_size_of(pod: Mapping[str, Any]) -> int | None:

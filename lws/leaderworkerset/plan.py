@@ -43,6 +43,7 @@ from lws.leaderworkerset.status.problems import (
     STALLED,
     barred_pods,
     lost_nodes,
+    plan_returns,
     problems_of,
     recheck_barred_pods,
     recheck_lost_nodes,
@@ -101,6 +102,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
         *services,
         plan_disruption_budget(snapshot, assessment.groups),
         plan_retries(snapshot),
+        plan_returns(snapshot),
         plan_prewarm(snapshot, assessment.prewarming, target),
     )
     if rollout.deployment is not None:

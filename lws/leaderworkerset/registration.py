@@ -23,7 +23,7 @@ from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.labels import group_id, group_size_of, is_leader, is_marked_hash
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.observe.failed_creates import BackgroundTasks
-from lws.leaderworkerset.observe.former_node import former_node
+from lws.leaderworkerset.observe.former_node import former_node, node_for_review
 from lws.leaderworkerset.observe.gangs import Gangs, scheduler_of
 from lws.leaderworkerset.observe.membership import (
     former_pods,
@@ -84,7 +84,7 @@ def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str,
     gang = PROVIDERS[provider] if provider is not None else None
     scheduler = partial(scheduler_of, settings, store)
     of_store = (
-        partial(former_node, store, lambda name: cluster.get("Node", "", name)),
+        partial(former_node, store, partial(node_for_review, cluster)),
         partial(may_have_former_group, store, scheduler),
         partial(gates_hash_leader, store, scheduler),
     )

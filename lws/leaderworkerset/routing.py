@@ -22,7 +22,13 @@ from lws.kube.statefulsets import (
     observed_generation_of,
     update_revision_of,
 )
-from lws.leaderworkerset.labels import group_name, is_leader, is_marked_hash, notes_parallel
+from lws.leaderworkerset.labels import (
+    group_name,
+    is_leader,
+    is_marked_hash,
+    must_return_to,
+    notes_parallel,
+)
 from lws.leaderworkerset.observe.membership import workers_of
 from lws.leaderworkerset.restart_counts import is_kept
 from lws.leaderworkerset.tables import LEADER_WORKER_SET, is_undisturbed, wakes
@@ -358,8 +364,8 @@ def _keys_of_pod(pod: Object) -> Iterator[Key]:
             # The name label of the pod was edited: the pod may be a leader.
             yield Key("group", namespace, pod["metadata"]["name"])
             yield Key("set", namespace, owner["name"])
-        elif set_name and waits_for_kubelet(pod):
-            # The pod may be stuck on a lost node, which the status of the set reports.
+        elif set_name and (waits_for_kubelet(pod) or (must_return_to(pod) and wait_for_node(pod))):
+            # The pod may be stuck on a lost node, or wait for one, which the status of the set reports.
             yield Key("set", namespace, set_name)
 
 

@@ -186,7 +186,9 @@ class SetSnapshot:
     short of pods, by UID. leaders_refused: the API server has recently rejected an update of the leader
     StatefulSet.
     terminating: pods with names of the set that are being deleted and wait for their kubelet.
-    nodes: nodes of overdue `terminating` pods, read live; None for one that does not exist.
+    returning: pods without a node that have long waited for the one that they must return to.
+    nodes: nodes of overdue `terminating` pods, and of `returning` ones if they were due, read live; None for
+    one that does not exist.
     policies: settings of the manager.
     teardowns: Hash groups that have pods but no live leader; only known while a leader is gated.
     is_covered: the pod webhook receives pods of the namespace. If not, nothing else is read.
@@ -220,6 +222,7 @@ class SetSnapshot:
     refused_at: Mapping[str, datetime] = field(default_factory=dict)
     leaders_refused: bool = False
     terminating: tuple[Object, ...] = ()
+    returning: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
     policies: Policies = field(default_factory=Policies)
     teardowns: tuple[Teardown, ...] = ()

@@ -282,6 +282,12 @@ def effective_node_return(lws: Object) -> NodeReturn | None:
     return None if is_exclusive or has_hash_groups(lws) else node_return_of(lws)
 
 
+def return_to(lws: Object, node: str) -> NodeReturn | None:
+    """How recreated pods return to the node of this name; None if they do not, or if it is excepted."""
+    how = node_return_of(lws)
+    return how if how is not None and node not in nodes_of_no_return(lws) else None
+
+
 def nodes_of_no_return(lws: Object) -> tuple[str, ...]:
     """Names of nodes to which no pod returns."""
     names = str(annotations_of(lws).get(NODE_RETURN_EXCEPT_ANNOTATION) or "").split(",")

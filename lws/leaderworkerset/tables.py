@@ -52,6 +52,7 @@ from lws.runtime.client.resources import (
 )
 from lws.runtime.fields import ALL, LATER, NONE, SET, StoredField, StoredFields, Wakes
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
+from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     GROUP_READY_CONDITION,
     GROUP_REPLACEMENT_GATE,
@@ -220,6 +221,11 @@ def host_name(stored: str, pod: Mapping[str, Any]) -> str | None:
     """The host name of a Hash leader, which its workers are named after."""
     # The host name of a StatefulSet's pod is its name.
     return stored if stored != pod["metadata"]["name"] and is_of_hash_group(pod) else None
+
+
+def of_return(value: Any, pod: Mapping[str, Any]) -> Any:
+    """What decides whether a pod could still run on the node that it waits to return to."""
+    return value if RETURNS_TO_ANNOTATION in annotations_of(pod) and not node_of(pod) else None
 
 
 def eventful(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> list[dict[str, Any]] | None:
@@ -452,6 +458,10 @@ _POD = StoredFields(
         StoredField("spec.schedulingGates", on_gates, gates),
         StoredField("spec.hostname", excerpt=host_name),
         StoredField("spec.schedulingGroup"),
+        *(
+            StoredField(f"spec.{name}", NONE, of_return)
+            for name in ("affinity", "nodeSelector", "tolerations")
+        ),
         StoredField("spec.containers", excerpt=tpu_requests),
         StoredField("spec.initContainers", excerpt=restarted_sidecars),
         StoredField("status.phase", on_phase, default="Pending"),

@@ -173,8 +173,9 @@ class Merge:
 class Delete:
     """Delete the object with this name *and* UID; a missing object counts as deleted.
 
-    grace_seconds: grace period of a pod; 0 forces the deletion, None uses the pod's own. tallies: counted
-    after success.
+    grace_seconds: grace period of a pod; 0 forces the deletion, None uses the pod's own. version: the
+    resourceVersion that the object must still have, or the next pass plans again; any if it is empty.
+    tallies: counted after success.
     """
 
     target: Reference
@@ -182,6 +183,7 @@ class Delete:
     why: str
     announce: tuple[Announce, ...] = ()
     grace_seconds: int | None = None
+    version: str = ""
     tallies: tuple[Tally, ...] = ()
 
 

@@ -328,14 +328,18 @@ class Applier:
 
     async def _delete(self, action: Delete) -> None:
         try:
-            answer = await self._cluster.delete(action.target, action.propagation, action.grace_seconds)
+            answer = await self._cluster.delete(
+                action.target, action.propagation, action.grace_seconds, action.version
+            )
         except NotFound as error:
             if error.is_refusal:
                 raise
             self._hooks.deleted(action.target)
             return
-        except Conflict:
+        except Conflict as error:
             if not await self._is_another(action.target):
+                if action.version and not error.is_refusal:
+                    raise Overtaken(f"{action.target} was changed at the same time") from error
                 raise
             log.info("%s is another one by now (UID): not deleted", action.target)
             return

@@ -21,6 +21,7 @@ Key = tuple[str, str]
 """(namespace, name)"""
 
 _DELETED = 10_000
+_UNBOUND = 1_000
 
 OnChange = Callable[[Object | None, Object | None], None]
 """Called with (before, after) of one object; one of them may be None."""
@@ -98,6 +99,8 @@ class Store:
         self._deleted: dict[str, int] = {}
         # Deleted pods that were disrupted: (UID of the owner, name) → UID, in the order of their deletion.
         self._disrupted: dict[tuple[str, str], str] = {}
+        # Deleted pods that never had a node, in the same way.
+        self._unbound: dict[tuple[str, str], Object] = {}
         # Nodes of the last pods of their names, in the order of their ends.
         self._nodes: dict[Key, str] = {}
 
@@ -165,6 +168,10 @@ class Store:
         """
         return self._disrupted.get((owner_uid, name), "")
 
+    def last_unbound(self, owner_uid: str, name: str) -> Object | None:
+        """The last deleted pod of this owner and name if its deletion was seen and it never had a node."""
+        return self._unbound.get((owner_uid, name))
+
     def last_node(self, namespace: str, name: str) -> str:
         """The node of the last pod of this name that was deleted; empty if that is unknown, or if the pod had
         failed there.
@@ -201,8 +208,10 @@ class Store:
         if stored is None or stored["metadata"]["uid"] != obj["metadata"]["uid"]:
             self._record_deletion(obj["metadata"]["uid"], _version(obj))
         elif stored is obj:
+            self._record_unbound(stored)
             self._delete(stored, _version(stored) + 1)
         elif _version(stored) <= _version(obj):
+            self._record_unbound(stored, obj)
             self._delete(stored, _version(obj))
         # Otherwise the object lost the label of the stream, and has regained it since.
 
@@ -240,6 +249,18 @@ class Store:
             self._disrupted[owner_uid, obj["metadata"]["name"]] = obj["metadata"]["uid"]
             if len(self._disrupted) > _DELETED:
                 del self._disrupted[next(iter(self._disrupted))]
+
+    def _record_unbound(self, stored: Object, last: Mapping[str, Any] | None = None) -> None:
+        """last: the state at the deletion, if that is known."""
+        owner_uid = _controller_uid(stored)
+        if stored["kind"] != "Pod" or owner_uid is None:
+            return
+        key = owner_uid, stored["metadata"]["name"]
+        self._unbound.pop(key, None)
+        if not node_of(stored) and not node_of(last or stored):
+            self._unbound[key] = stored
+            if len(self._unbound) > _UNBOUND:
+                del self._unbound[next(iter(self._unbound))]
 
     def _record_node(self, before: Object | None, after: Object | None) -> None:
         """Record the node of a pod that ends, once per pod and by its state before the deletion: a

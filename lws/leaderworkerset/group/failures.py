@@ -26,7 +26,13 @@ from lws.kube.pods import (
 )
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.group_records import Members, mark_of, recorded_members
-from lws.leaderworkerset.labels import group_number, is_of_hash_group, is_worker_of, own_workers
+from lws.leaderworkerset.labels import (
+    group_number,
+    is_of_hash_group,
+    is_worker_of,
+    must_return_to,
+    own_workers,
+)
 from lws.leaderworkerset.status.status import (
     CONTAINER_RESTARTED,
     DISRUPTION,
@@ -124,7 +130,8 @@ def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str
     exempt, spares_sidecars = group.spec.exempt_containers, group.spec.exempts_sidecars
     for pod in pods:
         name, disruption = pod["metadata"]["name"], disruption_of(pod)
-        if is_terminating(pod):
+        # A pod that only waited to return to its node is no loss.
+        if is_terminating(pod) and (disruption or not must_return_to(pod)):
             why = f"it is being deleted ({disruption})" if disruption else "it is being deleted"
             since_when = deletion_requested_at(pod) or _LONG_AGO
             yield Incident(name, why, bool(disruption), since_when, POD_DELETED)

@@ -1,16 +1,24 @@
-"""Find the node that a recreated pod returns to: from the store, and read live if it must return there."""
+"""Find the node that a recreated pod returns to: from the store, and read live if it must return there. Find
+pods that have long waited for such a node.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from lws import timing
-from lws.kube.metadata import labels_of, metadata_of
+from lws.kube.metadata import labels_of, metadata_of, name_of, namespace_of
+from lws.kube.pods import is_pending
 from lws.leaderworkerset.admission.pod import FormerNode
-from lws.leaderworkerset.spec import node_return_of, nodes_of_no_return, other_manager
+from lws.leaderworkerset.labels import must_return_to
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.spec import node_return_of, other_manager, return_to
 from lws.runtime.actions import Object
+from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import ClusterError, NotFound
 from lws.runtime.store import Store
 from lws_api.leaderworkerset.placement import NodeReturn
@@ -29,17 +37,92 @@ async def former_node(
     a node live, because nodes are not watched. One that cannot be read is not required.
     """
     lws = store.get(KIND, namespace, labels_of(raw).get(NAME_LABEL, ""))
-    how = node_return_of(lws) if lws is not None and not other_manager(lws) else None
-    name = store.last_node(namespace, str(metadata_of(raw).get("name") or "")) if how is not None else ""
-    if lws is None or not name or name in nodes_of_no_return(lws):
+    if lws is None or node_return_of(lws) is None or other_manager(lws):
+        return None
+    name = store.last_node(namespace, str(metadata_of(raw).get("name") or ""))
+    how = return_to(lws, name) if name else None
+    if how is None:
         return None
     if how == NodeReturn.PREFERRED:
         return FormerNode(name)
     try:
-        async with asyncio.timeout(timing.NODE_OF_REVIEW_SECONDS):
-            return FormerNode(name, await read(name))
+        return FormerNode(name, await read(name))
     except NotFound:
         return None
     except (ClusterError, TimeoutError) as error:
         log.warning("a pod that must return to node %s prefers it only: cannot read it: %s", name, error)
         return FormerNode(name)
+
+
+async def node_for_review(cluster: Cluster, name: str) -> Object:
+    """Read a node while the API server waits for a review. Raises TimeoutError."""
+    async with asyncio.timeout(timing.NODE_OF_REVIEW_SECONDS):
+        return await cluster.get("Node", "", name)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPods:
+    """Pods of a set that have long waited for the node that they must return to, and those nodes as far as
+    they were due to be read, by name; None for one that does not exist. recheck_after: seconds until the next
+    read; None if no pod waits.
+    """
+
+    pods: tuple[Object, ...] = ()
+    nodes: Mapping[str, Object | None] = field(default_factory=dict)
+    recheck_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """When a node is due to be read, and how many seconds after the last read; 0 before the first."""
+
+    due: datetime
+    pause: float = 0.0
+
+    def following(self, now: datetime) -> _Read:
+        """The read after one at this time."""
+        pause = timing.NODE_OF_RETURN.following(self.pause) or timing.NODE_OF_RETURN.first
+        return _Read(now + timedelta(seconds=pause), pause)
+
+
+class NodesOfReturn:
+    """Reads nodes that pods wait to return to, at growing intervals: nodes are not watched. One per term.
+
+    The interval belongs to set and node, not to a pod: even if something makes successors of deleted pods
+    wait for the same node, pods are deleted more and more rarely.
+    """
+
+    def __init__(
+        self, store: Store, read: Callable[[Collection[str]], Awaitable[Mapping[str, Object | None]]]
+    ) -> None:
+        self._store = store
+        self._read = read
+        # By namespace and name of the set, and by node.
+        self._reads: dict[tuple[str, str], dict[str, _Read]] = {}
+
+    async def of_set(self, lws: Object, groups: Iterable[GroupFacts], now: datetime) -> WaitingPods:
+        """The pods of the set that wait, and the nodes that are due."""
+        place, longest = (namespace_of(lws), name_of(lws)), timedelta(seconds=timing.NODE_OF_RETURN.longest)
+        waits = [wait for group in groups for wait in group.waits if wait.node]
+        long = [wait.pod for wait in waits if now - wait.since >= timing.NODE_WAIT_IS_LONG]
+        reads = {node: read for node, read in self._reads.pop(place, {}).items() if now - read.due < longest}
+        if reads:
+            self._reads[place] = reads
+        stored = (self._store.get("Pod", place[0], pod) for pod in long)
+        pods = tuple(pod for pod in stored if pod is not None and is_pending(pod) and must_return_to(pod))
+        if not pods:
+            return WaitingPods()
+        self._reads[place] = reads
+        at_once = _Read(now)
+        names = sorted(set(map(must_return_to, pods)), key=lambda node: (reads.get(node, at_once).due, node))
+        due = [node for node in names if reads.get(node, at_once).due <= now]
+        for node in due[: timing.NODES_OF_RETURN]:
+            reads[node] = reads.get(node, at_once).following(now)
+        left = due[timing.NODES_OF_RETURN :]
+        pauses = [(reads[node].due - now).total_seconds() for node in names if node not in left]
+        recheck_after = min([*pauses, *[timing.NODES_OF_RETURN_SECONDS] * len(left[:1])])
+        return WaitingPods(pods, await self._read(due[: timing.NODES_OF_RETURN]), recheck_after)
+
+    def forget(self, namespace: str, name: str) -> None:
+        """Drop what is recorded of a deleted set."""
+        self._reads.pop((namespace, name), None)

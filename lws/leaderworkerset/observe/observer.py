@@ -56,6 +56,7 @@ from lws.leaderworkerset.observe.failed_creates import (
     Shortage,
     Shortages,
 )
+from lws.leaderworkerset.observe.former_node import NodesOfReturn
 from lws.leaderworkerset.observe.history import RevisionReader, carried_keys
 from lws.leaderworkerset.observe.membership import Membership, Owners, former_pods, leaders_of, workers_of
 from lws.leaderworkerset.observe.recent_writes import SetWrites
@@ -87,7 +88,7 @@ from lws.leaderworkerset.spec import SetSpec, leaders_kind, recorded_size
 from lws.leaderworkerset.tables import LEADER_WORKER_SET
 from lws.leaderworkerset.templates.claims import claims_of
 from lws.policies import Policies
-from lws.runtime.actions import Object
+from lws.runtime.actions import Object, soonest
 from lws.runtime.client.connection import Cluster
 from lws.runtime.lookup import Lookup
 from lws.runtime.store import Store
@@ -159,8 +160,9 @@ class Observer:
         self._lookup = Lookup(cluster, store, LEADER_WORKER_SET.label)
         self.members = Membership(store, writes.deleting)
         self._history = RevisionReader(cluster, store, writes, self.members)
-        self._groups = ReplacedPods(store.last_disrupted)
+        self._groups = ReplacedPods(store.last_disrupted, store.last_unbound)
         self._shortages = Shortages(FailedCreates(cluster, self._environment.background))
+        self._returns = NodesOfReturn(store, self._terminating.read)
 
     def forget(self, obj: Object) -> None:
         """Drop what is cached of a deleted object."""
@@ -171,6 +173,7 @@ class Observer:
         lws = self._store.get(KIND, namespace, name)
         if lws is None:
             self._shortages.forget(namespace, name)
+            self._returns.forget(namespace, name)
             return None
         if is_terminating(lws):
             # The garbage collector deletes its objects.
@@ -198,6 +201,7 @@ class Observer:
             return SetSnapshot(reread, now) if reread is not None else None
         shortage = self._shortage(lws, children, now)
         terminating = self._terminating.of_set(lws)
+        waiting = await self._returns.of_set(lws, children.groups, now)
         return SetSnapshot(
             lws=lws,
             now=now,
@@ -217,11 +221,12 @@ class Observer:
             applied=self._writes.applied.get(children.leader_uid),
             drops_start_ordinal=self._writes.drops_start_ordinal,
             rejections=shortage.rejections,
-            recheck_after=shortage.recheck_after,
+            recheck_after=soonest((shortage.recheck_after, waiting.recheck_after)),
             refused_at=shortage.refused_at,
             leaders_refused=self._writes.refusals.of_leaders(namespace_of(lws), name_of(lws)),
             terminating=terminating,
-            nodes=await self._terminating.nodes(terminating, now),
+            returning=waiting.pods,
+            nodes={**waiting.nodes, **await self._terminating.nodes(terminating, now)},
             policies=self._environment.policies,
             teardowns=self._teardowns(lws, children),
             scheduler=self._environment.scheduler,

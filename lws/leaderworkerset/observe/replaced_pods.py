@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from lws.kube.metadata import controller_of
+from lws.kube.metadata import controller_of, name_of, uid_of
 from lws.kube.pods import first_start_of
 from lws.leaderworkerset.group.failures import ignores_losses, members
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.labels import must_return_to
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import RestartPolicy
 
@@ -44,11 +45,17 @@ class ReplacedPods:
     """One per term.
 
     last_disrupted: returns, for the UID of an owner and a name, the UID of the last pod with this name that
-    the owner had, if that pod was disrupted, else an empty string.
+    the owner had, if that pod was disrupted, else an empty string. last_unbound: in the same way, the pod if
+    it never had a node.
     """
 
-    def __init__(self, last_disrupted: Callable[[str, str], str]) -> None:
+    def __init__(
+        self,
+        last_disrupted: Callable[[str, str], str],
+        last_unbound: Callable[[str, str], Object | None] = lambda owner_uid, name: None,
+    ) -> None:
         self._last_disrupted = last_disrupted
+        self._last_unbound = last_unbound
         self._groups: dict[tuple[str, str], _Group] = {}
 
     def with_losses(self, group: GroupSnapshot, size: int) -> GroupSnapshot:
@@ -89,7 +96,10 @@ class ReplacedPods:
             last = group.pods.setdefault(name, uid)
             if last != uid:
                 group.pods[name] = uid
-                if self._disrupted_before(pod) == last and name not in group.replaced:
+                is_disrupted = self._disrupted_before(pod) == last
+                if not is_disrupted and self._waited_in_vain(pod) == last:
+                    continue
+                if is_disrupted and name not in group.replaced:
                     group.disrupted.add(name)
                 group.replaced.add(name)
         return group
@@ -97,6 +107,12 @@ class ReplacedPods:
     def _disrupted_before(self, pod: Object) -> str:
         owner = controller_of(pod)
         return self._last_disrupted(owner["uid"], pod["metadata"]["name"]) if owner is not None else ""
+
+    def _waited_in_vain(self, pod: Object) -> str:
+        """UID of the predecessor of a pod if that only waited for the node that it had to return to."""
+        owner = controller_of(pod)
+        last = self._last_unbound(owner["uid"], name_of(pod)) if owner is not None else None
+        return uid_of(last) if last is not None and must_return_to(last) else ""
 
     def accept(self, leader: Object) -> None:
         """Ignore the pods that were replaced until now."""

@@ -78,9 +78,12 @@ class TerminatingPods:
 
     async def nodes(self, pods: Iterable[Object], now: datetime) -> dict[str, Object | None]:
         """Nodes of the pods that are overdue, by name; None for one that does not exist."""
-        names = sorted({node_of(pod) for pod in pods if is_overdue(pod, now)})
+        return await self.read({node_of(pod) for pod in pods if is_overdue(pod, now)})
+
+    async def read(self, names: Iterable[str]) -> dict[str, Object | None]:
+        """These nodes, by name; None for one that does not exist. Those that cannot be read are left out."""
         nodes: dict[str, Object | None] = {}
-        for name in names:
+        for name in sorted(names):
             try:
                 nodes[name] = await self._cluster.get("Node", "", name)
                 self._forbidden.discard(name)

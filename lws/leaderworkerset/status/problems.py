@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from lws import timing
 from lws.kube.conditions import Condition, Rejection, moment_of, timestamp
-from lws.kube.metadata import name_of
+from lws.kube.metadata import controller_of, name_of, uid_of
 from lws.kube.names import byte_length, tightest_derived_name
-from lws.kube.nodes import OUT_OF_SERVICE_TAINT, NodeLossPolicy, StuckPod, recheck_after, stuck_pods
+from lws.kube.nodes import (
+    OUT_OF_SERVICE_TAINT,
+    NodeLossPolicy,
+    StuckPod,
+    recheck_after,
+    stuck_pods,
+    why_unfit,
+)
 from lws.kube.ownership import taken_note
 from lws.kube.pods import NodeWait
+from lws.leaderworkerset.group_records import out_of_restarts
+from lws.leaderworkerset.labels import must_return_to
+from lws.leaderworkerset.rollout.replacement import deletion_of
 from lws.leaderworkerset.rollout.state import rollout_budget
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.runtime.actions import Announce, Delete, Object, Problem, Reference
-from lws_api.leaderworkerset.placement import NODE_RETURN_EXCEPT_ANNOTATION
+from lws.leaderworkerset.spec import nodes_of_no_return, return_to
+from lws.runtime.actions import Announce, Delete, Fold, Object, Plan, Problem, Reference
+from lws_api.leaderworkerset.placement import NODE_RETURN_EXCEPT_ANNOTATION, NodeReturn
 
 _DROPS_START_ORDINAL = Problem(
     "StartOrdinalUnsupported",
@@ -123,7 +134,7 @@ def barred_pods(snapshot: SetSnapshot) -> Iterator[Problem]:
     yield Problem(
         "NodeReturnBlocked",
         f"pods must return to their nodes and cannot be scheduled there: {named}{more}; make room there, or "
-        f"name the nodes in {NODE_RETURN_EXCEPT_ANNOTATION} and delete the pods",
+        f"name the nodes in {NODE_RETURN_EXCEPT_ANNOTATION}",
     )
 
 
@@ -138,6 +149,63 @@ def recheck_barred_pods(snapshot: SetSnapshot) -> float | None:
 
 def _barred(snapshot: SetSnapshot) -> Iterator[NodeWait]:
     return (wait for group in snapshot.groups for wait in group.waits if wait.node)
+
+
+def plan_returns(snapshot: SetSnapshot) -> Plan:
+    """Delete pods that wait for a node to which, by the rules of the webhook, their successors need not
+    return: the affinity of a pod cannot be loosened. They never ran, so this is no restart of their group.
+
+    Groups that are kept for diagnosis stay as they are. The workers of a leader are deleted with it.
+    """
+    free = {uid_of(pod): (pod, why) for pod in snapshot.returning if (why := _why_free(snapshot, pod))}
+    if not free:
+        return Plan()
+    kept, sequences = out_of_restarts(snapshot), []
+    groups = {group.uid: group for group in snapshot.groups}
+    groups |= {uid_of(group.workers): group for group in snapshot.groups if group.workers is not None}
+    for uid, (pod, why) in free.items():
+        group = groups.get(uid) or groups.get((controller_of(pod) or {}).get("uid", ""))
+        if group is None or group.index in kept or group.is_exhausted:
+            continue
+        release = _release(snapshot.lws, pod, why)
+        if uid == group.uid:
+            leader, *workers = deletion_of(group.leader, group.workers, release.why)
+            sequences.append((replace(release, propagation=leader.propagation), *workers))
+        elif group.uid not in free:
+            sequences.append((release,))
+    return Plan(tuple(sequences))
+
+
+def _why_free(snapshot: SetSnapshot, pod: Object) -> str:
+    """Why the successor of a waiting pod need not return to its node; empty if it must, or if that is unknown
+    because the node was not due to be read.
+    """
+    node = must_return_to(pod)
+    if node in nodes_of_no_return(snapshot.lws):
+        return f"the node is named in {NODE_RETURN_EXCEPT_ANNOTATION}"
+    if return_to(snapshot.lws, node) != NodeReturn.REQUIRED:
+        return "the set no longer requires that"
+    unfit = why_unfit(node, snapshot.nodes[node], pod["spec"]) if node in snapshot.nodes else ""
+    return f"the node {unfit}" if unfit else ""
+
+
+def _release(lws: Object, pod: Object, why: str) -> Delete:
+    target, why = Reference.to(pod), f"which had to return to node {must_return_to(pod)}: {why}"
+    event = Announce(
+        regarding=Reference.to(lws),
+        related=target,
+        reason="NodeReturnBlocked",
+        action="Delete",
+        note=f"Deleted pod {target.name}, {why}",
+        fold=Fold(f"Deleted pods {{}}, {why}", target.name),
+    )
+    return Delete(
+        target,
+        "Background",
+        why=f"a pod was waiting, {why}",
+        announce=(event,),
+        version=target.resource_version,
+    )
 
 
 def _node_lost(stuck: list[StuckPod], policy: NodeLossPolicy) -> Problem:

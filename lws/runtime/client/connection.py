@@ -344,15 +344,21 @@ class Cluster:
         return await self._patch(target, operations, JSON_PATCH, {"fieldManager": FIELD_MANAGER})
 
     async def delete(
-        self, target: Reference, propagation: Propagation, grace_seconds: int | None = None
+        self,
+        target: Reference,
+        propagation: Propagation,
+        grace_seconds: int | None = None,
+        version: str = "",
     ) -> dict[str, Any]:
-        """Delete the object of this name and UID. Returns it if it is terminating (foreground), else a
-        Status.
+        """Delete the object of this name and UID, and of this resourceVersion, if any. Returns it if it is
+        terminating (foreground), else a Status.
         """
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
         options["propagationPolicy"] = propagation
         if target.uid:
             options["preconditions"] = {"uid": target.uid}
+        if version:
+            options["preconditions"] = {**options.get("preconditions", {}), "resourceVersion": version}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         return await self._request(

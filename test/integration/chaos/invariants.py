@@ -139,14 +139,17 @@ def _steps_over_the_floor(name: str, steps: Sequence[Step]) -> Iterator[Violatio
 
 
 def _restarts_without_reason(name: str, steps: Sequence[Step]) -> Iterator[Violation]:
-    """A leader goes because its revision is old, its group is one too many, or one of its pods was lost."""
+    """A leader goes because its revision is old, its group is one too many, or one of its pods was lost; any
+    pod because it waits for the only node that may take it.
+    """
     for position, step in enumerate(steps):
         if step.entry.user not in (MANAGER, STATEFULSET_CONTROLLER) or step.entry.resource != PODS:
             continue
         for pod in _newly_terminating(step):
             if step.entry.user == MANAGER:
-                has_reason = pod.is_leader and (
-                    _is_called_off(name, [step.before], pod) or _incident(steps, position, pod)
+                has_reason = pod.waits_to_return or (
+                    pod.is_leader
+                    and (_is_called_off(name, [step.before], pod) or _incident(steps, position, pod))
                 )
             elif pod.is_leader:
                 has_reason = pod.has_failed or _is_called_off(name, _recent(steps, position), pod)
@@ -200,7 +203,9 @@ def _is_old(name: str, frame: Frame, leader: Pod) -> bool:
 
 
 def _incident(steps: Sequence[Step], position: int, leader: Pod) -> bool:
-    """A pod of the group was lost, has failed or has restarted since this leader is there."""
+    """A pod of the group was lost, has failed or has restarted since this leader is there. One that only
+    waited to return to its node is no loss.
+    """
     later: dict[str, str] | None = None
     # From the last moment to the first, as long as there is this leader.
     for step in reversed(steps[: position + 1]):
@@ -208,7 +213,7 @@ def _incident(steps: Sequence[Step], position: int, leader: Pod) -> bool:
         current = frame.leaders.get(leader.group)
         if current is None or current.uid != leader.uid:
             return False
-        team = [current, *frame.workers_of(current)]
+        team = [pod for pod in (current, *frame.workers_of(current)) if not pod.waits_to_return]
         if any(pod.has_failed or pod.restarts or pod.is_terminating for pod in team):
             return True
         if later is not None and any(later.get(pod.name) != pod.uid for pod in team):

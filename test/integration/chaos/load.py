@@ -43,7 +43,7 @@ FLEET: dict[str, Object] = {
         startStrategy={"seedGroups": 2},
         rolloutStrategy=rolling(maxUnavailable=2, maxSurge=1),
     ),
-    "sole": a_set("sole", replicas=1, size=3),
+    "sole": a_set("sole", replicas=1, size=3, annotations={NODE_RETURN_ANNOTATION: "Required"}),
     "hashed": a_set(
         "hashed",
         replicas=3,
@@ -53,8 +53,8 @@ FLEET: dict[str, Object] = {
     ),
 }
 """One group at a time, on warm nodes; one on top at a time, whose pods end together; several at a time, in
-waves, back to their nodes; the only one there is, template and turn at once; groups with keys, whose rollouts
-a Deployment paces.
+waves, back to their nodes; the only one there is, template and turn at once, whose pods must return; groups
+with keys, whose rollouts a Deployment paces.
 """
 MOST_HASH_GROUPS = {"hashed": 4}
 """How many groups may have nodes at a time, those that terminate included."""

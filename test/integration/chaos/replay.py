@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from lws.leaderworkerset.labels import must_return_to
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     NAME_LABEL,
@@ -24,7 +25,8 @@ from test.integration.chaos.record import PODS, SETS, STATEFULSETS, Change, Entr
 @dataclass(frozen=True)
 class Pod:
     """owner: UID of its StatefulSet. size: pods of the group, as the leader says. image: of its first
-    container. restarts: of all containers. is_gated: the scheduler has to wait with it.
+    container. restarts: of all containers. is_gated: the scheduler has to wait with it. waits_to_return: it
+    has no node, and only one may take it.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Pod:
     has_failed: bool = False
     restarts: int = 0
     is_gated: bool = False
+    waits_to_return: bool = False
 
     @property
     def is_leader(self) -> bool:
@@ -189,6 +192,7 @@ def pod_of(obj: Object, group: int | None = None) -> Pod:
         has_failed=status.get("phase") in ("Failed", "Succeeded"),
         restarts=sum(each.get("restartCount", 0) for each in containers),
         is_gated=bool((obj.get("spec") or {}).get("schedulingGates")),
+        waits_to_return=bool(must_return_to(obj)),
     )
 
 

@@ -9,7 +9,11 @@ import pytest
 from lws.kube.metadata import is_terminating
 from lws.kube.pods import has_gate
 from lws.leaderworkerset.status.status import REPLICA_FAILURE
-from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION, NodeReturn
+from lws_api.leaderworkerset.placement import (
+    NODE_RETURN_ANNOTATION,
+    NODE_RETURN_EXCEPT_ANNOTATION,
+    NodeReturn,
+)
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
@@ -20,7 +24,8 @@ from lws_api.leaderworkerset.v1 import (
     SUBGROUP_INDEX_LABEL,
     WORKER_INDEX_LABEL,
 )
-from test.harness.drains import without_node
+from test.harness.drains import cordoned, without_node
+from test.harness.events import events_of, wait_for_events
 from test.harness.groups import condition, labels_of, name_of, pod_uids, pods_of, settle
 from test.harness.manifests import a_set, new_image, pod_template, rolling, scaled_to
 from test.harness.waiting import eventually
@@ -181,24 +186,40 @@ def test_recreated_pods_return_to_their_nodes_where_the_set_asks_for_that(
     assert {name for name in nodes if after[name] != nodes[name]} == moved
 
 
-def test_a_pod_waits_for_the_node_that_it_must_return_to(world: World) -> None:
-    """The set says which pod waits for which node, until there is room."""
-    workers = pod_template()
-    workers["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
-    world.create(a_set("must", 1, 1, workers=workers, annotations={NODE_RETURN_ANNOTATION: "Required"}))
-    settle(world, "must")
-    (node,) = nodes_of(world, "must").values()
+def requesting(cpu: str) -> dict[str, Any]:
+    template = pod_template()
+    template["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    return template
+
+
+def full(world: World, node: str) -> dict[str, Any]:
+    """A pod that takes all of a node."""
     cpu = world.api.get(f"/api/v1/nodes/{node}")["status"]["allocatable"]["cpu"]
-    filler = pod_template()["spec"] | {"nodeName": node}
-    filler["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
-    world.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "filler"}, "spec": filler})
-    world.delete("Pod", "must-0")
-    said = eventually(
+    spec = requesting(cpu)["spec"] | {"nodeName": node}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"filler-{node}"}, "spec": spec}
+
+
+def blocked(world: World, name: str, pod: str, node: str) -> dict[str, Any]:
+    """The condition that says that a pod waits for its node."""
+    return eventually(
         "the set says so",
-        lambda: condition(world.get(SET, "must"), REPLICA_FAILURE) or {},
-        lambda found: found.get("reason") == "NodeReturnBlocked",
+        lambda: condition(world.get(SET, name), REPLICA_FAILURE) or {},
+        lambda found: (
+            found.get("reason") == "NodeReturnBlocked" and f"{pod} to node {node}" in found["message"]
+        ),
         seconds=120.0,
     )
+
+
+def test_a_pod_waits_for_the_node_that_it_must_return_to(world: World) -> None:
+    """The set says which pod waits for which node, until there is room."""
+    required = {NODE_RETURN_ANNOTATION: "Required"}
+    world.create(a_set("must", 1, 1, workers=requesting("1"), annotations=required))
+    settle(world, "must")
+    (node,) = nodes_of(world, "must").values()
+    world.create(full(world, node))
+    world.delete("Pod", "must-0")
+    said = blocked(world, "must", "must-0", node)
     assert f"must-0 to node {node}; make room there" in said["message"]
     (waiting,) = world.get(SET, "must")["status"]["groups"]["unsettled"]
     assert waiting["reason"] == f"pod must-0 must return to node {node} and cannot be scheduled there"
@@ -206,6 +227,67 @@ def test_a_pod_waits_for_the_node_that_it_must_return_to(world: World) -> None:
         each for each in world.get("Pod", "must-0")["status"]["conditions"] if each["type"] == "PodScheduled"
     )
     assert "1 Insufficient cpu" in scheduled["message"]
-    world.delete("Pod", "filler")
+    world.delete("Pod", f"filler-{node}")
     settle(world, "must")
     assert nodes_of(world, "must") == {"must-0": node}
+
+
+def test_a_leader_does_not_wait_for_a_node_that_dies_meanwhile(world: World) -> None:
+    required = {NODE_RETURN_ANNOTATION: "Required"}
+    world.create(a_set("dead", 1, 1, workers=requesting("1"), annotations=required))
+    settle(world, "dead")
+    (node,) = nodes_of(world, "dead").values()
+    world.create(full(world, node))
+    world.delete("Pod", "dead-0")
+    blocked(world, "dead", "dead-0", node)
+    with without_node(world, node):
+        settle(world, "dead")
+        assert nodes_of(world, "dead")["dead-0"] != node
+    why = f"Deleted pod dead-0, which had to return to node {node}: the node does not exist any more"
+    assert why in [event.note for event in wait_for_events(world, "dead", "NodeReturnBlocked", 2)]
+    assert not condition(world.get(SET, "dead"), REPLICA_FAILURE)
+
+
+def test_a_worker_does_not_wait_for_a_node_that_is_cordoned_meanwhile(world: World) -> None:
+    """Its group is not recreated for it, and the others stay."""
+    world.create(
+        a_set(
+            "cordon",
+            1,
+            3,
+            workers=requesting("1"),
+            leader=pod_template(),
+            annotations={NODE_RETURN_ANNOTATION: "Required"},
+        )
+    )
+    settle(world, "cordon")
+    nodes = nodes_of(world, "cordon")
+    node = nodes["cordon-0-2"]
+    world.create(full(world, node))
+    world.delete("Pod", "cordon-0")
+    blocked(world, "cordon", "cordon-0-2", node)
+    stay = {name for name, other in nodes.items() if other != node} | {"cordon-0"}
+    before = pod_uids(world, "cordon")
+    with cordoned(world, {node}):
+        settle(world, "cordon")
+        after, now = pod_uids(world, "cordon"), nodes_of(world, "cordon")
+    assert {name: after[name] for name in stay} == {name: before[name] for name in stay}
+    assert after["cordon-0-2"] != before["cordon-0-2"] and now["cordon-0-2"] != node
+    told = wait_for_events(world, "cordon", "NodeReturnBlocked", 2)
+    assert any(f"had to return to node {node}: the node is cordoned" in event.note for event in told), told
+    assert not [event for event in events_of(world, "cordon") if event.reason == "RecreateGroup"]
+    assert not (world.get(SET, "cordon")["status"].get("restarts") or {})
+
+
+def test_pods_do_not_wait_for_a_node_that_is_excepted_meanwhile(world: World) -> None:
+    """At once, without a look at the node."""
+    required = {NODE_RETURN_ANNOTATION: "Required"}
+    world.create(a_set("excepts", 1, 1, workers=requesting("1"), annotations=required))
+    settle(world, "excepts")
+    (node,) = nodes_of(world, "excepts").values()
+    world.create(full(world, node))
+    world.delete("Pod", "excepts-0")
+    blocked(world, "excepts", "excepts-0", node)
+    world.patch(SET, "excepts", {"metadata": {"annotations": {NODE_RETURN_EXCEPT_ANNOTATION: node}}})
+    settle(world, "excepts")
+    assert nodes_of(world, "excepts")["excepts-0"] != node

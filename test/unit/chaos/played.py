@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from lws.kube.pods import with_required_node
+from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_REPLACEMENT_GATE,
@@ -23,6 +25,12 @@ Object = dict[str, Any]
 NAME = "web"
 KUBELET, USER = "kubelet", "somebody"
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+WAITING: Object = {
+    "metadata": {"annotations": {RETURNS_TO_ANNOTATION: "node-1"}},
+    "spec": {"affinity": with_required_node({}, "node-1")},
+    "status": {"phase": "Pending"},
+}
+"""A pod that has no node and must return to one."""
 _RESOURCES = {"Pod": PODS, "StatefulSet": STATEFULSETS, "LeaderWorkerSet": SETS}
 
 
@@ -60,11 +68,19 @@ class Played:
         self.make_workers(group, generation)
         self.bring_worker(group, worker_key or key, generation)
 
-    def bring_leader(self, group: int, key: str, generation: int = 1, is_gated: bool = False) -> None:
-        """The leader alone comes up, or waits at its gate."""
-        pod = _pod(group, 0, key, f"leader-{group}-{generation}", "leaders")
+    def bring_leader(
+        self,
+        group: int,
+        key: str,
+        generation: int = 1,
+        is_gated: bool = False,
+        extra: Object | None = None,
+    ) -> None:
+        """The leader alone comes up, or waits at its gate. extra: what is special about it."""
+        pod = _merged(_pod(group, 0, key, f"leader-{group}-{generation}", "leaders"), extra or {})
         gates = [{"name": GROUP_REPLACEMENT_GATE}] if is_gated else []
-        self.write(STATEFULSET_CONTROLLER, {**pod, "spec": {"schedulingGates": gates}}, f"{NAME}-{group}")
+        spec = {**pod.get("spec", {}), "schedulingGates": gates}
+        self.write(STATEFULSET_CONTROLLER, {**pod, "spec": spec}, f"{NAME}-{group}")
 
     def make_workers(self, group: int, generation: int, uid: str = "") -> None:
         """The StatefulSet of a worker."""
@@ -77,11 +93,19 @@ class Played:
         }
         self.write(MANAGER, workers, f"{NAME}-{group}")
 
-    def bring_worker(self, group: int, key: str, generation: int = 1, uid: str = "", owner: str = "") -> None:
-        """The worker alone comes up."""
+    def bring_worker(
+        self,
+        group: int,
+        key: str,
+        generation: int = 1,
+        uid: str = "",
+        owner: str = "",
+        extra: Object | None = None,
+    ) -> None:
+        """The worker alone comes up. extra: what is special about it."""
         owner = owner or f"workers-leader-{group}-{generation}"
         pod = _pod(group, 1, key, uid or f"worker-{group}-{generation}", owner)
-        self.write(STATEFULSET_CONTROLLER, pod, f"{NAME}-{group}-1")
+        self.write(STATEFULSET_CONTROLLER, _merged(pod, extra or {}), f"{NAME}-{group}-1")
 
     def write(self, by: str, obj: Object, name: str, verb: str = "patch") -> None:
         """Store an object as it is given; labels of the set come with it."""
@@ -139,6 +163,11 @@ def _pod(group: int, worker: int, key: str, uid: str, owner: str) -> Object:
         },
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     }
+
+
+def _merged(pod: Object, extra: Object) -> Object:
+    annotations = {**pod["metadata"]["annotations"], **extra.get("metadata", {}).get("annotations", {})}
+    return {**pod, **extra, "metadata": {**pod["metadata"], "annotations": annotations}}
 
 
 def _owned_by(uid: str) -> list[Object]:

@@ -10,7 +10,7 @@ import pytest
 from test.harness.audit import MANAGER
 from test.integration.chaos.invariants import STATEFULSET_CONTROLLER, fewest_ready, writes_out_of_turn
 from test.integration.chaos.record import LEASES, PODS, Entry
-from test.unit.chaos.played import BEGAN, KUBELET, USER, Played
+from test.unit.chaos.played import BEGAN, KUBELET, USER, WAITING, Played
 
 RESTARTED = {"containerStatuses": [{"restartCount": 1}]}
 
@@ -82,9 +82,34 @@ def gated_leader(played: Played, waits: bool = True) -> None:
     played.bring(3, "new", generation=2)
 
 
+def worker_that_waits_to_return(played: Played) -> None:
+    played.delete(USER, "web-1", grace=0)
+    played.delete(KUBELET, "web-1-1", grace=0)
+    played.bring_leader(1, "old", generation=2)
+    played.make_workers(1, generation=2)
+    played.bring_worker(1, "old", generation=2, extra=WAITING)
+    played.delete(MANAGER, "web-1-1", grace=0)
+    played.bring_worker(1, "old", generation=2, uid="elsewhere")
+
+
+def leader_that_waits_to_return(played: Played) -> None:
+    played.delete(USER, "web-1", grace=0)
+    played.delete(KUBELET, "web-1-1", grace=0)
+    played.bring_leader(1, "old", generation=2, extra=WAITING)
+    played.delete(MANAGER, "web-1", grace=0)
+    played.bring(1, "old", generation=3)
+
+
+def group_recreated_for_a_worker_that_waited(played: Played) -> None:
+    worker_that_waits_to_return(played)
+    played.replace(MANAGER, 1, "old", generation=3)
+
+
 @pytest.mark.parametrize(
     "story",
     [
+        worker_that_waits_to_return,
+        leader_that_waits_to_return,
         gated_leader,
         failed_leader_that_kubernetes_deletes_too,
         worker_made_anew_while_it_goes,
@@ -192,6 +217,7 @@ def leader_rolled_above_its_turn(played: Played) -> None:
         (loss_that_was_seen, "groups [3] taken down, 2 stay, 3 have to"),
         (healthy_group_restarted, "lws-controller-manager deleted web-1 without reason"),
         (restarted_twice_for_one_reason, "lws-controller-manager deleted web-2 without reason"),
+        (group_recreated_for_a_worker_that_waited, "lws-controller-manager deleted web-1 without reason"),
         (worker_deleted, "lws-controller-manager deleted web-1-1 without reason"),
         (leader_rolled_above_its_turn, "statefulset-controller deleted web-1 without reason"),
     ],

@@ -31,6 +31,7 @@ Key = tuple[str, str]
 class FakeCluster:
     """before_write: called before each write that comes through the client's methods; may raise. has_former,
     former_node: what the pod webhook knows of the former group of a new leader, and of the node to return to.
+    cordoned: names of nodes; all others take pods.
     """
 
     def __init__(self, has_feature: bool) -> None:
@@ -47,6 +48,7 @@ class FakeCluster:
         self.before_write: Callable[[], None] = lambda: None
         self.has_former: Callable[[Object], bool] = lambda pod: False
         self.former_node: Callable[[Object], FormerNode | None] = lambda pod: None
+        self.cordoned: set[str] = set()
         self._version = 100
         self._uids = 0
         self._children: defaultdict[str, set[Key]] = defaultdict(set)
@@ -57,7 +59,7 @@ class FakeCluster:
         """Another cluster in which everything is the same so far."""
         twin = FakeCluster(self.has_feature)
         twin.objects, twin.images = dict(self.objects), dict(self.images)
-        twin.made_for = dict(self.made_for)
+        twin.made_for, twin.cordoned = dict(self.made_for), set(self.cordoned)
         twin.now, twin._version, twin._uids = self.now, self._version, self._uids
         twin._living, twin._to_collect = set(self._living), set(self._to_collect)
         twin._children.update({uid: set(keys) for uid, keys in self._children.items()})
@@ -219,6 +221,10 @@ class FakeCluster:
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
         found = self.find(kind, name)
+        if found is None and kind == "Node":
+            ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+            spec = {"unschedulable": name in self.cordoned}
+            return {"metadata": {"name": name}, "spec": spec, "status": ready}
         if found is None:
             raise NotFound(404, "NotFound", f"{kind} {name} not found")
         return found
@@ -273,10 +279,12 @@ class FakeCluster:
         return made
 
     async def delete(
-        self, target: Reference, propagation: str, grace_seconds: int | None = None
+        self, target: Reference, propagation: str, grace_seconds: int | None = None, version: str = ""
     ) -> dict[str, Any]:
         self._before()
         known = self._named(target)
+        if version not in ("", known["metadata"]["resourceVersion"]):
+            raise Conflict(409, "Conflict", f"{target} was changed meanwhile")
         return self.condemn(known, propagation == "Foreground") or {"kind": "Status", "metadata": {}}
 
     def _before(self) -> None:

@@ -119,8 +119,11 @@ class FakeManager:
         return may_have_former_group(self._store, lambda: NO_SCHEDULER, pod, NAMESPACE)
 
     def former_node(self, pod: Any) -> FormerNode | None:
-        """The node that its pod webhook has a pod return to (node-return Preferred)."""
-        return cast(FormerNode | None, _at_once(former_node(self._store, _no_node, pod, NAMESPACE)))
+        """The node that its pod webhook has a pod return to."""
+        return cast(FormerNode | None, _at_once(former_node(self._store, self._read_node, pod, NAMESPACE)))
+
+    async def _read_node(self, name: str) -> Any:
+        return await self._cluster.get("Node", "", name)
 
     @property
     def late(self) -> list[str]:
@@ -204,10 +207,6 @@ class FakeManager:
                 self.queue.add(key)
         if after is not None:
             self.timers[key] = now + timedelta(seconds=after)
-
-
-async def _no_node(name: str) -> Any:
-    raise AssertionError(f"node {name} is read, and there are none")
 
 
 def _at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 from lws.kube.metadata import controller_of, is_terminating, owner_reference
 from lws.kube.pods import PREFERRED, gate_of
 from lws.leaderworkerset.assessment.prewarm import has_ended, is_idle
+from lws.leaderworkerset.labels import must_return_to
 from lws.runtime.actions import Object
 from test.unit.stories.fake_cluster import FakeCluster
 from test.unit.stories.statefulset_sync import SeenPod, Told, sync
@@ -25,7 +26,8 @@ _HASH = "controller-revision-hash"
 class FakeNodes:
     """stuck: UIDs of pods that do not get ready. hopeless: images that never do. held: UIDs of pods whose
     node does not say that they have ended. refused: names that a StatefulSet wanted for its pods while others
-    had them. is_cold: no Job ends by itself. place: the node that the scheduler picks for a pod.
+    had them. is_cold: no Job ends by itself. are_doomed: every node is cordoned once a pod must return to it.
+    place: the node that the scheduler picks for a pod.
     """
 
     def __init__(self, cluster: FakeCluster) -> None:
@@ -34,6 +36,7 @@ class FakeNodes:
         self.held: set[str] = set()
         self.refused: set[str] = set()
         self.is_cold = False
+        self.are_doomed = False
         self.place: Callable[[Object], str] = lambda pod: "node"
         self._cluster = cluster
         # By identity: objects are never changed in place.
@@ -197,9 +200,19 @@ class FakeNodes:
             return None
         if pod["spec"]["containers"][0].get("image", "") in self.hopeless or gate_of(pod):
             return None
+        node = must_return_to(pod)
+        if self.are_doomed and node:
+            self._cluster.cordoned |= {node}
+        if node in self._cluster.cordoned:
+            return None if pod["status"].get("conditions") else partial(self._turn_away, pod)
         # Every other pod runs for a while before it is ready.
         is_slow = pod["status"]["phase"] == "Pending" and int(metadata["uid"].rpartition("-")[2]) % 2
         return partial(self._report, pod, ready=not is_slow)
+
+    def _turn_away(self, pod: Object) -> None:
+        """The scheduler finds no node for the pod."""
+        turned_away = {"type": "PodScheduled", "status": "False"}
+        self._cluster.change(pod, status={"phase": "Pending", "conditions": [turned_away]})
 
     def _go_on(self, job: Object) -> None:
         """The Job gets its pod, or that ends."""

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from lws.kube.metadata import controller_of, is_terminating
+from lws.kube.nodes import node_of
 from lws.kube.pods import gate_of
 from lws.leaderworkerset.assessment.prewarm import has_ended
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
@@ -28,6 +29,10 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     """Not over the ceiling, not under the floor, no healthy group replaced but for another revision."""
     apply = next((each for each in _actions(plan) if isinstance(each, Apply)), None)
     deleted = [each for each in _actions(plan) if isinstance(each, Delete) and each.target.kind == "Pod"]
+    waiting = {each["metadata"]["uid"] for each in snapshot.returning if not node_of(each)}
+    # These wait for a node that takes no pod.
+    released = [each for each in deleted if each.version and each.target.uid in waiting]
+    deleted = [each for each in deleted if each not in released]
     groups = {group.leader["metadata"]["uid"]: group for group in snapshot.groups}
     wanted = revision_of(snapshot.lws["spec"]["leaderWorkerTemplate"]["workerTemplate"])
     replaced = {groups[each.target.uid].index for each in deleted}

@@ -72,7 +72,7 @@ class Machine(RuleBasedStateMachine):
         seed_groups=st.sampled_from([0, 0, 1, 2]),
         deadline=st.sampled_from([0, 0, 5, 600]),
         is_cold=st.booleans(),
-        returns=st.booleans(),
+        returns=st.sampled_from(["", "Preferred", "Required", "Required, doomed"]),
         revision=revisions,
     )
     def begin(
@@ -84,7 +84,7 @@ class Machine(RuleBasedStateMachine):
         seed_groups: int,
         deadline: int,
         is_cold: bool,
-        returns: bool,
+        returns: str,
         revision: str,
     ) -> None:
         """A set, settled or not, whose user wants another revision."""
@@ -96,7 +96,7 @@ class Machine(RuleBasedStateMachine):
         if deadline:
             self.world.prewarm(deadline, 2, is_cold)
         if returns:
-            self.world.return_to_nodes()
+            self.world.return_to_nodes(returns.partition(",")[0], "doomed" in returns)
         self.world.change(revision)
 
     def first(self, world: World) -> World:

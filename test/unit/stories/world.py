@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lws.kube.metadata import controller_of, is_terminating
+from lws.leaderworkerset.labels import must_return_to
 from lws.runtime.actions import Key, Plan
 from lws.runtime.errors import Conflict, Throttled
 from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
@@ -23,7 +24,7 @@ from test.unit.stories.fake_nodes import FakeNodes, preferred_node
 from test.unit.stories.truth import Floor
 
 MOST_ROUNDS = 400
-FAULTS = ("crash", "stuck", "evicted", "node gone", "deleted")
+FAULTS = ("crash", "stuck", "evicted", "node gone", "deleted", "cordoned")
 _SETTLED: dict[tuple[bool, str, int], FakeCluster] = {}
 
 
@@ -127,9 +128,12 @@ class World:
         asked = {"deadlineSeconds": seconds, "parallelism": parallelism, "command": ["load"]}
         self._edit(rolloutStrategy={**self.lws["spec"]["rolloutStrategy"], "prewarm": asked})
 
-    def return_to_nodes(self) -> None:
-        """Recreated pods prefer the nodes of the former ones."""
-        self.cluster.change(self.lws, {"annotations": {NODE_RETURN_ANNOTATION: "Preferred"}})
+    def return_to_nodes(self, how: str, are_doomed: bool) -> None:
+        """Recreated pods go back to their nodes. how: Preferred or Required. are_doomed: each
+        node is cordoned once a pod must return to it.
+        """
+        self.nodes.are_doomed = are_doomed
+        self.cluster.change(self.lws, {"annotations": {NODE_RETURN_ANNOTATION: how}})
 
     def pause(self, is_paused: bool) -> None:
         """Hold the rollout, or let it go on."""
@@ -146,6 +150,9 @@ class World:
         if not pods:
             return
         self.floor.give_up()
+        if fault == "cordoned":
+            self.nodes.are_doomed = True
+            return
         pod = pods[number % len(pods)]
         self._incidents.add(self._leader_of(pod))
         if fault == "crash":
@@ -231,7 +238,7 @@ class World:
         for _ in range(MOST_ROUNDS):
             if self._round():
                 rings = 0
-            elif rings < 3 and self.manager.ring():
+            elif rings < (30 if self._is_waiting() else 3) and self.manager.ring():
                 rings += 1
             elif self._mend():
                 rings = 0
@@ -341,11 +348,11 @@ class World:
 
     def _place(self, pod: Any) -> str:
         """One node for all, unless pods return: then the preferred node, else one of the pod's own."""
-        metadata, preferred = pod["metadata"], preferred_node(pod)
+        metadata, preferred = pod["metadata"], must_return_to(pod) or preferred_node(pod)
         if NODE_RETURN_ANNOTATION not in self.lws["metadata"].get("annotations", {}):
             assert not preferred, f"nobody asked for the return of {metadata['name']}"
             return "node"
-        if not preferred:
+        if not preferred or preferred in self.cluster.cordoned:
             return f"node-of-{metadata['uid']}"
         namesakes = (
             each for _, each in self.cluster.log["Pod"] if each["metadata"]["name"] == metadata["name"]
@@ -361,6 +368,10 @@ class World:
             return str(pod["metadata"]["uid"])
         leader = self.cluster.find("Pod", owner["name"])
         return leader["metadata"]["uid"] if leader is not None else ""
+
+    def _is_waiting(self) -> bool:
+        """A pod waits for a node that takes none: the pass that sees it may be one of many that are due."""
+        return any(must_return_to(pod) in self.cluster.cordoned for pod in self.cluster.of_kind("Pod"))
 
     def _mend(self) -> bool:
         """What no controller can do: nodes come back, pods of the target revision get ready after all, and

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lws.kube.pods import REQUIRED, with_preferred_node, with_required_node
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.plan import plan_existing_workers, put_back
 from lws.leaderworkerset.labels import (
@@ -16,12 +17,14 @@ from lws.leaderworkerset.labels import (
     lacks_group,
     marks_of_leader,
     marks_of_worker,
+    must_return_to,
     put_right,
     was_admitted,
     without_group,
 )
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Merge, Reference
+from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
@@ -145,3 +148,29 @@ def test_what_a_tool_would_prune_workers_by_is_worth_no_write_and_goes_with_the_
     ((merge,),) = plan_existing_workers(scaled, intent).sequences
     assert isinstance(merge, Merge)
     assert merge.patch["metadata"] == {"annotations": {"objectset.rio.cattle.io/hash": None}}
+
+
+POOL = {"matchExpressions": [{"key": "pool", "operator": "Exists"}]}
+
+
+@pytest.mark.parametrize(
+    ("template", "spec", "node"),
+    [
+        pytest.param([], {}, "node-1", id="unbound"),
+        pytest.param([POOL, {"matchExpressions": []}], {}, "node-1", id="with terms of its own"),
+        pytest.param([], {"nodeName": "node-1"}, "", id="bound"),
+        pytest.param([], {"affinity": {}}, "", id="the annotation alone"),
+        pytest.param([], {"affinity": with_required_node({}, "node-2")}, "", id="of another node"),
+        pytest.param([], {"affinity": with_preferred_node({}, "node-1")}, "", id="preferred"),
+    ],
+)
+def test_a_pod_must_return_if_the_webhook_said_so(
+    template: list[Any], spec: dict[str, Any], node: str
+) -> None:
+    own = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": template}}} if template else {}
+    pod = {
+        "metadata": {"annotations": {RETURNS_TO_ANNOTATION: "node-1"}},
+        "spec": {"affinity": with_required_node(own, "node-1"), **spec},
+    }
+    assert must_return_to(pod) == node
+    assert must_return_to({**pod, "metadata": {}}) == ""

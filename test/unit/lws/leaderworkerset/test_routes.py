@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from lws.kube.pods import with_required_node
 from lws.leaderworkerset.routing import ROUTED, keys_of
 from lws.leaderworkerset.tables import table_of
 from lws.runtime.actions import Key
+from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 SET = Key("set", "ns", "demo")
@@ -33,6 +35,17 @@ def _object(
 
 
 GOING = {"deletionTimestamp": "now"}
+RETURNING = {
+    **_object(
+        "Pod",
+        "demo-3-2",
+        ("StatefulSet", "demo-3"),
+        annotations={RETURNS_TO_ANNOTATION: "node-1"},
+        creationTimestamp="2026-03-01T12:00:00Z",
+    ),
+    "spec": {"affinity": with_required_node({}, "node-1")},
+    "status": {"conditions": [{"type": "PodScheduled", "status": "False"}]},
+}
 CASES = [
     pytest.param(_object("LeaderWorkerSet", "demo", set_name=None), {SET}, id="set"),
     pytest.param(_object("Pod", "demo-3", ("StatefulSet", "demo")), {SET, LEADER}, id="leader-pod"),
@@ -56,6 +69,10 @@ CASES = [
         _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), **GOING, deletionGracePeriodSeconds=0),
         {LEADER},
         id="worker-pod-that-no-node-holds",
+    ),
+    pytest.param(RETURNING, {LEADER, SET}, id="worker-pod-that-waits-to-return"),
+    pytest.param(
+        {**RETURNING, "status": {}}, {LEADER}, id="worker-pod-that-must-return-before-it-was-scheduled"
     ),
     pytest.param(_object("Pod", "demo-3"), set(), id="orphaned-pod"),
     pytest.param(_object("Pod", "demo-3", ("Job", "demo")), set(), id="pod-of-a-job"),

@@ -89,9 +89,10 @@ class _Cluster:
         return await self._answer(subresource or "merge", target.name, answer)
 
     async def delete(
-        self, target: Reference, propagation: str, grace_seconds: int | None = None
+        self, target: Reference, propagation: str, grace_seconds: int | None = None, version: str = ""
     ) -> Mapping[str, Any]:
         verb = f"delete {propagation}" + ("" if grace_seconds is None else f" within {grace_seconds} s")
+        verb += f" at version {version}" if version else ""
         return await self._answer(verb, target.name, {"kind": "Status"})
 
     async def _answer(self, verb: str, name: str, answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -695,6 +696,17 @@ async def test_objects_that_a_deletion_removed_are_reported_at_once(
 
 
 ANOTHER_UID = Conflict(409, "Conflict", "another UID")
+
+
+async def test_an_object_that_has_changed_is_not_deleted_if_its_version_counts(bench: _Bench) -> None:
+    """A pod that waited may have got its node."""
+    delete = replace(_delete("a"), version="7")
+    bench.cluster.failures = {"delete Foreground at version 7 a": Conflict(409, "Conflict", "version")}
+    bench.cluster.answers["get a"] = now = _object("a", uid=delete.target.uid, resourceVersion="8")
+    outcome = await bench.run((delete, _create("b")))
+    assert (outcome.errors, outcome.overtaken) == ([], True)
+    assert bench.diary == ["delete Foreground at version 7 a", "get a"], "nothing follows, nothing is told"
+    assert bench.put == [now], "the next plan must see it"
 
 
 @pytest.mark.parametrize(

@@ -460,6 +460,36 @@ def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
     assert store.terminating_pods(NAME_LABEL, "default", "demo") == []
 
 
+def test_deleted_pods_that_never_had_a_node_are_recorded_for_a_while(store: Store) -> None:
+    owner = {"ownerReferences": [{"kind": "StatefulSet", "name": "s", "uid": "workers", "controller": True}]}
+
+    def pod(version: int, uid: str, node: str = "") -> dict[str, Any]:
+        made = _pod(version, uid)
+        return {**made, "metadata": {**made["metadata"], **owner}, "spec": {"nodeName": node} if node else {}}
+
+    def last() -> str:
+        found = store.last_unbound("workers", pod(1, "any")["metadata"]["name"])
+        return found["metadata"]["uid"] if found is not None else ""
+
+    store.put(pod(1, "u-1"))
+    assert last() == "", "it is still there"
+    store.drop(pod(2, "u-1"))
+    assert last() == "u-1"
+    store.put(pod(3, "u-2"))
+    store.put(pod(4, "u-2", "node-1"))
+    store.drop(pod(5, "u-2", "node-1"))
+    assert last() == "", "the next one had a node"
+    store.put(pod(6, "u-3"))
+    store.drop(pod(7, "u-3", "node-1"))
+    assert last() == "", "that it got a node is only seen at its end"
+    store.put(pod(8, "u-4"))
+    store.retain("Pod", set(), "9")
+    assert last() == "", "nobody saw its end: it may have had a node"
+    store.put(pod(10, "u-5"))
+    store.drop(store.of_kind("Pod")[0])
+    assert last() == "u-5", "our own deletion"
+
+
 def test_deleted_pods_that_were_disrupted_are_recorded_for_a_while(store: Store) -> None:
     def living(version: int, uid: str, owner: str = "workers") -> dict[str, Any]:
         pod = _pod(version, uid)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from lws.kube.pods import with_required_node
 from lws.leaderworkerset.group.failures import Incident, incident_of
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.group_records import DELETING, KEPT, Members
+from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     RECREATE_GROUP_AFTER_START_ANNOTATION,
     RESTART_EXEMPT_CONTAINERS_ANNOTATION,
@@ -71,6 +73,20 @@ def group(
 def test_one_word_says_how_a_group_failed(snapshot: GroupSnapshot, reason: str) -> None:
     incident = incident_of(snapshot, 3)
     assert incident is not None and incident.reason == reason
+
+
+def test_a_pod_that_only_waits_to_return_to_its_node_is_no_loss() -> None:
+    """It may have a finalizer of somebody, so that its deletion takes a while."""
+    snapshot = group(workers=({}, {**LEAVING, **PENDING}))
+    pod = snapshot.workers[1]
+    pod["metadata"]["annotations"][RETURNS_TO_ANNOTATION] = "node-1"
+    pod["spec"]["affinity"] = with_required_node({}, "node-1")
+    assert incident_of(snapshot, 3) is not None, "it was on a node"
+    del pod["spec"]["nodeName"]
+    assert incident_of(snapshot, 3) is None
+    pod["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "x"}]
+    disrupted = incident_of(snapshot, 3)
+    assert disrupted is not None and disrupted.is_disruption
 
 
 GONE, REPLACED = "it is being deleted", "it was replaced by another pod of that name"

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from lws.kube.pods import with_required_node
 from lws.leaderworkerset.group.failures import Incident, incident_of
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.observe.replaced_pods import ReplacedPods
+from lws.leaderworkerset.tables import TABLES
 from lws.runtime.actions import Object
+from lws.runtime.store import Store
+from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
 from lws_api.leaderworkerset.v1 import RESTART_EXEMPT_CONTAINERS_ANNOTATION
 from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
 
@@ -57,6 +65,57 @@ def test_what_is_accepted_has_no_consequence_and_the_next_one_has() -> None:
     memory.accept(LEADER)
     assert replaced(memory, LEADER, [pod("a-0-1", "w2")]) == ()
     assert replaced(memory, LEADER, [pod("a-0-1", "w3")]) == ("a-0-1",)
+
+
+def unbound(uid: str, node: str = "", **metadata: Any) -> Object:
+    """A worker that had to return to node-1, and the node that it got."""
+    made = dict(pod("a-0-1", uid))
+    owner = {"kind": "StatefulSet", "name": "a-0", "uid": "workers", "controller": True}
+    metadata = {"annotations": {RETURNS_TO_ANNOTATION: "node-1"}, "ownerReferences": [owner], **metadata}
+    made["metadata"] = {**made["metadata"], "resourceVersion": "1", **metadata}
+    return {
+        **made,
+        "apiVersion": "v1",
+        "spec": {"affinity": with_required_node({}, "node-1"), "nodeName": node},
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "lost"),
+    [
+        pytest.param(unbound("w1"), (), id="never had a node"),
+        pytest.param(unbound("w1", "node-1"), ("a-0-1",), id="was back"),
+        pytest.param(unbound("w1", annotations={}), ("a-0-1",), id="might have run anywhere"),
+        pytest.param(
+            unbound("w1") | {"status": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}},
+            ("a-0-1",),
+            id="disrupted",
+        ),
+    ],
+)
+def test_a_pod_that_only_waited_to_return_is_no_loss(before: Object, lost: tuple[str, ...]) -> None:
+    store = Store(lambda before, after: None, TABLES)
+    memory = ReplacedPods(store.last_disrupted, store.last_unbound)
+    store.put(before)
+    replaced(memory, LEADER, [before])
+    store.drop(before | {"metadata": {**before["metadata"], "resourceVersion": "2"}})
+    assert replaced(memory, LEADER, []) == ()
+    after = unbound("w2", resourceVersion="3")
+    assert replaced(memory, LEADER, [after]) == lost
+    assert replaced(memory, LEADER, [after]) == lost
+    assert replaced(memory, LEADER, [unbound("w3")]) == ("a-0-1",), "nobody saw the end of the second"
+
+
+def test_a_loss_stays_one_if_its_successor_only_waits() -> None:
+    """w1 ran: what becomes of w2, which must return, changes nothing."""
+    store = Store(lambda before, after: None, TABLES)
+    memory = ReplacedPods(store.last_disrupted, store.last_unbound)
+    replaced(memory, LEADER, [pod("a-0-1", "w1")])
+    waiting = unbound("w2")
+    store.put(waiting)
+    assert replaced(memory, LEADER, [waiting]) == ("a-0-1",)
+    store.drop(waiting | {"metadata": {**waiting["metadata"], "resourceVersion": "2"}})
+    assert replaced(memory, LEADER, [unbound("w3")]) == ("a-0-1",)
 
 
 def test_a_group_that_is_gone_is_forgotten() -> None:

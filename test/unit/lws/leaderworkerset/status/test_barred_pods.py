@@ -1,16 +1,27 @@
-"""What users are told of pods that must return to nodes without room for them."""
+"""Pods that must return to nodes without room for them: what users are told, and when they need not wait."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
+
+import pytest
 
 from lws.kube.conditions import find
-from lws.kube.pods import NodeWait
+from lws.kube.pods import NodeWait, with_required_node
+from lws.leaderworkerset.group_records import KEPT, Members
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status.problems import barred_pods, recheck_barred_pods
-from test.unit.builders import NOW, make_set
+from lws.leaderworkerset.status.problems import barred_pods, plan_returns, recheck_barred_pods
+from lws.runtime.actions import Delete
+from lws_api.leaderworkerset.placement import (
+    NODE_RETURN_ANNOTATION,
+    NODE_RETURN_EXCEPT_ANNOTATION,
+    RETURNS_TO_ANNOTATION,
+)
+from test.unit.builders import NOW, make_group, make_set, make_worker_pod
 from test.unit.set_world import carried_out, settled
 
 
@@ -32,7 +43,7 @@ def test_pods_that_have_waited_long_are_named_with_their_nodes() -> None:
         "NodeReturnBlocked",
         "pods must return to their nodes and cannot be scheduled there: demo-0-1 to node node-1, demo-0-3 to "
         "node node-3; make room there, or name the nodes in "
-        "leaderworkerset.sigs.k8s.io/node-return-except and delete the pods",
+        "leaderworkerset.sigs.k8s.io/node-return-except",
     )
     (problem,) = barred_pods(barred(*[60.0] * 12))
     assert "demo-0-10 to node node-10 and 2 more; make room" in problem.message
@@ -56,3 +67,113 @@ def test_the_set_says_so_in_a_condition_and_once_in_an_event() -> None:
     )
     freed = plan(replace(after, groups=settled(make_set()).groups))
     assert find(freed.statuses[0].patch["conditions"], "ReplicaFailure") is None
+
+
+# --- Pods that need not wait any longer ---------------------------------------------------------------------
+
+EXCEPT = {NODE_RETURN_EXCEPT_ANNOTATION: "node-9, node-1"}
+READY: dict[str, Any] = {
+    "kind": "Node",
+    "metadata": {"name": "node-1", "labels": {"pool": "a"}},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+}
+TAINT = {"key": "repair", "effect": "NoSchedule"}
+TAINTED = {**READY, "spec": {"taints": [TAINT]}}
+CORDONED = {**READY, "spec": {"unschedulable": True}}
+SILENT = {**READY, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+NOT_READ = "not read"
+
+
+def waits(pod: dict[str, Any], node: str = "node-1", **spec: Any) -> dict[str, Any]:
+    """The pod before it gets the node that it must return to."""
+    pod = copy.deepcopy(pod)
+    pod["metadata"]["annotations"] = {**pod["metadata"]["annotations"], RETURNS_TO_ANNOTATION: node}
+    pod["spec"] = {"containers": [], "affinity": with_required_node({}, node), **spec}
+    pod["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]}
+    return pod
+
+
+def returning(node: Any, *pods: str, annotations: dict[str, str] | None = None, **spec: Any) -> SetSnapshot:
+    """Pods of a set of two groups of three that wait for node-1, which is as it was read."""
+    lws = make_set(size=3, annotations={NODE_RETURN_ANNOTATION: "Required", **(annotations or {})})
+    found, groups = [], []
+    for index in range(2):
+        group = make_group(lws, index)
+        members = {group.leader["metadata"]["name"]: group.leader}
+        members |= {f"demo-{index}-{worker}": make_worker_pod(group.workers, worker) for worker in (1, 2)}
+        waiting = {name: waits(pod, **spec) for name, pod in members.items() if name in pods}
+        found += waiting.values()
+        groups.append(replace(group, leader=waiting.get(f"demo-{index}", group.leader)))
+    nodes = {} if node == NOT_READ else {"node-1": node}
+    return SetSnapshot(lws, NOW, groups=tuple(groups), returning=tuple(found), nodes=nodes)
+
+
+def deletions(snapshot: SetSnapshot) -> list[list[str]]:
+    return [
+        [f"{action.target.kind} {action.target.name}" for action in sequence]
+        for sequence in plan_returns(snapshot).sequences
+    ]
+
+
+@pytest.mark.parametrize(
+    ("node", "annotations", "why"),
+    [
+        pytest.param(READY, {}, "", id="full"),
+        pytest.param(NOT_READ, {}, "", id="not due to be read"),
+        pytest.param(None, {}, "the node does not exist any more", id="gone"),
+        pytest.param(CORDONED, {}, "the node is cordoned", id="cordoned"),
+        pytest.param(SILENT, {}, "the node is not ready", id="not ready"),
+        pytest.param(TAINTED, {}, "the node has the taint repair", id="tainted"),
+        pytest.param(
+            NOT_READ, EXCEPT, f"the node is named in {NODE_RETURN_EXCEPT_ANNOTATION}", id="excepted since"
+        ),
+        pytest.param(
+            READY, {NODE_RETURN_ANNOTATION: "Preferred"}, "the set no longer requires that", id="loosened"
+        ),
+        pytest.param(READY, {NODE_RETURN_ANNOTATION: ""}, "the set no longer requires that", id="taken back"),
+    ],
+)
+def test_a_pod_whose_successor_need_not_return_is_deleted(
+    node: Any, annotations: dict[str, str], why: str
+) -> None:
+    snapshot = returning(node, "demo-0-1", annotations=annotations)
+    planned = plan_returns(snapshot)
+    assert deletions(snapshot) == ([["Pod demo-0-1"]] if why else [])
+    if why:
+        ((delete,),) = planned.sequences
+        assert isinstance(delete, Delete)
+        assert (delete.target.uid, delete.version) == ("uid-of-pod-demo-0-1", "1")
+        assert (delete.propagation, delete.grace_seconds, delete.tallies) == ("Background", None, ())
+        (event,) = delete.announce
+        assert event.note == f"Deleted pod demo-0-1, which had to return to node node-1: {why}"
+        assert (event.reason, event.regarding.kind) == ("NodeReturnBlocked", "LeaderWorkerSet")
+
+
+def test_what_the_pod_tolerates_is_no_reason() -> None:
+    tolerations = [{"key": "repair", "operator": "Exists"}]
+    assert deletions(returning(TAINTED, "demo-0-1", tolerations=tolerations)) == []
+    assert deletions(returning(READY, "demo-0-1", nodeSelector={"pool": "b"})) == [["Pod demo-0-1"]]
+
+
+def test_the_workers_of_a_leader_go_with_it_and_no_other_pod() -> None:
+    assert deletions(returning(None, "demo-0", "demo-0-2")) == [["Pod demo-0", "StatefulSet demo-0"]]
+    assert deletions(returning(None, "demo-0-1", "demo-1-1", "demo-1-2")) == [
+        ["Pod demo-0-1"],
+        ["Pod demo-1-1"],
+        ["Pod demo-1-2"],
+    ]
+
+
+def test_a_group_that_is_kept_for_diagnosis_stays() -> None:
+    snapshot = returning(None, "demo-0-1", "demo-1")
+    lws = make_set(size=3, maxGroupRestarts=0, annotations={NODE_RETURN_ANNOTATION: "Required"})
+    members = {"0": f"{Members.of('uid-of-pod-demo-0', ()).leader}-{KEPT}"}
+    kept = replace(snapshot, lws={**lws, "status": {"members": members}})
+    assert deletions(kept) == [["Pod demo-1", "StatefulSet demo-1"]]
+
+
+def test_the_pass_over_the_set_plans_it() -> None:
+    snapshot = settled(make_set(annotations={NODE_RETURN_ANNOTATION: "Required"}))
+    pod = waits(snapshot.groups[0].leader)
+    planned = plan(replace(snapshot, returning=(pod,), nodes={"node-1": None}))
+    assert [each.target.name for (each, *_) in planned.sequences if isinstance(each, Delete)] == ["demo-0"]

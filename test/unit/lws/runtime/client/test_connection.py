@@ -161,6 +161,20 @@ Call = Callable[[Cluster], Awaitable[Any]]
             id="delete-guarded-by-uid",
         ),
         pytest.param(
+            lambda cluster: cluster.delete(_reference("Pod", "u-1"), "Background", version="7"),
+            "DELETE",
+            "/api/v1/namespaces/ns/pods/a",
+            {},
+            "application/json",
+            {
+                "kind": "DeleteOptions",
+                "apiVersion": "v1",
+                "propagationPolicy": "Background",
+                "preconditions": {"uid": "u-1", "resourceVersion": "7"},
+            },
+            id="delete-guarded-by-version",
+        ),
+        pytest.param(
             lambda cluster: cluster.delete(_reference("Pod"), "Background"),
             "DELETE",
             "/api/v1/namespaces/ns/pods/a",
