@@ -14,7 +14,7 @@ from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset import fields
 from lws.runtime.actions import Object
-from lws.runtime.children import Owner
+from lws.runtime.children import ChildOwner
 from lws_api.disaggregatedset.v1 import KIND
 
 
@@ -100,9 +100,9 @@ class DisaggregatedSnapshot:
     fault: str = ""
 
     @cached_property
-    def owner(self) -> Owner:
+    def owner(self) -> ChildOwner:
         """The set as the owner of its objects."""
-        return Owner(
+        return ChildOwner(
             KIND,
             self.obj["metadata"]["name"],
             owner_reference(self.obj, blocks_deletion=False),

@@ -154,7 +154,7 @@ def missing_labels(obj: Mapping[str, Any], desired: Mapping[str, str]) -> dict[s
 
 
 @lru_cache(maxsize=4096)
-def is_tools_own(key: str) -> bool:
+def belongs_to_a_tool(key: str) -> bool:
     """Report whether a deployment tool tracks or prunes objects by this label or annotation."""
     domain, slash, _ = key.partition("/")
     while slash and domain:
@@ -166,17 +166,17 @@ def is_tools_own(key: str) -> bool:
 
 def inherited(values: Mapping[str, str] | None) -> dict[str, str]:
     """Labels or annotations of an owner that may be copied to a child: all but those of deployment tools."""
-    return {key: value for key, value in (values or {}).items() if not is_tools_own(key)}
+    return {key: value for key, value in (values or {}).items() if not belongs_to_a_tool(key)}
 
 
-def without_tools_own(child: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def without_tool_keys(child: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """A merge patch that also removes labels and annotations of tools from a child.
 
     Earlier releases and upstream copied them. They alone are not worth a write.
     """
     metadata = dict(patch.get("metadata") or {})
     for field in ("labels", "annotations"):
-        if removed := {key: None for key in _strings_at(child, field) if is_tools_own(key)}:
+        if removed := {key: None for key in _strings_at(child, field) if belongs_to_a_tool(key)}:
             metadata[field] = {**removed, **(metadata.get(field) or {})}
     return {**patch, "metadata": metadata} if metadata else dict(patch)
 

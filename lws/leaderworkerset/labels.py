@@ -154,7 +154,7 @@ def without_group(marks: PodMarks) -> PodMarks:
     )
 
 
-def put_right(pod: Object, marks: PodMarks) -> Object:
+def with_identity(pod: Object, marks: PodMarks) -> Object:
     """The pod as it should be; the very same where it is."""
     if edited_of(pod, marks) is None:
         return pod

@@ -25,7 +25,7 @@ from lws.leaderworkerset.scheduling import NO_SCHEDULER, Scheduled, Scheduler
 from lws.leaderworkerset.spec import SetSpec
 from lws.policies import Policies
 from lws.runtime.actions import Object
-from lws.runtime.children import Owner
+from lws.runtime.children import ChildOwner
 from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL, SIZE_ANNOTATION
 
 
@@ -241,9 +241,9 @@ class SetSnapshot:
         return SetSpec.of(self.lws)
 
     @property
-    def owner(self) -> Owner:
+    def owner(self) -> ChildOwner:
         """The set as the owner of its children."""
-        return Owner(
+        return ChildOwner(
             KIND,
             self.lws["metadata"]["name"],
             owner_reference(self.lws),

@@ -12,9 +12,9 @@ from typing import Any
 from lws.kube.metadata import (
     ORPHAN_FINALIZER,
     annotations_of,
+    belongs_to_a_tool,
     controller_of,
     is_mapping,
-    is_tools_own,
     labels_of,
     name_of,
 )
@@ -159,7 +159,7 @@ def ours_and_tools(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[st
     """Labels or annotations that some decision reads, and the keys of those of deployment tools, which
     adoption removes. Their values may be whole manifests, and are dropped.
     """
-    return {**_ours(values), **{key: "" for key in values if is_tools_own(key)}} or None
+    return {**_ours(values), **{key: "" for key in values if belongs_to_a_tool(key)}} or None
 
 
 def writers_of_orphan(entries: Sequence[Any], obj: Mapping[str, Any]) -> list[Any] | None:
@@ -315,12 +315,12 @@ def ports(stored: Sequence[Any], service: Mapping[str, Any]) -> Any:
     return stored or None
 
 
-def unlike_type(stored: str, service: Mapping[str, Any]) -> str | None:
+def type_unless_default(stored: str, service: Mapping[str, Any]) -> str | None:
     """The type of a Service; left out for ClusterIP without ports."""
     return stored if service["spec"].get("ports") or stored != "ClusterIP" else None
 
 
-def unlike_address(stored: str, service: Mapping[str, Any]) -> str | None:
+def address_unless_headless(stored: str, service: Mapping[str, Any]) -> str | None:
     """The cluster IP. Not stored for headless Services with an owner: there are thousands."""
     return None if stored == "None" and controller_of(service) is not None else stored or None
 
@@ -545,8 +545,8 @@ _SERVICE = StoredFields(
         StoredField("spec.selector", default={}),
         StoredField("spec.ports", excerpt=ports),
         StoredField("spec.publishNotReadyAddresses"),
-        StoredField("spec.type", excerpt=unlike_type),
-        StoredField("spec.clusterIP", excerpt=unlike_address),
+        StoredField("spec.type", excerpt=type_unless_default),
+        StoredField("spec.clusterIP", excerpt=address_unless_headless),
     ),
 )
 # What its own controller reports of it changes with every pod, and decides nothing here.

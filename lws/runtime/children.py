@@ -14,7 +14,7 @@ from lws.kube.metadata import (
     labels_of,
     missing_labels,
     united,
-    without_tools_own,
+    without_tool_keys,
 )
 from lws.kube.ownership import Ownership, taken_note
 from lws.kube.patches import covers, merge_patch
@@ -31,7 +31,7 @@ _SERVICE_DEFAULTS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class ChildOwner:
     """The controller of a child: a workload, or the leader pod of a group.
 
     kind, name: the workload that needs the child. reference: the controller reference of the child. is_alive:
@@ -62,7 +62,7 @@ Repairs = Callable[[Object, Object], "Mapping[str, Object] | Plan"]
 """(stored, intent) → patches that make a child's spec as intended, by reason; or a plan to follow instead."""
 
 
-def plan_child(owner: Owner, child: Child, create: Create, repairs: Repairs | None = None) -> Plan:
+def plan_child(owner: ChildOwner, child: Child, create: Create, repairs: Repairs | None = None) -> Plan:
     """Reconcile a desired child. Its labels are restored, whatever its kind: see `label_patches`."""
     if (blocked := plan_obstacle(owner, child)) is not None:
         return blocked
@@ -74,7 +74,7 @@ def plan_child(owner: Owner, child: Child, create: Create, repairs: Repairs | No
     return repair(child.stored, {**edits, **label_patches(child.stored, labels_of(create.intent))})
 
 
-def plan_unwanted(owner: Owner, stored: Object | None, why: str) -> Plan:
+def plan_unwanted(owner: ChildOwner, stored: Object | None, why: str) -> Plan:
     """Delete a child that is not desired; objects of other owners are left alone."""
     uid = owner.reference["uid"]
     if stored is None or not is_controlled_by(stored, uid) or is_terminating(stored):
@@ -82,7 +82,7 @@ def plan_unwanted(owner: Owner, stored: Object | None, why: str) -> Plan:
     return Plan(((Delete(Reference.to(stored), "Background", why=why),),))
 
 
-def plan_obstacle(owner: Owner, child: Child) -> Plan | None:
+def plan_obstacle(owner: ChildOwner, child: Child) -> Plan | None:
     """Plan for an object that has the name of a child; None if the child can be written."""
     stored, ownership = child.stored, child.ownership
     if stored is None or ownership == Ownership.OURS:
@@ -97,12 +97,12 @@ def plan_obstacle(owner: Owner, child: Child) -> Plan | None:
     return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=note, problems=(Problem("NameClash", note),))
 
 
-def adopt(owner: Owner, orphan: Object) -> Plan:
+def adopt(owner: ChildOwner, orphan: Object) -> Plan:
     """Set the owner of an orphan and remove metadata of tools that it must not keep."""
     if not owner.is_alive:
         return Plan(waiting_for=owner.until_alive)
     why = owner.adoption.format(kind=orphan["kind"])
-    patch = without_tools_own(orphan, {})
+    patch = without_tool_keys(orphan, {})
     return Plan(((SetOwner(Reference.to(orphan), owner.reference, why, patch=patch),),))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from lws.disaggregatedset.children.role_sets import strategy_of
 from lws.disaggregatedset.names import child_labels, identity_of
 from lws.disaggregatedset.spec import DisaggregatedSpec, Role
-from lws.kube.metadata import annotations_of, inherited, labels_of, without_tools_own
+from lws.kube.metadata import annotations_of, inherited, labels_of, without_tool_keys
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, completed_backoff
@@ -84,7 +84,7 @@ def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: R
             current |= _tree_of(shown)
             desired |= _tree_of(in_effect)
     patch = merge_patch(current, desired)
-    due = without_tools_own(child, patch) if patch else {}
+    due = without_tool_keys(child, patch) if patch else {}
     return repair(child, {"its labels or its role were edited": due})
 
 

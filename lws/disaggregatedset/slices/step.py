@@ -18,7 +18,7 @@ from lws.disaggregatedset.rollout.state import SliceState, SliceStep
 from lws.disaggregatedset.slices.state import Roles, RoleTargets, RolloutMemory, others_at_start
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, Role, SlicePlacement
-from lws.kube.metadata import annotations_of, is_mapping, without_tools_own
+from lws.kube.metadata import annotations_of, is_mapping, without_tool_keys
 from lws.kube.ownership import ownership_of
 from lws.leaderworkerset.events import failed_create
 from lws.runtime.actions import Action, Create, Delete, Merge, Plan, Reference, together
@@ -93,7 +93,7 @@ def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
         if changed:
             patch = {"metadata": {"annotations": changed}}
             why = "a rollout begins with so many groups"
-            yield Merge(Reference.to(child.obj), without_tools_own(child.obj, patch), why)
+            yield Merge(Reference.to(child.obj), without_tool_keys(child.obj, patch), why)
 
 
 def _others(within: SliceFacts, role: str) -> str | None:
@@ -176,7 +176,7 @@ def _counts(within: SliceFacts, step: SliceStep) -> tuple[list[Action], list[Act
                 continue
             announce = (events.scaled(within.snapshot.obj, child, desired),) if within.is_rolling else ()
             why = f"role {child.role} of slice {within.index} is to have {desired} groups here"
-            patch = without_tools_own(child.obj, {"spec": {"replicas": desired}})
+            patch = without_tool_keys(child.obj, {"spec": {"replicas": desired}})
             merge = Merge(Reference.to(child.obj), patch, why, announce)
             (raised if desired > child.desired else lowered).append(merge)
     return raised, lowered

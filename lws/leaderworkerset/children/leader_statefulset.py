@@ -16,13 +16,13 @@ from lws.kube import patches
 from lws.kube.conditions import moment_of, timestamp
 from lws.kube.metadata import (
     annotations_of,
+    belongs_to_a_tool,
     is_controlled_by,
     is_terminating,
-    is_tools_own,
     labels_of,
     missing_labels,
     uid_of,
-    without_tools_own,
+    without_tool_keys,
 )
 from lws.kube.pods import disruption_of
 from lws.kube.statefulsets import current_revision_of, partition_of
@@ -191,7 +191,7 @@ def _apply_leaders(
     announce = events.moved_leaders(lws, stored, rollout, choice.revision, is_begun)
     patch = _beside_template(intent, stored, paths)
     if patch is not None:
-        patch = without_tools_own(stored, patch)
+        patch = without_tool_keys(stored, patch)
         return (Merge(Reference.to(stored), patch, why=why, announce=announce),)
     failure = events.failed_leaders(lws, "update")
     applying = Apply(intent, why=why, uid=stored["metadata"]["uid"], announce=announce, failure=failure)
@@ -202,7 +202,7 @@ def take_off_tools_own(stored: Object) -> tuple[Merge, ...]:
     """Remove labels and annotations of deployment tools that an apply keeps, because another client owns
     them.
     """
-    patch = without_tools_own(stored, {})
+    patch = without_tool_keys(stored, {})
     if all(
         patches.is_owned(stored, FIELD_MANAGER, ("metadata", field, key))
         for field, keys in patch.get("metadata", {}).items()
@@ -237,7 +237,7 @@ def is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> boo
 
 def is_kept(path: patches.Path) -> bool:
     """Whether an earlier release copied this to the StatefulSet: it is kept until the next rollout."""
-    return path[:1] == ("metadata",) and path[1] in ("labels", "annotations") and is_tools_own(path[-1])
+    return path[:1] == ("metadata",) and path[1] in ("labels", "annotations") and belongs_to_a_tool(path[-1])
 
 
 def _with_leftovers(
@@ -368,4 +368,4 @@ def _last_try(statefulset: Object, snapshot: SetSnapshot) -> datetime:
 def _retry(statefulset: Object, now: datetime) -> Merge:
     patch = {"metadata": {"annotations": {PODS_RETRIED_AT_ANNOTATION: timestamp(now)}}}
     why = "its pods were rejected, and its controller backs off longer after each attempt"
-    return Merge(Reference.to(statefulset), without_tools_own(statefulset, patch), why=why)
+    return Merge(Reference.to(statefulset), without_tool_keys(statefulset, patch), why=why)

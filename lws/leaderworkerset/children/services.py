@@ -37,7 +37,7 @@ def plan_leader_service(snapshot: SetSnapshot) -> Plan:
     ownership = ownership_of_service(stored, uid_of(lws), intent, snapshot.owners_alive)
     child = Child(ownership, stored, "the former Service of the leaders")
     if not intent["spec"]["ports"]:
-        return plan_obstacle(owner, child) or _without_ports()
+        return plan_obstacle(owner, child) or _plan_missing_ports()
     failure = events.failed_create(lws, f"leader service {intent['metadata']['name']}")
     create = Create(intent, why="clients reach the leaders through it", failure=failure)
     return plan_child(owner, child, create, repair_service)
@@ -104,7 +104,7 @@ def _port(requested: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": requested["name"], **port} if requested.get("name") else port
 
 
-def _without_ports() -> Plan:
+def _plan_missing_ports() -> Plan:
     note = (
         "spec.leaderService: no ports: set its ports, or declare ports of containers in the leader template"
     )

@@ -19,7 +19,7 @@ from lws.kube.metadata import (
     name_of,
     namespace_of,
     uid_of,
-    without_tools_own,
+    without_tool_keys,
 )
 from lws.kube.nodes import end_of_grace, node_of, recheck_after, stuck_pods
 from lws.kube.ownership import Ownership, may_adopt
@@ -72,7 +72,7 @@ from lws.leaderworkerset.spec import SetSpec, other_manager
 from lws.leaderworkerset.status.problems import forced, is_forced
 from lws.leaderworkerset.status.status import MISSING_REVISION, POD_DELETED, POD_FAILED, recreated
 from lws.runtime.actions import Announce, Create, Delete, Fold, Merge, Object, Plan, Reference, together
-from lws.runtime.children import Child, Owner, Repairs, label_patches, plan_child, repair, repair_service
+from lws.runtime.children import Child, ChildOwner, Repairs, label_patches, plan_child, repair, repair_service
 from lws_api.leaderworkerset.v1 import (
     FORMER_GROUP_GONE_LABEL,
     GROUP_INDEX_LABEL,
@@ -100,7 +100,7 @@ def plan(group: GroupSnapshot | Abandoned) -> Plan:
         return plan_kept_alone(group, problem.message)
     # Pods of a set that another controller runs are left to it until the end.
     losses = plan_node_loss(group) if not other_manager(group.lws) else Plan()
-    return together(put_back(group.edited), plan_kept(group) or _plan_group(group), losses)
+    return together(plan_label_repairs(group.edited), plan_kept(group) or _plan_group(group), losses)
 
 
 def _plan_group(group: GroupSnapshot) -> Plan:
@@ -136,17 +136,17 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     if gang.waiting_for and group.worker_statefulset is None:
         return together(restart, service, gang)
     admission = _plan_admission(group) if not gang.waiting_for else Plan()
-    released = _released(group) if admission.sequences else group
+    released = _without_gate(group) if admission.sequences else group
     workers = _plan_workers(released, restored) if restored.size > 1 else Plan()
     # In order: pods that are created before their PodGroup would be scheduled without it, or by a terminating
     # one.
     chained = tuple(
         action for part in (gang, admission, workers) for sequence in part.sequences for action in sequence
     )
-    second_look = plan_second_look(group, topology_of(restored.lws))
+    scheduling_retry = plan_scheduling_retry(group, topology_of(restored.lws))
     group_ready = plan_group_ready(group, restored.size)
     children = replace(together(gang, admission, workers), sequences=(chained,))
-    return together(restart, service, children, second_look, group_ready, plan_note(group))
+    return together(restart, service, children, scheduling_retry, group_ready, plan_note(group))
 
 
 def _recreate(group: GroupSnapshot, why: str, reason: str, announce: tuple[Announce, ...] = ()) -> Plan:
@@ -265,7 +265,7 @@ def _plan_admission(group: GroupSnapshot) -> Plan:
     return Plan(((admitting if is_announced else replace(admitting, announce=()),),))
 
 
-def _released(group: GroupSnapshot) -> GroupSnapshot:
+def _without_gate(group: GroupSnapshot) -> GroupSnapshot:
     """The group as it is once its gate is removed."""
     spec = group.leader["spec"]
     gates = [gate for gate in spec["schedulingGates"] if gate != {"name": GROUP_REPLACEMENT_GATE}]
@@ -318,7 +318,7 @@ def _plan_child(
 ) -> Plan:
     """Reconcile a child of the leader pod. Conflicts become Events, because groups have no conditions."""
     kind = create.intent["kind"]
-    owner = Owner(
+    owner = ChildOwner(
         KIND,
         name_of(group.lws),
         reference=create.intent["metadata"]["ownerReferences"][0],
@@ -399,7 +399,7 @@ def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
     return _names_taken(group)
 
 
-def plan_second_look(group: GroupSnapshot, topology: str) -> Plan:
+def plan_scheduling_retry(group: GroupSnapshot, topology: str) -> Plan:
     """Make the scheduler retry a leader, once, when no pod of the previous group is left.
 
     A leader has affinity to the pods of its group, so previous workers tie it to their topology domain, which
@@ -510,7 +510,7 @@ def plan_node_loss(group: GroupSnapshot) -> Plan:
 _IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
 
 
-def put_back(edited: Iterable[Edited]) -> Plan:
+def plan_label_repairs(edited: Iterable[Edited]) -> Plan:
     """Restore edited labels and annotations: this costs a write, never a pod."""
     merges = []
     for pod in edited:
@@ -547,5 +547,5 @@ def plan_existing_workers(existing: Object, intent: Object) -> Plan:
         **label_patches(existing, identity, why="identity labels were edited"),
     }
     return repair(
-        existing, {why: without_tools_own(existing, patch) for why, patch in patches.items() if patch}
+        existing, {why: without_tool_keys(existing, patch) for why, patch in patches.items() if patch}
     )

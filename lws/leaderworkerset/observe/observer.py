@@ -44,8 +44,8 @@ from lws.leaderworkerset.labels import (
     marks_of_leader,
     marks_of_worker,
     own_workers,
-    put_right,
     was_admitted,
+    with_identity,
     without_group,
 )
 from lws.leaderworkerset.left_alone import why_left_alone
@@ -497,7 +497,7 @@ class Observer:
         key = origin.key if origin.made is not None or labelled is None else None
         size = _size(lws, revision, unrecorded)
         marks = await self._marks(pod, marks_of_leader(pod, key, size, leaders["spec"]["template"], own), own)
-        leader = with_key(put_right(pod, marks), origin.key)
+        leader = with_key(with_identity(pod, marks), origin.key)
         marks_by_worker = _marks_of_workers(leader, own, pods, size)
         return replace(
             group,
@@ -506,7 +506,7 @@ class Observer:
             unrecorded=unrecorded,
             is_shown=origin.is_shown,
             worker_statefulset=workers,
-            workers=tuple(put_right(worker, worker_marks) for worker, worker_marks in marks_by_worker),
+            workers=tuple(with_identity(worker, worker_marks) for worker, worker_marks in marks_by_worker),
             edited=edits_of(((pod, marks), *marks_by_worker)),
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from lws.disaggregatedset.names import Identity, child_name
 from lws.kube.metadata import owner_reference
-from lws.runtime.children import Owner
+from lws.runtime.children import ChildOwner
 from lws_api.crds import defaulted
 from lws_api.disaggregatedset.v1 import API_VERSION, INITIAL_REPLICAS_ANNOTATION, KIND
 
@@ -84,6 +84,8 @@ class Seen:
         return tuple(child for child in self.children if child.slice_index == index)
 
     @property
-    def owner(self) -> Owner:
+    def owner(self) -> ChildOwner:
         reference = owner_reference(self.obj, blocks_deletion=False)
-        return Owner(KIND, "llm", reference, self.is_alive, "the {kind} has no owner", "the set to be alive")
+        return ChildOwner(
+            KIND, "llm", reference, self.is_alive, "the {kind} has no owner", "the set to be alive"
+        )

@@ -8,18 +8,18 @@ import pytest
 
 from lws.kube.metadata import (
     annotations_of,
+    belongs_to_a_tool,
     controller_of,
     copied,
     inherited,
     is_controlled_by,
     is_terminating,
-    is_tools_own,
     labels_of,
     merged,
     metadata_of,
     owner_reference,
     version_number,
-    without_tools_own,
+    without_tool_keys,
 )
 
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "s-0", "uid": "u1", "controller": True}
@@ -184,7 +184,7 @@ def test_version_numbers() -> None:
     ],
 )
 def test_by_which_labels_and_annotations_tools_tell_what_is_their_own(key: str, is_tools: bool) -> None:
-    assert is_tools_own(key) is is_tools
+    assert belongs_to_a_tool(key) is is_tools
     assert inherited({key: "x", "a": "b"}) == ({"a": "b"} if is_tools else {key: "x", "a": "b"})
 
 
@@ -200,7 +200,7 @@ def test_a_patch_takes_along_what_a_child_should_not_have_inherited() -> None:
         }
     }
     patch = {"metadata": {"labels": {"team": "b"}}, "spec": {"replicas": 2}}
-    assert without_tools_own(child, patch) == {
+    assert without_tool_keys(child, patch) == {
         "metadata": {
             "labels": {"team": "b", "kro.run/owned": None},
             "annotations": {"argocd.argoproj.io/tracking-id": None},
@@ -208,5 +208,5 @@ def test_a_patch_takes_along_what_a_child_should_not_have_inherited() -> None:
         "spec": {"replicas": 2},
     }
     assert patch == {"metadata": {"labels": {"team": "b"}}, "spec": {"replicas": 2}}
-    assert without_tools_own({"metadata": {"labels": {"team": "a"}}}, patch) == patch
-    assert without_tools_own({"metadata": {}}, {"spec": {}}) == {"spec": {}}
+    assert without_tool_keys({"metadata": {"labels": {"team": "a"}}}, patch) == patch
+    assert without_tool_keys({"metadata": {}}, {"spec": {}}) == {"spec": {}}

@@ -8,7 +8,7 @@ import pytest
 
 from lws.kube.pods import REQUIRED, with_preferred_node, with_required_node
 from lws.leaderworkerset.group.objects import build_worker_statefulset
-from lws.leaderworkerset.group.plan import plan_existing_workers, put_back
+from lws.leaderworkerset.group.plan import plan_existing_workers, plan_label_repairs
 from lws.leaderworkerset.labels import (
     PodMarks,
     edited_of,
@@ -18,8 +18,8 @@ from lws.leaderworkerset.labels import (
     marks_of_leader,
     marks_of_worker,
     must_return_to,
-    put_right,
     was_admitted,
+    with_identity,
     without_group,
 )
 from lws.leaderworkerset.spec import SetSpec
@@ -75,8 +75,8 @@ def test_whatever_was_edited_is_put_back(pod: dict[str, Any], name: str, value: 
         assert found is None
         return
     assert found is not None
-    assert put_right(changed, marks(changed)) == pod
-    (sequence,) = put_back([found]).sequences
+    assert with_identity(changed, marks(changed)) == pod
+    (sequence,) = plan_label_repairs([found]).sequences
     (merge,) = sequence
     assert isinstance(merge, Merge)
     assert merge.target == Reference.to(pod)
@@ -86,7 +86,7 @@ def test_whatever_was_edited_is_put_back(pod: dict[str, Any], name: str, value: 
 @pytest.mark.parametrize("pod", [LEADER, WORKER], ids=["leader", "worker"])
 def test_a_pod_that_is_as_it_should_be_is_the_very_same(pod: dict[str, Any]) -> None:
     marks = as_leader(pod) if pod is LEADER else marks_of_worker(pod, LEADER, WORKERS, 3)
-    assert put_right(pod, marks) is pod
+    assert with_identity(pod, marks) is pod
     assert edits_of([(pod, marks)]) == ()
 
 

@@ -14,7 +14,7 @@ from lws.kube.patches import with_merged
 from lws.runtime.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner, together
 from lws.runtime.children import (
     Child,
-    Owner,
+    ChildOwner,
     plan_child,
     plan_obstacle,
     plan_unwanted,
@@ -52,8 +52,8 @@ NOTE = (
 )
 
 
-def owner(is_alive: bool = True) -> Owner:
-    return Owner(
+def owner(is_alive: bool = True) -> ChildOwner:
+    return ChildOwner(
         "LeaderWorkerSet",
         "demo",
         REFERENCE,

@@ -11,7 +11,7 @@ from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions.record import RecordedRoles, read, record
 from lws.kube.metadata import owner_reference
 from lws.runtime.actions import Create, Object, Verbatim
-from lws.runtime.children import Owner
+from lws.runtime.children import ChildOwner
 from lws_api.disaggregatedset.v1 import (
     API_VERSION,
     APP_LABEL,
@@ -176,9 +176,9 @@ class World:
     status: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def owner(self) -> Owner:
+    def owner(self) -> ChildOwner:
         reference = owner_reference(self.obj, blocks_deletion=False)
-        return Owner(KIND, self.obj["metadata"]["name"], reference, self.is_alive, adoption="")
+        return ChildOwner(KIND, self.obj["metadata"]["name"], reference, self.is_alive, adoption="")
 
 
 def created(actions: Any) -> list[RecordedRoles]:
