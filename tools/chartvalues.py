@@ -128,8 +128,9 @@ def settings_table() -> str:
 
 
 def _default(part: Mapping[str, Any]) -> str:
+    """As YAML has it: text that would be read as a number, or is empty, in quotes."""
     default = part["default"]
-    return default if isinstance(default, str) and default else json.dumps(default)
+    return default if isinstance(default, str) and default and not default.isdigit() else json.dumps(default)
 
 
 def files(root: Path = ROOT) -> dict[Path, str]:

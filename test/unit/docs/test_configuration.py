@@ -58,7 +58,8 @@ def default_at(key: str) -> str:
     value: Any = Configuration(apiVersion=API_VERSION, kind=KIND).model_dump(mode="json")
     for part in key.split("."):
         value = value[part] if value is not None else None
-    shown = {None: "–", True: "true", False: "false", "": '""'}
+    # YAML reads 0 without quotes as a number.
+    shown = {None: "–", True: "true", False: "false", "": '""', "0": '"0"'}
     return str(value) if isinstance(value, list) else shown.get(value, str(value))
 
 
