@@ -7,6 +7,7 @@ from typing import Any
 
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND
 from test.bench.shapes import Shape
+from tools.localcluster.kubelet import STOPS_AFTER
 
 Object = dict[str, Any]
 
@@ -14,9 +15,16 @@ OLD, NEW = "server:1", "server:2"
 _SET = "floor-set"
 
 
-def pod_spec(image: str) -> Object:
-    """One container; gone at once when deleted, as no kubelet has to be played then."""
-    return {"terminationGracePeriodSeconds": 0, "containers": [{"name": "server", "image": image}]}
+def pod_spec(image: str, grace: int = 0) -> Object:
+    """One container. With a grace of 0 seconds it is gone at once when deleted: none plays a kubelet."""
+    return {"terminationGracePeriodSeconds": grace, "containers": [{"name": "server", "image": image}]}
+
+
+def pod_template(shape: Shape, image: str) -> Object:
+    """Pods that end at once, or in a second."""
+    if not shape.is_ending:
+        return {"spec": pod_spec(image)}
+    return {"metadata": {"annotations": {STOPS_AFTER: "1"}}, "spec": pod_spec(image, grace=30)}
 
 
 def a_set(shape: Shape, index: int) -> Object:
@@ -27,7 +35,7 @@ def a_set(shape: Shape, index: int) -> Object:
         "spec": {
             "replicas": shape.groups,
             **({"groupIdentity": "Hash"} if shape.is_hash else {}),
-            "leaderWorkerTemplate": {"size": shape.size, "workerTemplate": {"spec": pod_spec(OLD)}},
+            "leaderWorkerTemplate": {"size": shape.size, "workerTemplate": pod_template(shape, OLD)},
             "rolloutStrategy": {
                 "type": "RollingUpdate",
                 "rollingUpdateConfiguration": {"maxUnavailable": shape.max_unavailable, "maxSurge": 0},
@@ -36,9 +44,9 @@ def a_set(shape: Shape, index: int) -> Object:
     }
 
 
-def new_image() -> Object:
+def new_image(shape: Shape) -> Object:
     """The patch of a set that starts a rollout."""
-    return {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": pod_spec(NEW)}}}}
+    return {"spec": {"leaderWorkerTemplate": {"workerTemplate": pod_template(shape, NEW)}}}
 
 
 def set_name(index: int) -> str:
@@ -58,19 +66,20 @@ def a_service(index: int) -> Object:
 
 def leaders(shape: Shape, index: int, image: str) -> Object:
     """The StatefulSet of the leaders of one set, rolled by deleting its pods."""
-    made = _statefulset(set_name(index), shape.groups, image, {_SET: set_name(index)})
+    made = _statefulset(set_name(index), shape.groups, pod_template(shape, image), {_SET: set_name(index)})
     made["spec"]["updateStrategy"] = {"type": "OnDelete"}
     return made
 
 
 def workers(shape: Shape, index: int, group: int, image: str) -> Object:
     """The StatefulSet of the workers of one group."""
-    made = _statefulset(group_name(index, group), shape.size - 1, image, {_SET: set_name(index)})
+    template = pod_template(shape, image)
+    made = _statefulset(group_name(index, group), shape.size - 1, template, {_SET: set_name(index)})
     made["spec"]["ordinals"] = {"start": 1}
     return made
 
 
-def _statefulset(name: str, replicas: int, image: str, also: Mapping[str, str]) -> Object:
+def _statefulset(name: str, replicas: int, template: Object, also: Mapping[str, str]) -> Object:
     """also: labels of its pods besides that of the StatefulSet itself."""
     labels = {"floor": name}
     return {
@@ -82,7 +91,10 @@ def _statefulset(name: str, replicas: int, image: str, also: Mapping[str, str]) 
             "replicas": replicas,
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": {**labels, **also}}, "spec": pod_spec(image)},
+            "template": {
+                **template,
+                "metadata": {**template.get("metadata", {}), "labels": {**labels, **also}},
+            },
         },
     }
 
@@ -95,4 +107,4 @@ def a_foreign_pod(index: int) -> Object:
 
 def a_foreign_statefulset(index: int) -> Object:
     """A StatefulSet without pods that has nothing to do with sets."""
-    return _statefulset(f"foreign-{index}", 0, OLD, {})
+    return _statefulset(f"foreign-{index}", 0, {"spec": pod_spec(OLD)}, {})

@@ -75,7 +75,7 @@ class Phases:
     def _roll(self) -> float:
         began = time.monotonic()
         self._image = NEW
-        self._patch_all(new_image())
+        self._patch_all(new_image(self._shape))
         return self._until_done() - began
 
     def _scale(self) -> float:

@@ -1,4 +1,7 @@
-"""Shapes to measure, such as 1x400x4 (sets × groups × pods) or 400x4, with -hash for groups with keys."""
+"""Shapes to measure, such as 1x400x4 (sets × groups × pods) or 400x4.
+
+-hash: with `groupIdentity: Hash`; -ending: with pods that take a second to end.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 
 # Groups of a set from which on it is rolled as one alone would be, even where it is one of several.
 _MANY_GROUPS = 100
-_SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)(-hash)?")
+_SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)(-hash)?(-ending)?")
 
 
 @dataclass(frozen=True)
@@ -18,14 +21,17 @@ class Shape:
     groups: int
     size: int
     is_hash: bool = False
+    is_ending: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.sets}x{self.groups}x{self.size}{'-hash' if self.is_hash else ''}"
+        hash_, ending = "-hash" if self.is_hash else "", "-ending" if self.is_ending else ""
+        return f"{self.sets}x{self.groups}x{self.size}{hash_}{ending}"
 
     @property
     def label(self) -> str:
-        return f"{self.sets} × {self.groups} × {self.size}{', Hash' if self.is_hash else ''}"
+        hash_, ending = ", Hash" if self.is_hash else "", ", pods end in 1 s" if self.is_ending else ""
+        return f"{self.sets} × {self.groups} × {self.size}{hash_}{ending}"
 
     @property
     def all_groups(self) -> int:
@@ -59,8 +65,10 @@ def parse(text: str) -> Shape:
     found = _SHAPE.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is no shape: write sets x groups x pods, such as 1x400x4, or 400x4")
-    sets, groups, size, identity = found.groups()
-    shape = Shape(int(sets or 1), int(groups), int(size), is_hash=identity is not None)
+    sets, groups, size, hash_, ending = found.groups()
+    shape = Shape(
+        int(sets or 1), int(groups), int(size), is_hash=hash_ is not None, is_ending=ending is not None
+    )
     if not shape.sets or not shape.groups or shape.size < 2:
         raise ValueError(f"{text!r}: at least one set, one group and two pods per group")
     return shape

@@ -66,7 +66,7 @@ class Case:
 
 def is_paced(text: str) -> bool:
     """It names a rollout of slow pods, or all of them."""
-    return text.strip() == ALL or "-" in text.strip().removesuffix("-hash")
+    return text.strip() == ALL or "-" in text.strip().removesuffix("-ending").removesuffix("-hash")
 
 
 def parse_cases(text: str) -> list[Case]:

@@ -13,6 +13,9 @@ from test.bench.shapes import DEFAULT, LARGE, Shape, parse
         pytest.param("1x400x4", Shape(1, 400, 4), id="whole"),
         pytest.param("400x4", Shape(1, 400, 4), id="one-set"),
         pytest.param("1x20x4-hash", Shape(1, 20, 4, is_hash=True), id="groups with keys"),
+        pytest.param(
+            "400x4-hash-ending", Shape(1, 400, 4, is_hash=True, is_ending=True), id="pods that end slowly"
+        ),
         pytest.param(" 200x1x4\n", Shape(200, 1, 4), id="blanks"),
     ],
 )
