@@ -29,6 +29,9 @@ ONCE = "once.json"
 UPSTREAM = "upstream.json"
 """One run of each shape with upstream's manager and with ours, on one machine."""
 
+SINCE = "since"
+"""The directory of results of this commit, and of the one that was run beside upstream, in pairs."""
+
 _ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).parent / "results"
 PICTURES = _ROOT / "docs" / "pictures" / "performance"
@@ -56,6 +59,8 @@ Written by `python -m test.bench --page-only` from the JSON beside it:
 _PART = re.compile(r"(<!-- (\w+): written by make bench -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Result = dict[str, Any]
+Costs = dict[str, float]
+"""What a column of the table against upstream is headed → figure."""
 Judged = Sequence[tuple[str, Verdict]]
 """Verdicts, each with the shape it is about."""
 
@@ -72,7 +77,7 @@ def write_pages(results: Path = RESULTS, pictures: Path = PICTURES, pages: Seque
     judged = [(result["shape"], each) for result in ours for each in verdicts(result)]
     judged += [("1x100x4", each) for each in growth(ours)]
     parts = {
-        "upstream": _against_upstream(_read_if_there(results / UPSTREAM)),
+        "upstream": _against_upstream(_read_if_there(results / UPSTREAM), _read(results / SINCE)),
         "figures": "\n\n".join([_ten(judged), _count(judged), _machines(ours), *_compared(ours, before)]),
         "missed": "\n".join(_missed(judged)),
         "serving": _markdown(HEAD_OF_SERVING, serving_rows(_read_if_there(results / SERVING))),
@@ -129,35 +134,46 @@ def _ten(judged: Judged) -> str:
     return _markdown(("figure", _SHOWN, "all with this bound", "to reach", ""), cells)
 
 
-def _against_upstream(measured: Result) -> str:
-    """Ratios to upstream, seconds and memory with both figures; nothing of nothing."""
+def _against_upstream(measured: Result, since: Sequence[Result]) -> str:
+    """Ratios to upstream; nothing of nothing.
+
+    since: where a shape was measured again, a result of ours, and one of our commit in `measured`.
+    """
     if not measured:
         return ""
-    runs: dict[str, dict[str, Result]] = {"ours": {}, "original": {}}
+    runs: dict[str, dict[str, Costs]] = {"ours": {}, "original": {}}
     for run in measured["runs"]:
         slow = "" if run["pods"] == "at once" else f", pods take {run['pods']}"
-        runs[run["controller"]][f"{run['sets']}x{run['groups']}x{run['size']}{slow}"] = run
-    head = ["shape", "memory, MB"]
-    lines = []
-    for shape, ours in runs["ours"].items():
-        upstreams = runs["original"][shape]
-        cells = [shape, _ratio(ours["peak_pss_mb"], upstreams["peak_pss_mb"], shown=True)]
+        costs = {"memory": run["peak_pss_mb"]}
         for phase in ("create", "rollout"):
-            now, then = ours[phase], upstreams[phase]
-            cells += [
-                _ratio(now["s"], then["s"], shown=True),
-                _ratio(now["manager_cpu_s"], then["manager_cpu_s"]),
-                _ratio(*(sum(each["control_plane_cpu_s"].values()) for each in (now, then))),
+            costs[f"{phase}, seconds"] = run[phase]["s"]
+            costs[f"{phase}, manager's CPU"] = run[phase]["manager_cpu_s"]
+            costs[f"{phase}, control plane's CPU"] = sum(run[phase]["control_plane_cpu_s"].values())
+        runs[run["controller"]][f"{run['sets']}x{run['groups']}x{run['size']}{slow}"] = costs
+    now = {each["shape"]: _costs(each) for each in since if each["against"] is None}
+    then = {each["shape"]: _costs(each) for each in since if each["against"] is not None}
+    head, lines = ["shape"], []
+    for shape, ours in runs["ours"].items():
+        ratios = {what: figure / runs["original"][shape][what] for what, figure in ours.items()}
+        cells = [f"{ratio:.2f}" for ratio in ratios.values()]
+        if shape in now and shape in then:
+            cells = [
+                f"{ratio:.2f} → {ratio * now[shape][what] / then[shape][what]:.2f}"
+                for what, ratio in ratios.items()
             ]
-        lines.append(cells)
-    for phase in ("create", "rollout"):
-        head += [f"{phase}, s", "CPU, manager", "CPU, control plane"]
+        head = ["shape", *ratios]
+        lines.append([shape, *cells])
     return f"{_markdown(head, lines)}\n\n{measured['what']}"
 
 
-def _ratio(ours: float, upstreams: float, shown: bool = False) -> str:
-    figures = f" ({_short(ours)} / {_short(upstreams)})" if shown else ""
-    return f"{ours / upstreams:.2f}{figures}"
+def _costs(result: Result) -> Costs:
+    found = {"memory": max(phase["peak_pss"] for phase in result["phases"].values())}
+    for phase in ("create", "rollout"):
+        measured = result["phases"][phase]
+        found[f"{phase}, seconds"] = measured["seconds"]
+        found[f"{phase}, manager's CPU"] = measured["cpu"]
+        found[f"{phase}, control plane's CPU"] = measured["control_plane_cpu"]
+    return found
 
 
 def _count(judged: Judged) -> str:
