@@ -33,11 +33,7 @@ _UNMEASURED = "Not measured yet: `python -m test.bench.scale --measure 20x2x5 80
 
 _FLEET_HEAD = (
     "sets",
-    "pods",
     "all rolled out in",
-    "watch events /s",
-    "sent to each manager",
-    "API writes /s (Events)",
     "core, acting alone",
     "core, following",
     "managers",
@@ -76,12 +72,8 @@ class Model:
 
 @dataclass(frozen=True)
 class Load:
-    """A fleet that is rolled out within a time: per second, and for each manager where several share."""
+    """Cores that a manager uses while a fleet is rolled out: acting alone, or only following."""
 
-    stream_events: float
-    stream_bytes: float
-    writes: float
-    told: float
     acting: float
     following: float
 
@@ -131,10 +123,6 @@ def load_of(model: Model, sets: int, seconds: float) -> Load:
     """What rolling all of them out within so many seconds takes."""
     rate, costs = sets / seconds, model.rollout
     return Load(
-        stream_events=rate * costs.stream_events,
-        stream_bytes=rate * costs.stream_bytes,
-        writes=rate * costs.writes,
-        told=rate * costs.told,
         acting=rate * costs.acting + sets * model.look / _RESYNC_SECONDS,
         following=rate * costs.following,
     )
@@ -202,11 +190,7 @@ def _fleet_rows(model: Model) -> Iterator[Sequence[str]]:
             managers = load.managers
             yield (
                 f"{sets:,}",
-                f"{sets * model.pods:,.0f}",
                 window,
-                f"{load.stream_events:,.1f}",
-                f"{load.stream_bytes / 1e6:,.2f} MB/s",
-                f"{load.writes:,.1f} ({load.told:,.1f})",
                 f"{load.acting:.3f}",
                 f"{load.following:.3f}",
                 f"{managers}" if managers else "–",
