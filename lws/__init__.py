@@ -1,4 +1,4 @@
-"""LeaderWorkerSet controller: observe → plan → apply, with every decision pure."""
+"""Controller of LeaderWorkerSets and DisaggregatedSets: observe → plan → apply, with every decision pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m lws` is the `lws` command."""
+"""Run the `lws` command by `python -m lws`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of the manager that decisions about workloads read."""
+"""Settings of the manager that decisions about workloads read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lws_api.config.v1alpha1 import Configuration
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Carried by every snapshot. node_loss: what happens to pods on lost nodes."""
+    """Carried by every SetSnapshot and GroupSnapshot. node_loss: what happens to pods on lost nodes."""
 
     node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
 
     @classmethod
     def of(cls, configuration: Configuration) -> Policies:
-        """The policies in a configuration without mistakes."""
+        """Return the policies in a valid configuration."""
         node_loss = configuration.node_loss
         return cls(node_loss=NodeLossPolicy(node_loss.after, node_loss.force_delete))

@@ -6,4 +6,4 @@ from lws.disaggregatedset import registration as disaggregatedset
 from lws.leaderworkerset import registration as leaderworkerset
 
 REGISTRATIONS = (leaderworkerset.REGISTRATION, disaggregatedset.REGISTRATION)
-"""In this order their routes and fields are asked."""
+"""All registrations, in the order in which their routes and fields are evaluated."""

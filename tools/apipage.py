@@ -1,6 +1,6 @@
-"""Write docs/reference/api.md, the fields of every kind, from the generated definitions.
+"""Write docs/reference/api.md, which lists the fields of every kind, from the generated definitions.
 
-`python -m tools.apipage` writes the page, `--check` compares.
+`python -m tools.apipage` writes the page; `--check` compares it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ rollout.
 _SPEC = "| Field | Type | Default | Meaning |\n| --- | --- | --- | --- |\n"
 _STATUS = "| Field | Type | Meaning |\n| --- | --- | --- |\n"
 _TEMPLATES = ("workerTemplate", "leaderTemplate", "volumeClaimTemplates")
-"""Their fields are those of Kubernetes."""
+"""Fields that contain templates of Kubernetes, whose fields are not listed."""
 _ELSEWHERE = ("roles[].spec", "roles[].metadata", "conditions[]", "scheduling")
-"""Fields whose own fields are described in another table, are those of Kubernetes, or are rejected anyway."""
+"""Fields whose subfields are described in another table, belong to Kubernetes, or are rejected anyway."""
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [_INTRODUCTION]
     for kind in KINDS:
         (version,) = definitions()[kind.kind]["spec"]["versions"]
@@ -90,7 +90,7 @@ def _shown(default: Any) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Run the command line, and return the exit code."""
     return generated.main("tools.apipage", lambda: {PAGE: page()}, "the definitions", arguments)
 
 

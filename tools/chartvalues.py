@@ -1,4 +1,5 @@
-"""Write what the models of the manager's configuration and the schema of the chart's values decide.
+"""Write the files that follow from the models of the manager's configuration and from the schema of the
+chart's values.
 
 From the models: `configuration` in the chart's values.schema.json, and the table in
 docs/reference/configuration.md. From the schema and values.yaml: the table in the chart's README.
@@ -34,7 +35,9 @@ _NO_DEFAULT = "–"
 
 @dataclass(frozen=True)
 class Value:
-    """A value that users may set: dotted path, default as JSON (None: no default), and meaning."""
+    """A value that users may set: its dotted path, its default as JSON (None for no default), and its
+    meaning.
+    """
 
     path: str
     default: str | None
@@ -42,9 +45,9 @@ class Value:
 
 
 def values(schema: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str = "") -> Iterator[Value]:
-    """Every value, in the order of the schema. Raises ValueError where one is not described.
+    """Yield every value, in the order of the schema. Raises ValueError if a value is not described.
 
-    An object whose keys the schema lists is not a value, its keys are.
+    An object whose keys the schema lists is not a value, but its keys are.
     """
     for key, part in schema["properties"].items():
         path = f"{prefix}{key}"
@@ -59,7 +62,9 @@ def values(schema: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str =
 
 
 def table(schema: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
-    """The table in Markdown; links lead from the chart's folder to documents of the repository."""
+    """Return the table of values in Markdown. Its links lead from the chart's folder to documents of the
+    repository.
+    """
     rows = ["| Key | Default | Meaning |", "| --- | --- | --- |"]
     for value in values(schema, defaults):
         default = _NO_DEFAULT if value.default is None else f"`{value.default}`"
@@ -69,8 +74,8 @@ def table(schema: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
 
 
 def sections() -> dict[str, dict[str, Any]]:
-    """The JSON schema of each section of the configuration file, by key. Raises ValueError for a setting
-    outside of a section.
+    """Return the JSON schema of each section of the configuration file, by key. Raises ValueError if a
+    setting is outside of all sections.
     """
     models = Configuration.model_json_schema(mode="serialization")
     sections = {}
@@ -85,7 +90,7 @@ def sections() -> dict[str, dict[str, Any]]:
 
 
 def configuration() -> dict[str, Any]:
-    """The schema of the sections and keys that users may set in the chart's `configuration`."""
+    """Return the schema of the sections and keys that users may set in the chart's `configuration`."""
     properties = {}
     for section, schema in sections().items():
         keys = {
@@ -104,7 +109,7 @@ def configuration() -> dict[str, Any]:
 
 
 def _value_schema(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what Helm cannot use."""
+    """Return the schema of a value without keywords that Helm cannot use."""
     described = {"description": " ".join(part["description"].split())}
     if part.get("format") == "duration":
         return {"$ref": "#/definitions/duration", **described}
@@ -115,7 +120,7 @@ def _value_schema(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings_table() -> str:
-    """The table of all keys in Markdown, for a page in docs/reference."""
+    """Return the table of all keys in Markdown, for a page in docs/reference."""
     rows = ["| Key | Default | Meaning and limits |", "| --- | --- | --- |"]
     for section, schema in sections().items():
         for key, part in schema["properties"].items():
@@ -134,7 +139,7 @@ def _default(part: Mapping[str, Any]) -> str:
 
 
 def files(root: Path = ROOT) -> dict[Path, str]:
-    """The files as they should be, by path. Raises ValueError where one has no place for its table."""
+    """Return the text of each file, by path. Raises ValueError if a file has no place for its table."""
     schema = json.loads((root / CHART / "values.schema.json").read_text(encoding="utf-8"))
     schema["properties"]["configuration"]["properties"] = configuration()
     defaults = yaml.safe_load((root / CHART / "values.yaml").read_text(encoding="utf-8"))
@@ -154,7 +159,7 @@ def _with_table(page: Path, made: str) -> str:
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    """The command line; returns the exit code."""
+    """Run the command line, and return the exit code."""
     source = "the models and the schema"
     return generated.main("tools.chartvalues", lambda: files(root), source, arguments, root)
 

@@ -1,4 +1,4 @@
-"""Generate the CustomResourceDefinitions from the models of `lws_api`: YAML of package and chart."""
+"""Generate the CustomResourceDefinitions, YAML of package and chart, from the models of `lws_api`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.openapi.extract import structural
 
 KINDS = (LEADER_WORKER_SET, DISAGGREGATED_SET, ROLE_SCALER)
 OPTIONAL = (DISAGGREGATED_SET, ROLE_SCALER)
-"""What the chart installs only where its value says so."""
+"""The kinds whose definitions the chart installs only if its value says so."""
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path("api/lws_api/crds")
@@ -55,12 +55,12 @@ Schema = dict[str, Any]
 
 
 def definition(kind: ResourceKind) -> dict[str, Any]:
-    """The CustomResourceDefinition of a kind (apiextensions.k8s.io/v1), with nothing in it that only the
+    """Return the CustomResourceDefinition of a kind (apiextensions.k8s.io/v1), without anything that only the
     chart needs.
 
-    It is silent on conversion, which means none. Saying so would make appliers fail on a CRD of the original
-    controller: they would set the strategy and leave its webhook stanza, and the API server refuses the two
-    together.
+    It does not mention conversion, which means none. Setting the strategy to None would make appliers fail on
+    a CRD of the original controller: they would leave its webhook stanza, and the API server rejects the
+    combination.
     """
     names: dict[str, Any] = {
         "kind": kind.kind,
@@ -101,10 +101,12 @@ def _version(kind: ResourceKind) -> dict[str, Any]:
 
 
 def schema_of(kind: ResourceKind) -> Schema:
-    """The structural schema of a kind; raises ValueError where a model says what such a schema cannot."""
+    """Return the structural schema of a kind. Raises ValueError if a model contains something that such a
+    schema cannot.
+    """
     source = kind.model.model_json_schema(by_alias=True, mode="validation")
     schema = _structural(source, source.get("$defs", {}), extract.read(), kind.kind)
-    # The API server knows the metadata of a whole object better, and forbids CRDs to describe it.
+    # The API server knows the metadata of a whole object, and forbids CRDs to describe it.
     schema["properties"]["metadata"] = {"type": "object"}
     return schema
 
@@ -117,8 +119,8 @@ def _structural(
         embed = structural(node.pop(EMBEDS), embedded)
         return embed | {"description": _one_line(node["description"])} if "description" in node else embed
     if node.get("additionalProperties") is True:
-        # Unknown fields are kept when a model reads, but pruned by the API server like those of any other
-        # kind.
+        # A model keeps unknown fields when it reads an object, but the API server prunes them like unknown
+        # fields of any other kind.
         del node["additionalProperties"]
     if unknown := node.keys() - _KEYWORDS - _DROPPED:
         raise ValueError(f"{path}: a structural schema has no {', '.join(sorted(unknown))}; reword the model")
@@ -139,7 +141,9 @@ def _structural(
 
 
 def _inlined(source: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
-    """Without `$ref` and without the `null` alternative of optional fields; what stands beside them wins."""
+    """Return a schema without `$ref` and without the `null` alternative of optional fields. Keywords beside
+    these win.
+    """
     node = dict(source)
     alternatives = [part for part in node.get("anyOf", ()) if part != {"type": "null"}]
     if len(alternatives) == 1:
@@ -156,13 +160,15 @@ def _one_line(text: str) -> str:
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
-        """Leader and worker templates share one schema object, but no reader expects anchors in a CRD."""
+        """Write no anchors. Leader and worker templates share one schema object, but no reader expects
+        anchors in a CRD.
+        """
         return True
 
 
 def rendered(crd: Mapping[str, Any]) -> str:
-    """Its text, or that of some of its fields; raises ValueError if Helm would take part of it for a
-    template.
+    """Return the text of a CRD or of some of its fields. Raises ValueError if Helm would take part of it for
+    a template.
     """
     text = yaml.dump(dict(crd), Dumper=_Dumper, sort_keys=True, width=110, allow_unicode=True)
     if "{{" in text:
@@ -172,11 +178,11 @@ def rendered(crd: Mapping[str, Any]) -> str:
 
 @cache
 def files() -> Mapping[Path, str]:
-    """Path, relative to the root of the project → text, of everything that is generated."""
+    """Return the text of everything that is generated, by path relative to the root of the project."""
     texts: dict[Path, str] = {}
     for kind in KINDS:
         head = definition(kind)
-        # The last field of both files, and nearly all of them: written once.
+        # The spec is the last field of both files and nearly all of them, so it is rendered once.
         spec = rendered({"spec": head.pop("spec")})
         file = f"{kind.plural}.yaml"
         texts[PACKAGE / file] = _HEADER + rendered(head) + spec
@@ -187,7 +193,7 @@ def files() -> Mapping[Path, str]:
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    """The command line; returns the exit code."""
+    """Run the command line, and return the exit code."""
     return generated.main("tools.crdgen", files, "the models in api/lws_api", arguments, root)
 
 

@@ -1,4 +1,6 @@
-"""Run the product on a cluster without containers: the chart by helm, the manager as a host process."""
+"""Run the product on a cluster that runs no containers: the chart through helm, and the manager as a process
+of this host.
+"""
 
 from __future__ import annotations
 
@@ -29,21 +31,22 @@ SERVICE_ACCOUNT = "lws-controller-manager"
 
 _WEBHOOKS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
 _HOST = "127.0.0.1"
-# For what never comes: machines differ.
+# Generous deadlines, which only end a wait in vain: the speed of machines differs.
 _START_SECONDS = 180.0
 _STOP_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 
 
 class DeploymentError(RuntimeError):
-    """The manager did not start or did not stop; the message ends with its last words."""
+    """The manager did not start or did not stop; the message ends with the last lines of its log."""
 
 
 @dataclass
 class ManagerProcess:
-    """One `lws manager` on this host; it may be started again after its end, with the same command.
+    """One `lws manager` on this host. It may be started again after its end, with the same command.
 
-    Start it from a thread that lives as long as the manager shall: the kernel ends it with that thread.
+    Start it from a thread that lives as long as the manager is needed, because the kernel ends the manager
+    together with that thread.
     """
 
     command: Sequence[str]
@@ -57,18 +60,18 @@ class ManagerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id; DeploymentError if it was not started."""
+        """The process ID; raises DeploymentError if the manager was not started."""
         if self._process is None:
             raise DeploymentError("this manager was not started")
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Started and not ended."""
+        """Whether the manager was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> ManagerProcess:
-        """Start without waiting for anything; DeploymentError if it runs already."""
+        """Start the manager without waiting for anything; raises DeploymentError if it already runs."""
         if self.is_running:
             raise DeploymentError(f"this manager runs already (pid {self.pid})")
         if self._log is not None:
@@ -86,7 +89,7 @@ class ManagerProcess:
         return self
 
     def wait_ready(self, seconds: float = _START_SECONDS) -> ManagerProcess:
-        """Return once /readyz says yes."""
+        """Wait until /readyz answers with status 200."""
         deadline = time.monotonic() + seconds
         while self.probe("readyz")[0] != 200:
             if not self.is_running:
@@ -97,24 +100,24 @@ class ManagerProcess:
         return self
 
     def probe(self, endpoint: str) -> tuple[int, str]:
-        """Status and text of a probe; (0, reason) if nothing answers."""
+        """Return status and text of a probe; (0, reason) if nothing answers."""
         return ask(f"http://{_HOST}:{self.health_port}/{endpoint}?verbose")
 
     def stop(self, seconds: float = _STOP_SECONDS) -> int:
-        """SIGTERM, wait, and return the exit code."""
+        """Send SIGTERM, wait for the end, and return the exit code."""
         return self._end(signal.SIGTERM, seconds)
 
     def kill(self) -> int:
-        """SIGKILL, wait, and return the exit code."""
+        """Send SIGKILL, wait for the end, and return the exit code."""
         return self._end(signal.SIGKILL, _STOP_SECONDS)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal: SIGSTOP and SIGCONT play a process that hangs."""
+        """Send a signal. SIGSTOP and SIGCONT simulate a process that hangs."""
         if self._process is not None:
             self._process.send_signal(number)
 
     def last_words(self, lines: int = 25) -> str:
-        """The end of its log."""
+        """Return the last lines of the log."""
         return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
 
     def _end(self, number: signal.Signals, seconds: float) -> int:
@@ -138,7 +141,7 @@ class ManagerProcess:
 
 @dataclass(frozen=True)
 class ManagerPorts:
-    """Where one manager listens on this host."""
+    """The ports on which one manager listens on this host."""
 
     webhook: int
     health: int
@@ -155,12 +158,15 @@ class Deployment:
     managers: list[ManagerProcess] = field(default_factory=list)
 
     def install(self, *arguments: str) -> None:
-        """`helm upgrade --install` of the chart; further arguments go to helm."""
+        """Run `helm upgrade --install` for the chart.
+
+        arguments: further arguments of helm.
+        """
         where = ("-n", NAMESPACE, "--create-namespace")
         self.access.helm("upgrade", "--install", self.release, str(CHART), *where, *arguments)
 
     def uninstall(self) -> None:
-        """`helm uninstall`; the CRD and the sets stay."""
+        """Run `helm uninstall`. The CRDs and the sets stay."""
         self.access.helm("uninstall", self.release, "-n", NAMESPACE, "--wait")
 
     def manager(
@@ -169,8 +175,8 @@ class Deployment:
         configuration: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> ManagerProcess:
-        """A manager with the configuration of the chart and the rights of its ServiceAccount, not started
-        yet.
+        """Return a manager that is not started yet, with the configuration of the chart and the rights of its
+        ServiceAccount.
         """
         ports = ManagerPorts(*pick_ports(3))
         number = len(self.managers)
@@ -181,33 +187,34 @@ class Deployment:
         config.write_text(yaml.safe_dump(settings))
         kubeconfig = self.access.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
         command = [sys.executable, "-m", "lws", "manager", f"--config={config}", f"--kubeconfig={kubeconfig}"]
-        # Who looks into this log wants to know why something happened.
+        # Readers of this log want to know why something happened.
         manager = ManagerProcess(
             command=[*command, "--zap-log-level=debug", *flags],
             log_path=self.workspace / f"manager-{number}.log",
             health_port=ports.health,
             webhook_port=ports.webhook,
             metrics_port=ports.metrics,
-            # The client library leaves files behind when the process is killed; these go with the workspace.
+            # The client library leaves files behind when the process is killed. These are removed with the
+            # workspace.
             environment={"TMPDIR": str(self.workspace), **(environment or {})},
         )
         self.managers.append(manager)
         return manager
 
     def start_manager(self, *flags: str, configuration: Mapping[str, Any] | None = None) -> ManagerProcess:
-        """A manager that is ready and answers the webhooks of the cluster."""
+        """Start a manager that answers the webhooks of the cluster, and wait until it is ready."""
         manager = self.manager(*flags, configuration=configuration).start()
         self.point_webhooks(manager)
         return manager.wait_ready()
 
     def point_webhooks(self, manager: ManagerProcess) -> None:
-        """Have the API server call this manager: it has no route to a Service here. The CA bundle is left
-        alone.
+        """Make the API server call this manager directly, because it has no route to a Service here. The CA
+        bundles are left alone.
         """
         self.point_webhooks_at(manager.webhook_port)
 
     def point_webhooks_at(self, port: int) -> None:
-        """Have the API server call whatever listens on this port of the host."""
+        """Make the API server call the process that listens on this port of the host."""
         for kind in _WEBHOOKS:
             name = f"lws-{kind.removesuffix('webhookconfiguration')}-webhook-configuration"
             stored = json.loads(self.access.kubectl("get", kind, name, "-o", "json"))
@@ -215,12 +222,12 @@ class Deployment:
             self.access.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(patch))
 
     def stop(self) -> None:
-        """End every manager."""
+        """Stop every manager."""
         for manager in reversed(self.managers):
             manager.stop()
 
     def _configuration(self) -> str:
-        """The configuration file that the chart has made."""
+        """Return the configuration file that the chart has created."""
         shown = self.access.kubectl("get", "configmap", "lws-manager-config", "-n", NAMESPACE, "-o", "json")
         return str(json.loads(shown)["data"]["controller_manager_config.yaml"])
 
@@ -228,8 +235,11 @@ class Deployment:
 def host_configuration(
     text: str, ports: ManagerPorts, extra: Mapping[str, Any], webhook_host: str = _HOST
 ) -> dict[str, Any]:
-    """The manager's configuration file, `text`, for a process of this host; `extra` replaces whole
-    sections. Webhooks are served at `webhook_host` alone, and their certificate is for it.
+    """Return the manager's configuration for a process of this host.
+
+    text: the configuration file of the chart.
+    extra: sections that replace whole sections.
+    webhook_host: the only address on which webhooks are served, and for which their certificate is valid.
     """
     configuration: dict[str, Any] = yaml.safe_load(text)
     webhook = {**configuration.get("webhook", {}), "host": webhook_host, "port": ports.webhook}
@@ -245,9 +255,9 @@ def host_configuration(
 def webhook_patch(
     webhooks: Sequence[Mapping[str, Any]], port: int, host: str = _HOST
 ) -> list[dict[str, Any]]:
-    """The JSON patch that points the entries of a webhook configuration at a port of `host`.
+    """Return the JSON patch that points the entries of a webhook configuration at a port of `host`.
 
-    Their paths stay, whether they call a Service or an address so far. So do their CA bundles.
+    The paths stay, whether the entries call a Service or an address so far. The CA bundles stay too.
     """
     patch: list[dict[str, Any]] = []
     for index, webhook in enumerate(webhooks):

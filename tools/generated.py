@@ -1,4 +1,4 @@
-"""The command line of everything that writes committed files: write what is out of date, or `--check` it."""
+"""The command line of generators of committed files: write files that are out of date, or `--check` them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 Files = Callable[[], Mapping[Path, str]]
-"""The text of each file, by path below a directory."""
+"""Returns the text of each file, by path below a directory."""
 
 
 def main(
     program: str, files: Files, source: str, arguments: Sequence[str] | None, root: Path = Path()
 ) -> int:
-    """Write the files, by path below `root`, or compare them; returns the exit code."""
+    """Write or compare the files, by path below `root`, and return the exit code."""
     description = f"Write what comes of {source}."
     parser = argparse.ArgumentParser(prog=f"python -m {program}", description=description)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")

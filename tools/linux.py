@@ -1,4 +1,6 @@
-"""Report before anything takes long that a control plane runs on Linux only."""
+"""Require Linux before anything takes long, because a control plane runs on Linux only. Control child
+processes.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,13 @@ _PARENT_DEATH_SIGNAL = 1
 
 
 class NotLinuxError(RuntimeError):
-    """This machine runs another system."""
+    """This machine runs an operating system other than Linux."""
 
 
 def require_linux(platform: str | None = None) -> None:
-    """Raises NotLinuxError anywhere else: parts of the local control plane need the kernel of Linux."""
+    """Raise NotLinuxError on any other system, because parts of the local control plane need the kernel of
+    Linux.
+    """
     platform = platform or sys.platform
     if platform != "linux":
         raise NotLinuxError(
@@ -26,7 +30,7 @@ def require_linux(platform: str | None = None) -> None:
 
 
 def code_within(process: subprocess.Popen[Any], seconds: float) -> int | None:
-    """The exit code of a process that ends within so many seconds, else None."""
+    """Return the exit code of a process that ends within this number of seconds; None if it does not."""
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -1,6 +1,8 @@
-"""Generate lws/kube/pod_types.json: how a typed client writes each field of pod and claim templates.
+"""Generate lws/kube/pod_types.json, which says how a typed client writes each field of pod and claim
+templates.
 
-From the Go sources of k8s.io/api and k8s.io/apimachinery: the OpenAPI document tells no pointer from a value.
+The source is Go code of k8s.io/api and k8s.io/apimachinery, because the OpenAPI document does not distinguish
+pointers from values.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ TABLE = Path(__file__).parent.parent / "lws" / "kube" / "pod_types.json"
 
 SCALARS = {"string": "s", "bool": "b", "int": "i", "int32": "i", "int64": "l", "[]byte": "s"}
 OPAQUE = {"resource.Quantity": "q", "intstr.IntOrString": "x", "Time": "t", "FieldsV1": "j"}
-"""Structs that write themselves; their fields say nothing about the JSON."""
+"""Structs with encoders of their own; their fields say nothing about the JSON."""
 
 Table = dict[str, dict[str, str]]
 
@@ -34,10 +36,11 @@ _FIELD = re.compile(r"\t(?:\w+\s+)?(\S+)\s+`json:\"([^\"]*)\"")
 
 
 def table_of(sources: Iterable[str], roots: Iterable[str] = ROOTS) -> Table:
-    """Field codes of every struct reachable from `roots`; `lws.kube.typed` tells what they mean.
+    """Return field codes, which `lws.kube.typed` explains, for every struct reachable from `roots`.
 
-    Types are in alphabetical order, the fields of each in the order of the struct, as encoders write them.
-    Raises ValueError for a Go type that no rule covers: no new version of Kubernetes is misread silently.
+    Types are in alphabetical order. The fields of each type are in the order of the struct, as encoders write
+    them. Raises ValueError for a Go type that no rule covers, so that no new version of Kubernetes is misread
+    silently.
     """
     text = "\n".join(sources)
     structs = {match[1]: match[2] for match in _STRUCT.finditer(text)}
@@ -66,7 +69,8 @@ def _fields(structs: Mapping[str, str], named: Mapping[str, str], name: str) -> 
         is_embedded = line.split()[0] == match[1]
         if not key and not is_embedded:
             raise ValueError(f"type {name}: no rule reads the line {line.strip()}")
-        # encoding/json inlines what is embedded without a name of its own, with the word for it or without.
+        # encoding/json inlines an embedded struct without a name of its own, with or without the option
+        # `inline`.
         if "inline" in options or not key:
             codes |= _fields(structs, named, go_type.removeprefix("*"))
         elif key != "-":
@@ -84,7 +88,7 @@ def _code(structs: Mapping[str, str], named: Mapping[str, str], go_type: str, op
         return ("*" if "omitempty" in options else "?") + shape
     if "omitzero" in options:
         return shape
-    # encoding/json leaves structs out for no reason but omitzero, whatever omitempty says.
+    # encoding/json never omits a struct unless `omitzero` is set; `omitempty` has no effect on structs.
     is_struct = shape in structs or shape in OPAQUE.values()
     return shape if "omitempty" in options and not is_struct else "=" + shape
 
@@ -107,7 +111,7 @@ def _shape(structs: Mapping[str, str], named: Mapping[str, str], go_type: str) -
 
 
 def read_sources(version: str = VERSION) -> list[str]:
-    """The Go files, fetched with `go mod download` (so by way of the module proxy and its checksums)."""
+    """Return the Go files, fetched with `go mod download`, which uses the module proxy and its checksums."""
     texts = []
     for module, files in SOURCES.items():
         with tempfile.TemporaryDirectory() as scratch:
@@ -121,14 +125,16 @@ def read_sources(version: str = VERSION) -> list[str]:
 
 
 def rendered(table: Table, version: str = VERSION) -> str:
-    """The text of the committed file: one line per type, so that a new version is a readable diff."""
+    """Return the text of the committed file. It has one line per type, so that the difference of a new
+    version is readable.
+    """
     lines = [f'  "{name}": {json.dumps(fields, separators=(",", ":"))}' for name, fields in table.items()]
     source = json.dumps(f"fields of k8s.io/api and k8s.io/apimachinery {version}")
     return f'{{"source": {source},\n "types": {{\n' + ",\n".join(lines) + "\n}}\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Run the command line, and return the exit code."""
     return generated.main(
         "tools.podtypes",
         lambda: {TABLE: rendered(table_of(read_sources()))},

@@ -1,4 +1,4 @@
-"""Print how large the project is: files, lines, import closures, docstrings and words."""
+"""Print the size of the project: files, lines, import closures, docstrings and words."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PATHS = {
     "watch to write": ("lws.runtime.engine", "lws.leaderworkerset.plan", "lws.runtime.apply"),
     "lws undo": ("lws.cli.commands.undo",),
 }
-"""Modules by which one has to start to read each path."""
+"""The modules at which a reader starts to follow each path."""
 
 
 def modules() -> dict[str, Path]:
-    """Dotted name → file, of the product."""
+    """Return dotted name → file for the modules of the product."""
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for path in sorted((ROOT / "lws").rglob("*.py"))
@@ -26,7 +26,7 @@ def modules() -> dict[str, Path]:
 
 
 def imports_of(path: Path, known: dict[str, Path]) -> Iterator[str]:
-    """Modules of the product that a file imports."""
+    """Yield the modules of the product that a file imports."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
@@ -37,7 +37,7 @@ def imports_of(path: Path, known: dict[str, Path]) -> Iterator[str]:
 
 
 def closure(starts: tuple[str, ...], known: dict[str, Path]) -> set[str]:
-    """Modules that the given ones import, by others too, themselves included."""
+    """Return these modules and all modules that they import directly or indirectly."""
     found: set[str] = set()
     pending = list(starts)
     while pending:

@@ -1,4 +1,4 @@
-"""The `lws` command: parse, call, print; nothing is decided here."""
+"""The `lws` command: parse arguments, call the code that decides, and print the result."""
 
 from __future__ import annotations
 

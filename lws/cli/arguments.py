@@ -1,6 +1,7 @@
-"""The arguments and options that commands share, under kubectl's names, and their completion in a shell.
+"""Arguments and options that commands share, named as in kubectl, and their completion in a shell.
 
-Candidates are read from the cluster that the command line names. Without an answer there are none.
+Candidates for completion are read from the cluster that the command line names. If the cluster does not
+answer, there are none.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ _USE = "use NAME, lws/NAME or disaggregatedset/NAME"
 
 
 class SetName(click.ParamType[NamedSet]):
-    """`demo`, `lws/demo`, `leaderworkerset/demo`, `dset/llm` → a `NamedSet`."""
+    """The type of an argument that names a set.
+
+    It converts `demo`, `lws/demo`, `leaderworkerset/demo` or `dset/llm` to a `NamedSet`.
+    """
 
     name = "name"
 
@@ -41,7 +45,7 @@ class SetName(click.ParamType[NamedSet]):
 
 
 def kind_named(prefix: str) -> SetKind | None:
-    """The kind of the type before a name, slash included; None for an unknown type."""
+    """Return the kind for a type prefix such as `lws/`, which may be empty; None for an unknown type."""
     if not prefix:
         return KINDS[0]
     word = prefix.removesuffix("/").lower()
@@ -49,7 +53,7 @@ def kind_named(prefix: str) -> SetKind | None:
 
 
 def split_set_name(word: str) -> tuple[str, str]:
-    """`lws/demo` → `lws/` and `demo`; the first is empty for a bare name."""
+    """Split `lws/demo` into `lws/` and `demo`. The prefix of a bare name is empty."""
     prefix, slash, name = word.partition("/")
     return (f"{prefix}/", name) if slash else ("", word)
 
@@ -58,7 +62,7 @@ _Ask = Callable[[Session], Awaitable[list[tuple[str, str]]]]
 
 
 def complete_sets(context: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of sets in the namespace, after the type if one is typed."""
+    """Complete the name of a set in the namespace, after its type if one is typed."""
     prefix, _ = split_set_name(incomplete)
     kind = kind_named(prefix)
     if kind is None:
@@ -75,7 +79,7 @@ def complete_sets(context: click.Context, param: click.Parameter, incomplete: st
 def complete_namespaces(
     context: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Names of namespaces."""
+    """Complete the name of a namespace."""
 
     async def names(session: Session) -> list[tuple[str, str]]:
         return [
@@ -88,7 +92,7 @@ def complete_namespaces(
 def complete_contexts(
     context: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Contexts of the kubeconfig."""
+    """Complete the name of a context in the kubeconfig."""
     try:
         names = context_names(context.params.get("kubeconfig"), os.environ)
     except ClusterError:
@@ -99,7 +103,7 @@ def complete_contexts(
 def complete_revisions(
     context: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Numbers of the revisions of the named set."""
+    """Complete the number of a revision of the named set."""
     # If the completed option comes last, click has not parsed the arguments yet.
     typed = context.params.get("name") or next(iter(context.args), "")
     prefix, name = split_set_name(typed)
@@ -138,29 +142,29 @@ RESULT = TypeVar("RESULT")
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 OBJECT_FORMATS = ("json", "yaml", "name")
-"""Output formats of commands that change a set: the changed set, or its name."""
+"""Output formats of commands that change a set: the changed set, or only its name."""
 
 EXIT_CODES = "Exit codes: 0 success, 1 error, 2 wrong usage."
 
 
 def set_argument(*, required: bool = True) -> _Decorator:
-    """Adds the argument `NAME` or `TYPE/NAME`."""
+    """Add the argument `NAME` or `TYPE/NAME`."""
     return click.argument("name", type=SetName(), required=required, shell_complete=complete_sets)
 
 
 def output_option(*formats: str) -> _Decorator:
-    """Adds `-o`."""
+    """Add the option `-o`."""
     return click.option("-o", "--output", type=click.Choice(formats), help="Output format.")
 
 
 all_namespaces_option: _Decorator = click.option(
     "-A", "--all-namespaces", is_flag=True, help="List the sets of all namespaces."
 )
-"""Adds `-A`; the command gets it within `target`."""
+"""Adds the option `-A`. The command gets its value within `target`."""
 
 
 def cluster_options(command: Callable[..., RESULT]) -> Callable[..., RESULT]:
-    """Adds the options for cluster and namespace; the command gets them as one argument, `target`."""
+    """Add the options for cluster and namespace. The command gets their values as one argument, `target`."""
 
     @click.option(
         "-n",

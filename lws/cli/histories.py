@@ -1,4 +1,4 @@
-"""Read the history of a set, resolve the revision that a user names, and find problems in the history."""
+"""Read the history of a set, find the revision that a user names, and report problems of the history."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ _Revision = TypeVar("_Revision", bound=Revision[Any])
 class History(ABC, Generic[_Revision]):
     """The history of a set.
 
-    revisions: oldest first. target: the target revision; None until it is recorded. causes: change causes of
-    users, by name of the revision. recorded_as: heading and field of a revision's content.
+    revisions: the recorded revisions, oldest first.
+    target: the target revision; None until it is recorded.
+    causes: name of a revision → the change cause that a user gave.
+    recorded_as: heading and field name under which the content of a revision is shown.
     """
 
     recorded_as: ClassVar[tuple[str, str]]
@@ -65,11 +67,11 @@ class History(ABC, Generic[_Revision]):
         return [revision for revision in self.revisions if not revision.broken]
 
     def complaints(self) -> Iterator[str]:
-        """Problems of the history, a sentence each."""
+        """Yield the problems of the history, each in one sentence."""
         yield from (revision.broken for revision in self.revisions if revision.broken)
 
     def numbered(self, number: int) -> _Revision:
-        """The revision of this number. Raises a Refusal if there is none or more than one."""
+        """Return the usable revision with this number. Raises a Refusal unless there is exactly one."""
         matches = [revision for revision in self.revisions if revision.number == number]
         if not matches:
             numbers = ", ".join(str(revision.number) for revision in self.revisions) or "none yet"
@@ -81,8 +83,9 @@ class History(ABC, Generic[_Revision]):
         return matches[0]
 
     def before(self, revision: _Revision | None) -> _Revision:
-        """The newest usable revision that is older than this one and differs from it; without one, the newest
-        of all.
+        """Return the newest usable revision that is older than the given one and differs from it.
+
+        If no revision is given, return the newest usable one. Raises a Refusal if there is none.
         """
         earlier = self.usable
         if revision is not None:
@@ -97,35 +100,35 @@ class History(ABC, Generic[_Revision]):
 
     @abstractmethod
     def is_same(self, one: _Revision, other: _Revision) -> bool:
-        """Whether both are equivalent for pods."""
+        """Report whether both revisions are equivalent for pods."""
 
     @abstractmethod
     def differences(self, old: _Revision, new: _Revision) -> list[str]:
-        """A line for each difference that affects pods."""
+        """Return one line for each difference that affects pods."""
 
     @abstractmethod
     def groups_on(self, key: str) -> list[int] | dict[str, int]:
-        """Groups that run under a revision key, as data."""
+        """Return the groups that run under a revision key, as data."""
 
     @abstractmethod
     def groups_text(self, key: str) -> str:
-        """The groups, in words."""
+        """Return the groups that run under a revision key, in words."""
 
     @abstractmethod
     def compared(self, revision: _Revision) -> Any:
-        """The compared content of a revision, as data."""
+        """Return the part of a revision that `lws diff` compares, as data."""
 
     @abstractmethod
     def recorded(self, revision: _Revision) -> Any:
-        """The content of a revision, as data."""
+        """Return the content of a revision, as data."""
 
 
 @dataclass(frozen=True)
 class SetHistory(History[Recorded]):
     """The history of a LeaderWorkerSet.
 
-    groups: indices of groups by the key of their leader. strangers: revisions that carry the label of the set
-    and have no owner.
+    groups: key of a leader → indices of the groups.
+    strangers: revisions without an owner that carry the label of the set.
     """
 
     recorded_as: ClassVar = ("Template", "spec")
@@ -176,26 +179,26 @@ class SetHistory(History[Recorded]):
         return list(self.groups.get(key, ())) if key else []
 
     def groups_text(self, key: str) -> str:
-        """How many groups, and which: `3 (0-1, 4)`; Hash groups have no indices."""
+        """Return the number of groups and their indices: `3 (0-1, 4)`. Hash groups have no indices."""
         indices = self.groups_on(key)
         if has_hash_groups(self.snapshot.lws):
             return str(len(indices))
         return f"{len(indices)} ({', '.join(runs(indices, '-'))})" if indices else "0"
 
     def compared(self, revision: Recorded) -> dict[str, object]:
-        """The template as the API server would store it, and the annotations that pods depend on."""
+        """Return the template as the API server would store it, and the annotations that affect pods."""
         annotations = dict(revision.record.topology or {})
         tree = equality_tree(revision.record.spec)
         return {**tree, **({"metadata": {"annotations": annotations}} if annotations else {})}
 
     def recorded(self, revision: Recorded) -> dict[str, Any]:
-        """The template, with the annotations that are recorded with it."""
+        """Return the template, with the annotations that are recorded with it."""
         annotations = dict(revision.record.topology or {})
         return {**revision.record.spec, **({"annotations": annotations} if annotations else {})}
 
 
 def set_history(snapshot: SetSnapshot, stored: Iterable[Object]) -> SetHistory:
-    """stored: ControllerRevisions with the label of the set, regardless of owner."""
+    """Return the history of a LeaderWorkerSet. stored: all ControllerRevisions with its label."""
     listed, target = tuple(stored), assess(snapshot).target
     own = {revision.uid for revision in snapshot.revisions}
     keys = _grouped((group.leader_key or "", group.index) for group in snapshot.groups)
@@ -215,7 +218,10 @@ def set_history(snapshot: SetSnapshot, stored: Iterable[Object]) -> SetHistory:
 
 
 def _is_template_without_owner(revision: Object) -> bool:
-    """Revisions of StatefulSets carry the label of the set too, but contain a pod template."""
+    """Report whether a revision has no owner and records a template of a set.
+
+    Revisions of StatefulSets carry the label of the set too, but contain a pod template.
+    """
     if controller_of(revision) is not None:
         return False
     data = revision.get("data")
@@ -264,7 +270,7 @@ def _about_key(key: str, revisions: Iterable[Recorded]) -> str:
 
 @dataclass(frozen=True)
 class RolesHistory(History[RecordedRoles]):
-    """The history of a DisaggregatedSet. snapshot: with its revisions and children only."""
+    """The history of a DisaggregatedSet. snapshot: only the set with its revisions and children."""
 
     recorded_as: ClassVar = ("Roles", "roles")
 
@@ -277,7 +283,7 @@ class RolesHistory(History[RecordedRoles]):
         return roles_record.describe(old.record, new.record)
 
     def groups_on(self, key: str) -> dict[str, int]:
-        """Desired groups of the LeaderWorkerSets of a key, by role, over all slices."""
+        """Return the desired groups of the LeaderWorkerSets with this key: role → number over all slices."""
         counts: dict[str, int] = {}
         for child in self.snapshot.children:
             if child.key == key:
@@ -295,7 +301,7 @@ class RolesHistory(History[RecordedRoles]):
 
 
 async def roles_history(session: Session, obj: Object) -> RolesHistory:
-    """The history of a DisaggregatedSet, with its LeaderWorkerSets."""
+    """Read the history of a DisaggregatedSet, with its LeaderWorkerSets."""
     selector = f"{ROLES_NAME_LABEL}={obj['metadata']['name']}"
     stored = await session.cluster.listed("ControllerRevision", session.namespace, selector)
     children = await session.cluster.listed(KIND, session.namespace, selector)
@@ -315,11 +321,14 @@ async def roles_history(session: Session, obj: Object) -> RolesHistory:
 
 @dataclass(frozen=True, slots=True)
 class SetObjects:
-    """One LeaderWorkerSet.
+    """A LeaderWorkerSet and its objects.
 
-    lws: the whole set. groups: the controller's snapshot of each group, by index. unknown: groups whose
-    snapshot the user may not read, with the message of the API server; nodes, for example. pods: whole, by
-    name. revisions: ControllerRevisions with its label, regardless of owner.
+    lws: the set with all its fields.
+    groups: index of a group → the controller's snapshot of it.
+    unknown: index of a group → message of the API server, if the user may not read something in its snapshot,
+    such as nodes.
+    pods: name of a pod → the pod with all its fields.
+    revisions: all ControllerRevisions with the label of the set, regardless of their owners.
     """
 
     lws: Object
@@ -335,12 +344,12 @@ class SetObjects:
 
 
 async def leaders_of(session: Session, lws: Object) -> SetObjects:
-    """A LeaderWorkerSet with its revisions and leaders, on which its history depends."""
+    """Read a LeaderWorkerSet with its revisions and leader pods, which its history depends on."""
     return await _read(session, lws, leaders_only=True)
 
 
 async def all_of(session: Session, lws: Object) -> SetObjects:
-    """Everything that belongs to a LeaderWorkerSet."""
+    """Read everything that belongs to a LeaderWorkerSet."""
     return await _read(session, readable(lws), leaders_only=False)
 
 
@@ -393,5 +402,5 @@ _HISTORIES: Mapping[str, Callable[[Session, Object], Awaitable[History[Any]]]] =
 
 
 async def history_of(session: Session, obj: Object) -> History[Any]:
-    """The history of a set that has been read."""
+    """Read the history of a set that has already been read."""
     return await _HISTORIES[obj["kind"]](session, obj)

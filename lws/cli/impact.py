@@ -27,13 +27,17 @@ _RECORDED = ("leaderWorkerTemplate", "networkConfig")
 
 @dataclass(frozen=True)
 class Impact:
-    """What a change does.
+    """The consequences of a change.
 
-    before, after: the current set, and the set after the change. left_alone: why the controller does not act
-    on it; empty if it does. template: changes that affect pods, a line each. at_once: all other changes.
-    restarts: groups that a rollout restarts because of the change. restart_anyway: groups that restart in the
-    current rollout. recreated: groups that restart at once, with the reason. unknown: groups whose restarts
-    cannot be predicted, with the reason. prewarm: what nodes do before the rollout; empty for nothing.
+    before, after: the assessment of the set before and after the change.
+    left_alone: why the controller ignores the set after the change; empty if it does not.
+    template: changes that affect pods, one line each.
+    at_once: all other changes, one line each.
+    restarts: groups that a rollout restarts because of the change.
+    restart_anyway: groups that the current rollout restarts with or without the change.
+    recreated: group that is recreated at once → reason.
+    unknown: group of which it cannot be predicted whether it is recreated at once → reason.
+    prewarm: how nodes are prepared before the rollout; empty if they are not.
     """
 
     before: Assessment
@@ -62,12 +66,12 @@ class Impact:
         )
 
     def named(self, groups: Collection[int]) -> str:
-        """Groups by index; Hash groups, which have none, by their number."""
+        """Name groups by their indices. Hash groups have none, so name only their number."""
         return named(groups) if self.after.rollout.deployment is None else counted(len(groups))
 
     @property
     def staying(self) -> tuple[int, ...]:
-        """Groups that run the new template already."""
+        """Groups that already run the new template."""
         return tuple(group.index for group in self.after.groups if not group.outdated and self.template)
 
 
@@ -77,7 +81,7 @@ def impact(
     recreated: Mapping[int, str] = MappingProxyType({}),
     unknown: Mapping[int, str] = MappingProxyType({}),
 ) -> Impact:
-    """The impact of changing a set to `after`. recreated, unknown: see `Impact`."""
+    """Return the impact of changing a set to `after`. recreated, unknown: see `Impact`."""
     now, then = assess(snapshot), assess(replace(snapshot, lws=after))
     is_rolling = now.target.key == then.target.key and not now.rollout.paused
     restart_anyway, outdated = now.rollout.outdated if is_rolling else (), then.rollout.outdated
@@ -102,7 +106,7 @@ def impact(
 
 
 def impact_lines(effect: Impact) -> Iterator[Text]:
-    """The impact in sentences; the first one is a summary."""
+    """Yield the impact in sentences, the first of which is a summary."""
     if effect.left_alone:
         yield Text(f"nothing happens: {effect.left_alone}", "bold red")
         return
@@ -156,7 +160,7 @@ def _verb(groups: Sized, one: str = "restarts", many: str = "restart") -> str:
 
 
 def _immediate(lws: Object) -> dict[str, object]:
-    """The part of the spec that takes effect without a rollout."""
+    """Return the part of a set that takes effect without a rollout."""
     rest = {key: value for key, value in lws["spec"].items() if key not in _RECORDED}
     template = lws["spec"].get("leaderWorkerTemplate") or {}
     live = (NODE_RETURN_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION)

@@ -52,7 +52,7 @@ _OURS = (DEFINITIONS, CONFIG_MAPS, ENDPOINT_SLICES, SELF_REVIEWS, WHO_AM_I)
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """A denied read. permission: the missing one, such as `get secrets in namespace lws-system`."""
+    """A read that was denied. permission: what is missing, such as `get secrets in namespace lws-system`."""
 
     permission: str
 
@@ -62,14 +62,17 @@ ReadMany = tuple[Object, ...] | Denied
 
 
 class Reader:
-    """Reads with the permissions of a user."""
+    """Reads from the API server with the permissions of the user."""
 
     def __init__(self, cluster: UserCluster) -> None:
         cluster.learn(*_OURS)
         self.cluster = cluster
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Read:
-        """One object. Raises ClusterError for any error but a denied permission."""
+        """Read an object; None if it does not exist.
+
+        Raises ClusterError for any error except a missing permission, which is returned as `Denied`.
+        """
         try:
             return await self.cluster.get(resource.kind, namespace, name)
         except NotFound:
@@ -78,7 +81,7 @@ class Reader:
             return Denied(f"get {resource.plural} {_place(resource, namespace)} (name {name})".strip())
 
     async def listed(self, resource: Resource, namespace: str = "", selector: str = "") -> ReadMany:
-        """All objects of a namespace, or of all; none if the cluster does not know the kind."""
+        """List the objects of a namespace, or of all namespaces; none if the cluster lacks the kind."""
         try:
             return tuple(await self.cluster.listed(resource.kind, namespace, selector))
         except NotFound:
@@ -100,7 +103,7 @@ _FILE = "controller_manager_config.yaml"
 DEFAULTS = Configuration.model_validate(
     {"apiVersion": "config.lws.x-k8s.io/v1alpha1", "kind": "Configuration"}
 )
-"""The configuration of a manager with an empty file."""
+"""The configuration of a manager whose file sets nothing."""
 _AT_ONCE = 8
 _CERTIFICATES = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _GROUPS = frozenset({LEADER_WORKER_SET.group, DISAGGREGATED_SET.group})
@@ -108,7 +111,10 @@ _GROUPS = frozenset({LEADER_WORKER_SET.group, DISAGGREGATED_SET.group})
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """verb on resource (subresource after a slash), for one name or (empty) all."""
+    """A permission: a verb on a resource, or on a subresource (`resource/subresource`).
+
+    name: the only object for which the permission is needed; empty for all objects.
+    """
 
     verb: str
     group: str
@@ -122,7 +128,7 @@ class Right:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """The attributes of an access review."""
+        """The attributes of an access review for this permission."""
         plural, _, subresource = self.resource.partition("/")
         attributes = {
             "verb": self.verb,
@@ -137,13 +143,17 @@ class Right:
 
 @dataclass(frozen=True)
 class Installation:
-    """All facts that checks depend on.
+    """All facts that the checks depend on.
 
-    server: version of the API server. definitions: by name. all_definitions: of all groups, read only if the
-    names of one of ours are not accepted. managers: Deployments of this controller, or of upstream, in all
-    namespaces that may be read. configuration: the manager's file, the defaults if it is not known (then
-    `configuration_read` says why). leases: by name. sets: LeaderWorkerSets. rights: whether the manager has
-    each right that it needs.
+    server: version of the API server.
+    definitions: name → CRD of ours.
+    all_definitions: the CRDs of all groups, read only if the names of one of ours are not accepted.
+    managers: Deployments of this controller or of upstream, in all namespaces that the user may read.
+    configuration: the configuration of the manager; the defaults if it could not be read.
+    configuration_read: the ConfigMap, or why it could not be read.
+    leases: name → Lease.
+    sets: all LeaderWorkerSets.
+    rights: permission that the manager needs → whether it has it.
     """
 
     now: datetime
@@ -179,17 +189,17 @@ class Installation:
 
 
 def hooks(configurations: ReadMany) -> Iterator[tuple[Object, Mapping[str, Any]]]:
-    """Each webhook for our kinds, with its configuration."""
+    """Yield each webhook for our kinds, with its webhook configuration."""
     for configuration in () if isinstance(configurations, Denied) else configurations:
         ours = any(_GROUPS & _groups(hook) for hook in configuration.get("webhooks") or ())
         for hook in configuration.get("webhooks") or ():
-            # A webhook for pods belongs to this controller if its configuration also has one for sets.
+            # A webhook for pods belongs to this controller if its configuration also has a webhook for sets.
             if ours:
                 yield configuration, hook
 
 
 async def read_installation(reader: Reader, namespace: str | None, now: datetime) -> Installation:
-    """Read everything; raises ClusterError if the API server does not answer."""
+    """Read all facts about an installation. Raises ClusterError if the API server does not answer."""
     mutating = await reader.listed(MUTATING_WEBHOOKS)
     validating = await reader.listed(VALIDATING_WEBHOOKS)
     managers = await _managers(reader, namespace)
@@ -228,7 +238,7 @@ def _lacks_its_names(definition: Read) -> bool:
 
 
 def lease_names(configuration: Configuration) -> tuple[str, ...]:
-    """One Lease for one manager; with shards, one more for each."""
+    """Return the names of the manager's Leases: one, and with sharding one more for each shard."""
     if not configuration.leader_election.leader_elect:
         return ()
     name = configuration.leader_election.resource_name
@@ -244,8 +254,10 @@ async def _managers(reader: Reader, namespace: str | None) -> ReadMany:
 
 
 def _is_ours(deployment: Object) -> bool:
-    """Every operator built with kubebuilder has the label; ours has the name, or a label of our charts, one
-    of which does not depend on nameOverride.
+    """Report whether a Deployment belongs to this controller or to upstream.
+
+    Every operator built with kubebuilder has the label by which Deployments are listed. Ours has the name, or
+    a label of our charts, one of which does not depend on nameOverride.
     """
     metadata = deployment["metadata"]
     labels = metadata.get("labels") or {}
@@ -264,7 +276,7 @@ def _namespace(mutating: ReadMany, validating: ReadMany, managers: ReadMany) -> 
 
 
 async def _configuration(reader: Reader, namespace: str, managers: ReadMany) -> tuple[Read, Configuration]:
-    """The ConfigMap as it was read, and the parsed configuration."""
+    """Return the ConfigMap as it was read, and the configuration that it contains."""
     if isinstance(managers, Denied):
         return managers, DEFAULTS
     for deployment in _in(managers, namespace):
@@ -281,7 +293,7 @@ def _parsed(text: str | None) -> Configuration:
     try:
         return Configuration.model_validate(yaml.safe_load(text)) if text else DEFAULTS
     except (yaml.YAMLError, ValidationError):
-        # The manager rejects such a file at its start; a file of upstream may have more fields.
+        # The manager rejects such a file when it starts. A file for upstream may have more fields.
         return DEFAULTS
 
 
@@ -294,7 +306,7 @@ def _groups(hook: Mapping[str, Any]) -> set[str]:
 
 
 def needed(facts: Installation) -> Iterator[Right]:
-    """The rights that the manager needs with its configuration."""
+    """Yield the permissions that the manager needs with its configuration."""
     tables, gangs = [VERBS], facts.configuration.gang_scheduling_management
     if isinstance(facts.definitions.get(DISAGGREGATED_SET.crd_name), Mapping):
         tables.append(DISAGGREGATED_VERBS)
@@ -308,7 +320,8 @@ def needed(facts: Installation) -> Iterator[Right]:
         for verb in sorted(verbs):
             if resource not in _CERTIFICATES:
                 yield Right(verb, group, resource)
-            # The manager reads which pods its webhook sees, with cert-manager too.
+            # The manager reads which pods its webhook is called for, even if cert-manager provides the
+            # certificate.
             elif internal or (verb, resource) == ("get", _CERTIFICATES[0]):
                 kind = 0 if resource == _CERTIFICATES[0] else 1
                 yield Right(verb, group, resource, name=CONFIGURATIONS[kind][1])
@@ -320,14 +333,16 @@ def _namespaced(facts: Installation, internal: bool) -> Iterator[Right]:
     names = {"secrets": (secret,) if internal else (), "leases": lease_names(facts.configuration)}
     for (group, resource), verbs in NAMESPACED_VERBS.items():
         for verb in sorted(verbs):
-            # A create cannot be granted by name.
+            # RBAC cannot grant a create by name.
             for name in ("",) if verb == "create" and names[resource] else names[resource]:
                 yield Right(verb, group, resource, facts.namespace, name)
 
 
 async def permissions(reader: Reader, facts: Installation) -> Mapping[Right, bool] | Denied:
-    """Whether the manager has each right that it needs. Asked with its own token, or with that of a user who
-    may review the access of others.
+    """Ask the API server whether the manager has each permission that it needs.
+
+    The manager may ask about itself. Any other user must be allowed to review the access of others; the
+    result is `Denied` if not.
     """
     user = f"system:serviceaccount:{facts.namespace}:{facts.account}"
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{facts.namespace}", "system:authenticated"]
@@ -355,7 +370,7 @@ async def _who_am_i(reader: Reader) -> str:
     try:
         answer = await reader.cluster.create(_review(WHO_AM_I, None))
     except ApiError:
-        # Older than Kubernetes 1.28: assume a user.
+        # Kubernetes before 1.28 does not answer. Assume that a user runs the command.
         return ""
     return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
 

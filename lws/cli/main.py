@@ -1,4 +1,4 @@
-"""The entry point: the table of subcommands, and errors as one line each.
+"""The entry point: the table of subcommands, and the printing of each error in one line.
 
 Exit codes: 0 success, 1 error, 2 wrong usage.
 """
@@ -32,11 +32,11 @@ COMMANDS = MappingProxyType(
         "resume": "pause",
     }
 )
-"""Name of a subcommand → the module of this package that has it."""
+"""Name of a subcommand → module in `lws.cli.commands` that contains it."""
 
 
 class _Commands(click.Group):
-    """Import a command when it is called: the manager starts without the others."""
+    """Imports a command when it is called, so that the manager starts without importing the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS.keys() | self.commands.keys())
@@ -58,7 +58,7 @@ def commands() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; no error of a user or a cluster ends with a traceback."""
+    """Run the command. No error of a user or a cluster ends with a traceback."""
     _write_what_can_be_written()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if Path(sys.argv[0]).name == _MANAGER:
@@ -89,8 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _write_what_can_be_written() -> None:
-    """UTF-8 if programs read it, as kubectl writes. Terminals without arrows show question marks, instead of
-    an error.
+    """Write UTF-8 if another program reads the output, as kubectl does.
+
+    Terminals that cannot show a character, such as an arrow, show a question mark instead of raising an
+    error.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -98,17 +100,19 @@ def _write_what_can_be_written() -> None:
 
 
 def _called(program: str) -> tuple[str, str]:
-    """The name in usage texts, and the variable by which shells request completions."""
+    """Return the program's name for usage texts, and the variable by which shells request completions."""
     if program != PLUGIN:
         return PROGRAM, COMPLETION_VARIABLE
     variable = "_KUBECTL_LWS_COMPLETE"
-    # A completion script is for the program of the plugin; users type `kubectl lws`.
+    # A completion script completes the program of the plugin, but users type `kubectl lws`.
     return (PLUGIN if variable in os.environ else "kubectl lws"), variable
 
 
 def as_double_dashed(arguments: Sequence[str], params: Iterable[click.Parameter]) -> list[str]:
-    """`-flag` → `--flag`, and a bare `--flag` of a boolean → `--flag=true` (it never takes the next
-    argument; any other flag does, whatever it looks like).
+    """Rewrite `-flag` to `--flag`, and a boolean `--flag` without a value to `--flag=true`.
+
+    A boolean flag never takes the next argument as its value. Any other flag does, even if it looks like a
+    flag.
     """
     flags = {name: param.type for param in params for name in param.opts}
     result: list[str] = []

@@ -1,6 +1,6 @@
-"""Parse sets from a stream of YAML or JSON documents, and predict how they would be stored.
+"""Parse sets from a stream of YAML or JSON documents, and predict how the API server would store them.
 
-The stream is UTF-8, whatever the encoding of the terminal. Other kinds are skipped.
+The stream is read as UTF-8, regardless of the encoding of the terminal. Objects of other kinds are skipped.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
 
 
-# The loader written in C, where PyYAML has it, is ten times faster. A base chosen at run time has no type.
+# The loader written in C is ten times faster, but not every PyYAML has it. A base class that is chosen at run
+# time has no type.
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads YAML as kubectl does: a date is text, 1:30 is no number, and 1e3 is one."""
+    """Reads YAML as kubectl does: dates are strings, 1:30 is not a number, and 1e3 is one."""
 
     yaml_implicit_resolvers: ClassVar = {
         first: [resolver for resolver in resolvers if resolver[0] not in _NOT_AS_PYYAML]
@@ -45,13 +46,15 @@ _Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+.0123456789"))
 
 
 def title_of(stream: BinaryIO) -> str:
-    """What messages call a manifest."""
+    """Return the name of a manifest for messages."""
     return str(getattr(stream, "name", "<stdin>"))
 
 
 def sets_in(stream: BinaryIO) -> Iterator[dict[str, Any]]:
-    """Every set, in order; those within a List too. Raises a Refusal for anything that is no YAML or cannot
-    be written as JSON, and for an unknown version.
+    """Yield all sets in a stream in order, including those within a List.
+
+    Raises a Refusal if the stream is not YAML, cannot be written as JSON, or contains an unknown version of a
+    set.
     """
     versions = {resource.kind: resource.api_version for resource in RESOURCES}
     try:
@@ -62,7 +65,7 @@ def sets_in(stream: BinaryIO) -> Iterator[dict[str, Any]]:
     except RecursionError as error:
         raise Refusal(f"{title_of(stream)} is nested too deeply to be a manifest") from error
     except (TypeError, ValueError) as error:
-        # YAML knows sets, binaries and references to itself.
+        # YAML has sets, binary data and references to itself, but JSON does not.
         raise Refusal(f"{title_of(stream)} cannot be written as JSON: {error}") from error
     for document in documents:
         yield from _sets_of(document, title_of(stream), versions)
@@ -85,9 +88,9 @@ def _sets_of(document: Any, name: str, versions: Mapping[str, str]) -> Iterator[
 
 
 def as_stored(manifest: Object) -> dict[str, Any]:
-    """The set as the API server and our webhook would store it; computed without asking a cluster.
+    """Return the set as the API server and our webhook would store it, without contacting a cluster.
 
-    Its UID is a dash: no cluster has given it one. Raises a Refusal for a set that they would reject.
+    The UID is a dash, because no cluster has assigned one. Raises a Refusal if they would reject the set.
     """
     obj = defaulted(manifest)
     if errors := _ERRORS[manifest["kind"]](obj):
@@ -98,7 +101,7 @@ def as_stored(manifest: Object) -> dict[str, Any]:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
         raise Refusal(f"it would be rejected: {path}: {first['msg']}") from error
-    # Limits that the definition has, and no model.
+    # The CRD has limits that the models do not have.
     if fault := kind_of(obj).fault(obj):
         raise Refusal(f"it would be rejected: {fault}")
     return {**obj, "metadata": {"namespace": "default", **obj["metadata"], "uid": "-"}}

@@ -1,4 +1,4 @@
-"""What a command shows: lines, tables and bars, in colour on a terminal and as plain text elsewhere."""
+"""Show lines, tables and bars, in colour on a terminal and as plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GAP = 3
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text, and its style on a coloured terminal, such as "bold red"."""
+    """A line of text. style: how a coloured terminal shows it, such as "bold red"."""
 
     text: str
     style: str = ""
@@ -31,13 +31,13 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns under headings in capitals, as kubectl shows them."""
+    """A table with headings in capitals, as in kubectl."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Text, ...], ...]
 
     def lines(self) -> Iterator[str]:
-        """Plain text: columns as wide as their widest cell, nothing cut, no trailing spaces."""
+        """Yield plain text: columns as wide as their widest cell, nothing cut, no trailing spaces."""
         rows = [self.columns, *(tuple(cell.text for cell in row) for row in self.rows)]
         widths = [max(map(len, column)) + _GAP for column in zip(*rows, strict=True)]
         for row in rows:
@@ -46,7 +46,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """done of total, with its subject."""
+    """A bar that shows how much of a total is done. what: the subject of the numbers."""
 
     done: int
     total: int
@@ -55,7 +55,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """Two texts, line by line; a gap is None. The styles say where they differ."""
+    """Two texts next to each other, line by line. A gap is None, and styles mark the differences."""
 
     headings: tuple[str, str]
     rows: tuple[tuple[Text | None, Text | None], ...]
@@ -65,12 +65,12 @@ Block = Text | Table | Bar | SideBySide
 
 
 def row(*cells: str | Text) -> tuple[Text, ...]:
-    """A row of a table."""
+    """Return a row of a table."""
     return tuple(cell if isinstance(cell, Text) else Text(cell) for cell in cells)
 
 
 def plain(blocks: Iterable[Block]) -> Iterator[str]:
-    """Lines of plain text, of any length."""
+    """Yield the blocks as lines of plain text, which may have any length."""
     for block in blocks:
         match block:
             case Text():
@@ -85,7 +85,7 @@ def plain(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def described(facts: Mapping[str, str], sections: Mapping[str, Iterable[str]]) -> Iterator[Text]:
-    """A line for each fact, then each section with its heading, as `kubectl describe` shows them."""
+    """Yield a line for each fact, then each section below its heading, as `kubectl describe` does."""
     for name, value in facts.items():
         yield Text(f"{name + ':':<14}{value}")
     for heading, lines in sections.items():
@@ -97,13 +97,16 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def age(since: str | None, now: datetime) -> str:
-    """since: RFC 3339 as in metadata; `<unknown>` without a readable one."""
+    """Return the time since `since` (RFC 3339); `<unknown>` if it is missing or invalid."""
     moment = moment_of(since)
     return short(int((now - moment).total_seconds())) if moment is not None else "<unknown>"
 
 
 def short(seconds: int) -> str:
-    """A duration, with a second unit if it matters; never negative (clocks differ)."""
+    """Format a duration, with a second unit if it matters.
+
+    Negative durations count as 0, because clocks differ.
+    """
     seconds = max(0, seconds)
     if seconds < 2 * _MINUTE:
         return f"{seconds}s"
@@ -131,27 +134,27 @@ _BAR = 40
 
 
 def is_terminal() -> bool:
-    """Standard output is a terminal."""
+    """Report whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 def is_coloured() -> bool:
-    """The terminal takes colours, and they are not switched off (https://no-color.org)."""
+    """Report whether the terminal supports colours, and they are not disabled (https://no-color.org)."""
     return is_terminal() and _wants_colours()
 
 
 def is_wide() -> bool:
-    """Two texts fit side by side."""
+    """Report whether the terminal has room for two texts side by side."""
     return is_coloured() and _console().width >= _WIDE
 
 
 def room_for(lines: int) -> int | None:
-    """Lines of the terminal besides these, at least a few; None without a terminal."""
+    """Return how many lines the terminal has in addition to `lines`, at least 5; None without a terminal."""
     return max(5, _console().height - lines) if is_terminal() else None
 
 
 def show(blocks: Iterable[Block]) -> None:
-    """Print the blocks, one below the other."""
+    """Print the blocks below each other."""
     if not is_coloured():
         for line in plain(blocks):
             click.echo(line)
@@ -162,13 +165,13 @@ def show(blocks: Iterable[Block]) -> None:
 
 
 def warn(message: str) -> None:
-    """Print a warning; the command continues."""
+    """Print a warning. The command continues."""
     text = f"Warning: {message}"
     click.echo(click.style(text, fg="yellow") if sys.stderr.isatty() and _wants_colours() else text, err=True)
 
 
 def dump(value: Any, form: str) -> None:
-    """Print data as `yaml` or `json`."""
+    """Print data. form: `yaml` or `json`."""
     if form == "json":
         click.echo(json.dumps(value, indent=2, ensure_ascii=False))
     else:
@@ -176,7 +179,7 @@ def dump(value: Any, form: str) -> None:
 
 
 def yaml_text(value: Any) -> str:
-    """Data as YAML, in its own order."""
+    """Return data as YAML, with its keys in their original order."""
     import yaml
 
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
@@ -185,7 +188,10 @@ def yaml_text(value: Any) -> str:
 
 @contextmanager
 def live() -> Iterator[Callable[[Sequence[Block]], None]]:
-    """Draw each picture over the last one. Without a terminal, print only pictures that differ."""
+    """Yield a function that draws each picture over the last one.
+
+    Without a terminal, the function prints only pictures that differ from the last one.
+    """
     if not is_terminal():
         yield _print_news()
         return

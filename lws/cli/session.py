@@ -22,12 +22,15 @@ from lws.runtime.errors import ApiError, ClusterError, Forbidden, Unreachable
 
 RESULT = TypeVar("RESULT")
 
-# A rejected patch is quoted as a whole before the reason.
+# The API server quotes a rejected patch as a whole before the reason.
 _DUMPED = re.compile(r' *"" is invalid: patch: Invalid value: "\{.*\}": ', re.DOTALL)
 
 
 class Refusal(click.ClickException):
-    """The command changed nothing; exit code 1. opening: start of the message, worded as in kubectl."""
+    """An error that ends the command with exit code 1. The command has changed nothing.
+
+    opening: the start of the message, worded as in kubectl.
+    """
 
     def __init__(self, message: str, opening: str = "error") -> None:
         super().__init__(message)
@@ -39,7 +42,10 @@ class Refusal(click.ClickException):
 
 
 class Unreadable(Refusal):
-    """A stored set that no release of the controller could act on. fault: of its spec, in words."""
+    """A Refusal because no release of the controller could act on a stored set.
+
+    fault: what is wrong with the spec of the set.
+    """
 
     def __init__(self, name: str, fault: str) -> None:
         super().__init__(f"set {name} cannot be read: {fault}; correct its spec")
@@ -48,7 +54,7 @@ class Unreadable(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Cluster and namespace on the command line; None if not given."""
+    """The cluster and the namespace on the command line; None for options that are not given."""
 
     namespace: str | None = None
     context: str | None = None
@@ -63,7 +69,11 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection and a namespace, empty for all. explicit_namespace: of -n, if given."""
+    """A connection to a cluster, and a namespace.
+
+    namespace: the namespace of the command; empty for all namespaces.
+    explicit_namespace: the value of -n; None if it is not given.
+    """
 
     cluster: UserCluster
     namespace: str
@@ -75,7 +85,7 @@ class Session:
 
 
 def run(target: ClusterOptions, action: Callable[[Session], Awaitable[RESULT]]) -> RESULT:
-    """Connect, act, disconnect. Raises a Refusal for any error of the cluster."""
+    """Connect, run the action and disconnect. Raises a Refusal for any error of the cluster."""
     try:
         return asyncio.run(connected(target, action))
     except ClusterError as error:
@@ -83,13 +93,13 @@ def run(target: ClusterOptions, action: Callable[[Session], Awaitable[RESULT]]) 
 
 
 def worded(error: ClusterError) -> Refusal:
-    """The error in kubectl's form: the message of the server, without a dump of the object."""
+    """Return an error as kubectl words it: with the server's message, but without a dump of the object."""
     message = _DUMPED.sub("", error.message)
     if type(error) is Unreachable:
         return Refusal(message, "Unable to connect to the server")
     if not isinstance(error, ApiError):
         return Refusal(message)
-    # Admission and quota reject with the same status, but with messages of their own.
+    # Admission and quota reject with the same status as RBAC, but their own messages suffice.
     if isinstance(error, Forbidden) and " cannot " in message:
         message = (
             f"{message}. Nothing was changed: ask an administrator of the cluster for the role view (to "
@@ -99,12 +109,12 @@ def worded(error: ClusterError) -> Refusal:
 
 
 def from_server(error: ApiError) -> str:
-    """`Error from server (NotFound)`."""
+    """Return the opening of a message, such as `Error from server (NotFound)`."""
     return f"Error from server ({error.reason})" if error.reason else "Error from server"
 
 
 async def connected(target: ClusterOptions, action: Callable[[Session], Awaitable[RESULT]]) -> RESULT:
-    """Connect, act, disconnect. Raises ClusterError."""
+    """Connect, run the action and disconnect. Raises ClusterError."""
     context = await load_context(target.kubeconfig, target.context, os.environ)
     cluster = UserCluster(context.configuration, f"lws-cli/{__version__}")
     try:

@@ -1,6 +1,7 @@
-"""Find, read and change sets. A kind of sets is a table of functions.
+"""Find, read and change sets of every kind.
 
-What one command does with each kind stands in the file of that command.
+`SetKind` holds what all commands need to know about a kind. What only one command needs is in the file of
+that command.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ _ROLES = DISAGGREGATED_SET.singular
 
 @dataclass(frozen=True)
 class SetKind:
-    """One kind of sets.
+    """A kind of sets.
 
-    label: on all objects of a set, with its name. prefix: before a name on the command line; empty for the
-    kind of a bare name. fault: why no controller can act on a stored set, empty if one can. cleaned: the set
-    without the parts of its status that cannot be read. is_paused: its rollouts are paused.
+    label: the label that all objects of a set carry, with its name as value.
+    prefix: the type before a name on the command line; empty for the kind of a bare name.
+    fault: returns why no controller can act on a stored set; empty if one can.
+    cleaned: returns the set without the parts of its status that cannot be read.
+    is_paused: reports whether the rollouts of a set are paused.
     """
 
     resource: ResourceKind
@@ -48,7 +51,7 @@ class SetKind:
 
     @property
     def words(self) -> frozenset[str]:
-        """Types before the slash, in lower case."""
+        """All types in lower case that users may write before the slash."""
         resource = self.resource
         return frozenset(
             f"{name}{suffix}"
@@ -75,19 +78,19 @@ KINDS = (
         is_paused=lambda obj: disaggregated.parse(obj).paused,
     ),
 )
-"""The first kind is that of names without a type."""
+"""All kinds of sets. A name without a type belongs to the first one."""
 
 RESOURCES = tuple(kind.resource for kind in KINDS)
 _BY_KIND = {kind.resource.kind: kind for kind in KINDS}
 
 
 def kind_of(obj: Object) -> SetKind:
-    """The kind of an object that is a set."""
+    """Return the kind of a set."""
     return _BY_KIND[obj["kind"]]
 
 
 class NamedSet(str):
-    """The name of a set, and its kind."""
+    """The name of a set, with the kind of the set."""
 
     kind: SetKind
 
@@ -98,11 +101,11 @@ class NamedSet(str):
 
 
 class UnknownKind(Refusal):
-    """The cluster has no CRD of the kind."""
+    """A Refusal because the cluster has no CRD of the kind."""
 
 
 async def find(session: Session, name: NamedSet) -> Object:
-    """The set of this name. Raises a Refusal that suggests similar names if there is none."""
+    """Read the set with this name. Raises a Refusal that suggests similar names if there is none."""
     try:
         obj = await session.cluster.get(name.kind.resource.kind, session.namespace, name)
     except NotFound as error:
@@ -111,7 +114,7 @@ async def find(session: Session, name: NamedSet) -> Object:
 
 
 async def find_sets(session: Session, kind: SetKind) -> Sequence[Object]:
-    """All sets of the kind in the namespace, or in all namespaces."""
+    """List all sets of the kind in the namespace, or in all namespaces."""
     try:
         return await session.cluster.listed(kind.resource.kind, session.namespace)
     except NotFound as error:
@@ -122,7 +125,10 @@ async def find_sets(session: Session, kind: SetKind) -> Sequence[Object]:
 
 
 def readable(obj: Object) -> Object:
-    """The set as commands read it; a CRD of another release may have admitted any content."""
+    """Return the set as commands read it. Raises Unreadable if its spec cannot be read.
+
+    The CRD of another release may have admitted any content.
+    """
     kind = kind_of(obj)
     if fault := kind.fault(obj):
         raise Unreadable(obj["metadata"]["name"], fault)
@@ -150,18 +156,18 @@ def _hint(name: str, names: list[str]) -> str:
 
 
 def refuse_paused(obj: Object, command: str) -> None:
-    """Raises a Refusal if the set is paused: no rollout would follow the change."""
+    """Raise a Refusal if the set is paused, because no rollout would follow the change."""
     kind, name = kind_of(obj), obj["metadata"]["name"]
     if kind.is_paused(obj):
         raise Refusal(f"set {name} is paused: resume it first (resume {kind.prefix}{name}), then {command}")
 
 
 def caution(obj: Object, command: str) -> str:
-    """A warning before a rollout of one role alone; empty for a set that is no role. command: the one that
-    does the same to all roles.
+    """Return a warning before a rollout of a single role; empty if the set is not a role.
 
-    A DisaggregatedSet does not restore the templates of its LeaderWorkerSets: that would restart their groups
-    once more.
+    A DisaggregatedSet does not restore the templates of its LeaderWorkerSets, because that would restart
+    their groups once more.
+    command: the command that has the same effect on all roles.
     """
     owner = _owner(obj)
     if not owner:
@@ -173,8 +179,9 @@ def caution(obj: Object, command: str) -> str:
 
 
 def refuse_pause_of_role(obj: Object) -> None:
-    """Raises a Refusal for a role: its DisaggregatedSet updates it with another LeaderWorkerSet, which a
-    pause of this one does not stop.
+    """Raise a Refusal if the set is a role of a DisaggregatedSet.
+
+    The DisaggregatedSet updates a role by another LeaderWorkerSet, which a pause of this one does not stop.
     """
     if owner := _owner(obj):
         raise Refusal(
@@ -192,16 +199,16 @@ def _owner(obj: Object) -> str:
 async def write_unless_changed(
     session: Session, obj: Object, write: Callable[[Object], Awaitable[dict[str, Any]]]
 ) -> dict[str, Any]:
-    """Write a set. Retry with the set as it is then, as long as only its controller has written its status.
+    """Write a set. After a conflict, read the set again and retry if only its controller has written to it.
 
-    Raises a Refusal if users have changed it since it was read.
+    Raises a Refusal if users have changed the set since `obj` was read.
     """
     read, metadata = obj, obj["metadata"]
     for _ in range(_ATTEMPTS):
         try:
             return await write(read)
         except (Conflict, Invalid):
-            # A JSON patch whose test fails is Invalid, without further details.
+            # A JSON patch whose test fails is rejected as Invalid, without further details.
             fresh = await session.cluster.get(obj["kind"], metadata["namespace"], metadata["name"])
             if fresh["metadata"]["resourceVersion"] == read["metadata"]["resourceVersion"]:
                 raise
@@ -218,26 +225,26 @@ def _written_by_users(obj: Object) -> tuple[str, int, object]:
 
 
 def full_name(obj: Object) -> str:
-    """`leaderworkerset.leaderworkerset.x-k8s.io/demo`, as `kubectl get -o name` prints it."""
+    """Return `leaderworkerset.leaderworkerset.x-k8s.io/demo`, as `kubectl get -o name` prints it."""
     resource = kind_of(obj).resource
     return f"{resource.singular}.{resource.group}/{obj['metadata']['name']}"
 
 
 def changed(obj: Object, what: str, dry_run: bool = False) -> Text:
-    """`leaderworkerset.leaderworkerset.x-k8s.io/demo paused`."""
+    """Return the line for a changed set, such as `leaderworkerset.leaderworkerset.x-k8s.io/demo paused`."""
     return Text(f"{full_name(obj)} {what}{' (server dry run)' if dry_run else ''}")
 
 
 def print_names(sets: Iterable[Object]) -> None:
-    """Print the output of `-o name`."""
+    """Print the names of sets, the output of `-o name`."""
     for obj in sets:
         click.echo(full_name(obj))
 
 
 def report(obj: Object, output: str | None, lines: Iterable[Text]) -> None:
-    """Print these lines, or with `-o` the name of the set or the set as it is now.
+    """Print the lines, or with `-o` the name of the set or the set as it is now.
 
-    As kubectl does, without managedFields.
+    As in kubectl, managedFields are omitted.
     """
     if output is None:
         show(lines)

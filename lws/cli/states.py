@@ -1,4 +1,4 @@
-"""Collect the state of a set, of its groups and of its roles, as plain facts."""
+"""Collect the state of a set, of its groups and of its roles as plain facts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from lws_api.disaggregatedset.v1 import SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
 
 _ROLES_KINDS = (KIND, "ControllerRevision", "Service", SCALER_KIND)
-# Names of LeaderWorkerSets in one selector: more would make an address that some proxies refuse.
+# Names of LeaderWorkerSets in one selector. With more of them, some proxies would refuse the long URL.
 _AT_ONCE = 50
 _LONGEST = 100
 _OBSTACLE = "this problem to be resolved"
@@ -65,9 +65,12 @@ _NEXT_STEP = "the controller to take its next step"
 class SetState(ABC):
     """The state of one set.
 
-    now: when it was read. key: of the target revision. replicas: desired groups. deadline: seconds without
-    progress after which it counts as stalled. is_settled: everything matches the spec. waiting_for: what has
-    to happen next, in words; empty when the set is settled.
+    now: when the set was read.
+    key: the key of the target revision.
+    replicas: number of desired groups.
+    deadline: seconds without progress after which the set counts as stalled.
+    is_settled: whether everything matches the spec.
+    waiting_for: what has to happen next, in words; empty if the set is settled.
     """
 
     obj: Object
@@ -80,26 +83,26 @@ class SetState(ABC):
 
     @abstractmethod
     def number(self, key: str) -> int | None:
-        """The number of the newest revision of a key; None if none is recorded."""
+        """Return the number of the newest revision with this key; None if none is recorded."""
 
     @property
     @abstractmethod
     def ready(self) -> int:
-        """Ready groups, at most `replicas`, on any revision."""
+        """Number of ready groups on any revision, at most `replicas`."""
 
     @property
     @abstractmethod
     def updated(self) -> int:
-        """Those of them that are on the target revision."""
+        """Number of ready groups on the target revision, at most `replicas`."""
 
     @property
     def slices(self) -> int | None:
-        """Copies of all roles; None for a kind without roles."""
+        """Number of copies of all roles; None for a kind without roles."""
         return None
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Number of groups by state, as far as that is known."""
+        """State of groups → number of groups, as far as known."""
         return {}
 
     @property
@@ -112,7 +115,7 @@ class SetState(ABC):
 
     @property
     def is_stalled(self) -> bool:
-        """The status reports that the set has stopped making progress."""
+        """Whether the status reports that the set has stopped making progress."""
         return conditions.is_true(self.conditions, STALLED)
 
     @property
@@ -122,14 +125,18 @@ class SetState(ABC):
 
 
 async def state_of(session: Session, obj: Object) -> SetState:
-    """The state of a set, read from the API server."""
+    """Read the state of a set from the API server."""
     return await _STATES[obj["kind"]](session, obj)
 
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One group. workers: ready of all. why: it waits, empty if it does not. pod, node: of its leader.
-    key: the digits of the key that are in the host name of a Hash group; empty for groups with an index.
+    """The state of one group.
+
+    workers: number of ready workers, and number of all workers.
+    why: why the group waits; empty if it does not.
+    pod, node: names of the leader pod and its node.
+    key: the digits of a Hash group's key in its host name; empty for a group with an index.
     """
 
     index: int
@@ -145,7 +152,7 @@ class GroupLine:
 
     @property
     def label(self) -> str:
-        """What users call the group; a Hash group that is missing has no name."""
+        """What users call the group. A Hash group that is missing has no name."""
         return self.key or (str(self.index) if self.index >= 0 else "-")
 
 
@@ -153,8 +160,10 @@ class GroupLine:
 class StatusReport(SetState):
     """The state of a LeaderWorkerSet.
 
-    groups: desired and existing groups. summary: number of groups by state. live_only: settings in effect
-    that no revision records, a sentence each. at_risk: what may be lost, a sentence each.
+    groups: all desired and existing groups.
+    summary: number of groups by state.
+    live_only: settings in effect that no revision records, one sentence each.
+    at_risk: what may be lost, one sentence each.
     """
 
     objects: SetObjects
@@ -170,7 +179,7 @@ class StatusReport(SetState):
 
     @property
     def manager(self) -> str:
-        """Who runs the set in place of our controller: its status is all that is known here."""
+        """The controller that runs the set in place of ours, in which case only its status is known."""
         return other_manager(self.obj)
 
     @property
@@ -201,7 +210,7 @@ class StatusReport(SetState):
 
 
 def report_on(objects: SetObjects) -> StatusReport:
-    """The state of a LeaderWorkerSet."""
+    """Return the state of a LeaderWorkerSet."""
     history, assessment = set_history(objects.snapshot, objects.revisions), assess(objects.snapshot)
     rollout = assessment.rollout
     blocked_by = blocking_problem(objects.name, failure_of(objects.lws))
@@ -296,7 +305,7 @@ def _is_settled(objects: SetObjects, assessment: Assessment, summary: Summary) -
         return False
     is_seen = int(status.get("observedGeneration") or 0) >= int(lws["metadata"].get("generation") or 0)
     is_in_place = len(rollout.groups) == existing == rollout.replicas
-    # Its status must report that, too.
+    # The status must report it too.
     return is_seen and is_in_place and conditions.is_true(status.get("conditions"), AVAILABLE)
 
 
@@ -332,7 +341,7 @@ def _shown(value: Any) -> str:
 
 
 def failure_of(obj: Object) -> str:
-    """The failure that the controller reports in the status of a set, of either kind."""
+    """Return the failure that the controller reports in the status of a set of either kind; empty if none."""
     condition = conditions.find((obj.get("status") or {}).get("conditions"), REPLICA_FAILURE)
     if condition is None or condition.get("status") != "True":
         return ""
@@ -340,8 +349,11 @@ def failure_of(obj: Object) -> str:
 
 
 def obstacle(group: GroupSnapshot | None, pods: Sequence[Object], size: int, unknown: str = "") -> str:
-    """The worst one. pods: of the group, the leader first. size: pods of the group when it is complete.
-    unknown: the API server's message if the user may not read what the group waits for; else empty.
+    """Return the worst problem of a group.
+
+    pods: the pods of the group, the leader first.
+    size: number of pods of the complete group.
+    unknown: message of the API server if the user may not read what the group waits for; empty otherwise.
     """
     return next(_obstacles(group, pods, size, unknown), "")
 
@@ -366,7 +378,7 @@ def _obstacles(group: GroupSnapshot | None, pods: Sequence[Object], size: int, u
 
 
 def _problems(pod: Object) -> Iterator[str]:
-    """Problems that do not resolve by themselves."""
+    """Yield the problems of a pod that do not resolve by themselves."""
     name, status = pod["metadata"]["name"], pod.get("status") or {}
     if is_terminating(pod):
         yield f"pod {name} is being deleted"
@@ -381,7 +393,7 @@ def _problems(pod: Object) -> Iterator[str]:
         for container in status.get(field) or ():
             waiting = (container.get("state") or {}).get("waiting") or {}
             reason = waiting.get("reason", "")
-            # Every container starts with one of these.
+            # Every container waits for one of these reasons at first.
             if reason and reason not in ("ContainerCreating", "PodInitializing"):
                 yield _short(
                     f"pod {name}, container {container['name']}: {reason} {waiting.get('message', '')}"
@@ -395,7 +407,7 @@ def _short(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChildLine:
-    """One LeaderWorkerSet. why: it waits, empty if it does not."""
+    """The state of one LeaderWorkerSet of a DisaggregatedSet. why: why it waits; empty if it does not."""
 
     facts: ChildFacts
     why: str
@@ -405,8 +417,8 @@ class ChildLine:
 class DisaggregatedReport(SetState):
     """The state of a DisaggregatedSet.
 
-    wanted: groups of each role over all slices; None if its scaler is missing. only_here: what upstream would
-    do differently, a sentence each.
+    desired: role → number of groups over all slices; None if the scaler of the role is missing.
+    only_here: what upstream would do differently, one sentence each.
     """
 
     snapshot: DisaggregatedSnapshot
@@ -435,15 +447,15 @@ class DisaggregatedReport(SetState):
 
     @property
     def pending(self) -> list[str]:
-        """Paths of edits that wait for the next revision, then all other pending work, in words."""
+        """Paths of edits that wait for the next revision, then all other pending work in words."""
         return list((self.obj.get("status") or {}).get("pending") or ())
 
     def ready_of(self, role: str) -> int:
-        """Ready groups of a role, at most the desired number."""
+        """Return the number of ready groups of a role, at most the desired number."""
         return self._count(role, self.snapshot.children)
 
     def updated_of(self, role: str) -> int:
-        """Those of them that are on the target revision."""
+        """Return the number of ready groups of a role on the target revision, at most the desired number."""
         return self._count(role, (child for child in self.snapshot.children if child.key == self.key))
 
     def _count(self, role: str, children: Iterable[ChildFacts]) -> int:
@@ -454,7 +466,7 @@ class DisaggregatedReport(SetState):
 
 
 def report_on_roles(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
-    """The state of a DisaggregatedSet."""
+    """Return the state of a DisaggregatedSet."""
     obj, target = snapshot.obj, target_revision(snapshot)
     spec = parse(obj)
     planned, desired = roles_plan.plan(snapshot), RoleTargets(snapshot, spec, target.key).in_all()
@@ -483,7 +495,7 @@ def report_on_roles(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
 def _are_roles_settled(
     snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: TargetRevision
 ) -> bool:
-    """Its status must report that, too."""
+    """Report whether everything matches the spec, and the status reports it too."""
     obj, status = snapshot.obj, snapshot.obj.get("status") or {}
     is_seen = int(status.get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
     if not is_seen or is_terminating(obj) or target.actions or snapshot.orphans:
@@ -517,7 +529,10 @@ def _reasons(child: ChildFacts) -> Iterator[str]:
 
 
 def _only_here(obj: Object, target: TargetRevision) -> Iterator[str]:
-    """Upstream hashes roles as they are written, in their order; equivalent roles get another key."""
+    """Yield what upstream would do differently.
+
+    Upstream hashes the roles as written, in their order, so equivalent roles get another key.
+    """
     if (computed := key_of(record(obj).roles)) != target.key and not target.is_new:
         yield (
             f"the roles run under key {target.key}; upstream would compute {computed} for them as they "
@@ -526,7 +541,7 @@ def _only_here(obj: Object, target: TargetRevision) -> Iterator[str]:
 
 
 async def snapshot_of(session: Session, obj: Object) -> DisaggregatedSnapshot:
-    """Everything that belongs to a DisaggregatedSet."""
+    """Read everything that belongs to a DisaggregatedSet."""
     namespace, name = readable(obj)["metadata"]["namespace"], obj["metadata"]["name"]
     store = Store(lambda before, after: None, [*SET_TABLES, *TABLES])
     store.put(obj)

@@ -1,7 +1,7 @@
-"""List the steps of a DisaggregatedSet from here to its end, if every new group becomes ready.
+"""List the steps of a DisaggregatedSet from now until its rollout ends, if every new group becomes ready.
 
-The product's own passes play against a model of all other controllers. Passes do what they can, then the
-other controllers do.
+The product's own passes run against a model of all other controllers. The passes act as long as they can, and
+then the other controllers act.
 """
 
 from __future__ import annotations
@@ -35,17 +35,20 @@ from lws.runtime.actions import (
 from lws_api.disaggregatedset.v1 import KIND, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
-# Each group takes a few passes; a set that needs more than this many never settles.
+# Each group takes a few passes. A set that needs more than this many passes never settles.
 _PASSES_PER_GROUP = 20
 _PASSES_AT_LEAST = 200
 
 Counts = Mapping[str, Mapping[str, int]]
-"""Key → role → groups."""
+"""Key → role → number of groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A LeaderWorkerSet gets another number of groups; 0 before its creation, and after its deletion."""
+    """A change of a LeaderWorkerSet's number of groups.
+
+    The number is 0 before the LeaderWorkerSet is created and after it is deleted.
+    """
 
     role: str
     key: str
@@ -55,7 +58,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StepAhead:
-    """Changes of one pass in one slice. counts: desired groups of its LeaderWorkerSets from then on."""
+    """The changes of one pass in one slice.
+
+    counts: desired groups of the slice's LeaderWorkerSets after the pass.
+    """
 
     slice_index: int
     changes: tuple[Change, ...]
@@ -64,8 +70,11 @@ class StepAhead:
 
 @dataclass(frozen=True, slots=True)
 class StepsAhead:
-    """steps: in order. waiting_for: why the simulation ended; empty if the set is settled. end: the last
-    state.
+    """The result of a simulation.
+
+    steps: the steps in order.
+    waiting_for: why the simulation ended; empty if the set is settled.
+    end: the state at the end.
     """
 
     steps: tuple[StepAhead, ...]
@@ -74,7 +83,7 @@ class StepsAhead:
 
 
 def steps_ahead(snapshot: DisaggregatedSnapshot) -> StepsAhead:
-    """Simulate until nothing changes any more."""
+    """Simulate the rollout until nothing changes any more."""
     model = Model(snapshot)
     steps: list[StepAhead] = []
     for _ in range(_PASSES_AT_LEAST + _PASSES_PER_GROUP * _groups(snapshot)):
@@ -83,14 +92,15 @@ def steps_ahead(snapshot: DisaggregatedSnapshot) -> StepsAhead:
         model.carry_out(planned)
         if any(planned.sequences):
             steps += _between(now, model.snapshot)
-        # A pass that writes only a status is followed by the other controllers: a third fewer passes.
+        # If a pass writes only a status, the other controllers act at once, which saves a third of the
+        # passes.
         elif not model.move() and not planned.statuses:
             break
     return StepsAhead(tuple(steps), planned.waiting_for, model.snapshot)
 
 
 def _groups(snapshot: DisaggregatedSnapshot) -> int:
-    """The approximate number of groups, now and later."""
+    """Return the approximate number of groups, now and later."""
     spec = snapshot.obj.get("spec") or {}
     asked = sum((role.get("spec") or {}).get("replicas") or 1 for role in spec.get("roles") or ())
     scaled = sum((scaler.get("spec") or {}).get("replicas") or 0 for scaler in snapshot.scalers)
@@ -113,7 +123,7 @@ def _between(before: DisaggregatedSnapshot, after: DisaggregatedSnapshot) -> Ite
 
 
 def _counts(snapshot: DisaggregatedSnapshot) -> dict[tuple[int, str, str], int]:
-    """Desired groups of LeaderWorkerSets, by slice, key and role."""
+    """Return the desired groups of the LeaderWorkerSets: (slice, key, role) → number."""
     counts: dict[tuple[int, str, str], int] = {}
     for child in snapshot.children:
         place = (child.slice_index, child.key, child.role)
@@ -123,10 +133,10 @@ def _counts(snapshot: DisaggregatedSnapshot) -> dict[tuple[int, str, str], int]:
 
 @dataclass(slots=True)
 class Model:
-    """The API server, and the LeaderWorkerSets with all that runs for them.
+    """A model of the API server, and of the LeaderWorkerSets with everything that runs for them.
 
-    made: how many objects. going_broken: by UID of a LeaderWorkerSet, how many of the groups that it was told
-    to give up do not serve.
+    made: number of objects that were created.
+    going_broken: UID of a LeaderWorkerSet → number of the groups it must delete that neither serve nor start.
     """
 
     snapshot: DisaggregatedSnapshot
@@ -134,11 +144,11 @@ class Model:
     going_broken: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # The set that the command has read exists.
+        # The set exists, because the command has read it.
         self.snapshot = replace(self.snapshot, reread=self.snapshot.obj, rejections=())
 
     def carry_out(self, planned: Plan) -> None:
-        """All writes of a pass."""
+        """Carry out all writes of a pass."""
         for sequence in planned.sequences:
             for action in sequence:
                 self._carry_out(action)
@@ -146,7 +156,7 @@ class Model:
             self._report(status)
 
     def move(self) -> bool:
-        """Run the other controllers; True if they changed anything."""
+        """Let the other controllers act. Report whether they changed anything."""
         key = target_revision(self.snapshot).key
         children = [child for child in self.snapshot.children if not child.is_terminating]
         moved = tuple(_complete(child) if child.key == key else self._shrunk(child) for child in children)
@@ -158,7 +168,10 @@ class Model:
         return self.snapshot != before
 
     def _shrunk(self, child: ChildFacts) -> ChildFacts:
-        """Surplus groups are deleted, starting groups become ready, all others stay as they are."""
+        """Return the state of an old LeaderWorkerSet after the other controllers acted.
+
+        Surplus groups are deleted, starting groups become ready, and all other groups stay as they are.
+        """
         going, failed = child.present - child.desired, child.present - child.ready - child.starting
         broken = self.going_broken.get(child.obj["metadata"]["uid"], min(going, failed))
         failing = 0 if child.is_settled else min(child.desired, max(0, failed - broken))
@@ -171,7 +184,11 @@ class Model:
         )
 
     def _lowered(self, before: ChildFacts, after: ChildFacts) -> ChildFacts:
-        """The highest are to go. Where others than those on top do not serve, they count as the lowest."""
+        """Return the state of a LeaderWorkerSet after its number of desired groups was lowered.
+
+        The groups with the highest indices will be deleted. Failed groups below those on top count as the
+        lowest.
+        """
         uid, going = before.obj["metadata"]["uid"], before.desired - after.desired
         broken, failed = (min(going, count) for count in (before.broken_on_top, before.failed_on_top))
         self.going_broken[uid] = self.going_broken.get(uid, 0) + failed
@@ -203,7 +220,7 @@ class Model:
     def _stored(self, intent: Object) -> dict[str, Any]:
         self.made += 1
         given = {
-            # Differs from all UIDs of the cluster.
+            # Differs from all UIDs in the cluster.
             "uid": f"{intent['kind']}-{intent['metadata']['name']}-{self.made}",
             "resourceVersion": str(self.made),
             "generation": 1,
@@ -237,7 +254,7 @@ class Model:
         self._put(after)
 
     def _renumber(self, target: Reference, patch: Object) -> None:
-        """Change number, labels or owner of a revision, the only fields that are ever written."""
+        """Change the number, the labels or the owner of a revision, the only fields that are ever written."""
         labels = (patch.get("metadata") or {}).get("labels") or {}
         is_owned = "ownerReferences" in (patch.get("metadata") or {})
         self.snapshot = replace(
@@ -308,7 +325,7 @@ class Model:
 
 
 def _complete(child: ChildFacts) -> ChildFacts:
-    """All of its groups are ready."""
+    """Return the state of a LeaderWorkerSet whose groups are all ready."""
     desired = child.desired
     if child.is_settled and desired == child.existing == child.ready and not child.broken_on_top:
         return child

@@ -1,6 +1,7 @@
-"""The settings of the manager, from its configuration file and flags, validated.
+"""The settings of the manager, validated, from its configuration file and flags.
 
-In: a path, the given flags, the environment. Out: frozen Settings, or a ConfigError with a line per mistake.
+`load` takes a path, the given flags and the environment. It returns frozen Settings, or raises a ConfigError
+with one line per mistake.
 """
 
 from lws.config.checks import ConfigError

@@ -1,4 +1,4 @@
-"""Find values of a Configuration that have the right type but are invalid, each with its key."""
+"""Find invalid values of the right type in a Configuration, and describe all mistakes with their keys."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from lws_api.config.v1alpha1 import (
 
 
 KeyPath = tuple[str, ...]
-"""Path of a value in the file, e.g. ("leaderElection", "leaseDuration")."""
+"""Path of a value in the file, such as ("leaderElection", "leaseDuration")."""
 
 Origin = Callable[[KeyPath], str]
-"""Names the source of a value: a key in a file, or a flag."""
+"""Names the source of a value: a key of the file, or a flag."""
 
 
 _REQUIRED: Mapping[KeyPath, str] = {
@@ -42,7 +42,7 @@ _REQUIRED: Mapping[KeyPath, str] = {
 
 
 class ConfigError(Exception):
-    """An invalid configuration. `lines`: one per mistake, with its place and remedy."""
+    """An invalid configuration. `lines`: one line per mistake, with its place and its remedy."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = tuple(lines)
@@ -50,7 +50,7 @@ class ConfigError(Exception):
 
 
 def config_error(error: ValidationError, origin: Origin) -> ConfigError:
-    """The ConfigError for pydantic's errors in a Configuration."""
+    """Return the ConfigError for pydantic's errors in a Configuration."""
     lines = []
     for detail in error.errors(include_url=False):
         keys, index = _split(detail["loc"])
@@ -95,7 +95,7 @@ def _sentence(detail: Mapping[str, Any], keys: KeyPath) -> str:
 
 
 def _keys_at(keys: KeyPath) -> list[str]:
-    """The keys of the section at `keys`; empty if it is no section."""
+    """Return the keys of the section at `keys`; empty if there is no section."""
     model: Any = Configuration
     for key in keys:
         annotations = {field.alias: field.annotation for field in model.model_fields.values()}
@@ -107,14 +107,14 @@ def _keys_at(keys: KeyPath) -> list[str]:
     return [str(field.alias) for field in model.model_fields.values()]
 
 
-# Maximum jitter factor of retries; a deadline must leave room for one retry.
+# Maximum jitter factor of retries. The renew deadline must leave room for one retry.
 _JITTER = 1.2
 
 Mistake = tuple[KeyPath, str]
 
 
 def mistakes_in(configuration: Configuration) -> Iterator[Mistake]:
-    """All mistakes, as (key, remedy) pairs."""
+    """Return all mistakes as (key, message) pairs; the message says what is wrong and what to write."""
     checks = (_webhook, _leader_election, _addresses, _endpoints, _tls, _names, _node_loss, _sharding)
     for check in checks:
         yield from check(configuration)
@@ -180,7 +180,7 @@ def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
-        # Names, even localhost, may resolve to any address.
+        # A name, even localhost, may resolve to any address.
         return False
 
 
@@ -269,7 +269,7 @@ def _shard_leases(path: KeyPath, shards: int, election: LeaderElection) -> Itera
 
 
 TLS13_SUITES = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-"""Suites of TLS 1.3, which cannot be chosen."""
+"""Suites of TLS 1.3, which cannot be chosen individually."""
 
 TLS12_SUITES: Mapping[str, str] = MappingProxyType(
     {
@@ -299,17 +299,18 @@ TLS12_SUITES: Mapping[str, str] = MappingProxyType(
         "TLS_RSA_WITH_RC4_128_SHA": "RC4-SHA",
     }
 )
-"""TLS 1.2 suites of Go, including insecure ones and two legacy spellings → OpenSSL's names."""
+"""Go's names of TLS 1.2 suites, including insecure suites and two legacy spellings → OpenSSL's names."""
 
 
 def is_known(suite: str) -> bool:
-    """Whether a configuration may use this name."""
+    """Report whether a configuration may use this name of a suite."""
     return suite in TLS13_SUITES or suite in TLS12_SUITES
 
 
 def openssl_names(suites: Iterable[str]) -> tuple[str, ...]:
-    """OpenSSL's names of the TLS 1.2 suites, in order and without duplicates; suites that this OpenSSL lacks
-    are omitted.
+    """Return OpenSSL's names of the TLS 1.2 suites, in order and without duplicates.
+
+    Suites that this OpenSSL does not support are omitted.
     """
     names = dict.fromkeys(TLS12_SUITES[suite] for suite in suites if suite in TLS12_SUITES)
     return tuple(name for name in names if _is_served(name))

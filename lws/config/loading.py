@@ -30,7 +30,7 @@ NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 DEFAULT_NAMESPACE = "lws-system"
 
 _UNLIMITED_QPS = 1e9
-"""Requests per second, without effect as a limit."""
+"""Requests per second that the client never reaches; used if the configured limit is 0 or less."""
 
 
 def load(
@@ -39,13 +39,14 @@ def load(
     environ: Mapping[str, str],
     namespace_file: Path = NAMESPACE_FILE,
 ) -> Settings:
-    """The settings; raises ConfigError with one line per mistake.
+    """Return the settings. Raises ConfigError with one line per mistake.
 
-    path: of the configuration file; None or empty for built-in defaults.
-    flags: only the given ones, by name without dashes, such as `kube-api-qps`.
+    path: the configuration file; None or empty for the built-in defaults.
+    flags: name without dashes, such as `kube-api-qps` → value, for the flags that were given.
     """
     document = read(path) if path else {"apiVersion": API_VERSION, "kind": KIND}
-    # The file is checked first: a flag that overrides a value must not hide a mistake in the file.
+    # The file is checked on its own first, so that a flag that overrides a value does not hide a mistake in
+    # the file.
     _parsed(document, lambda keys: _in_file(path, keys))
     given = overrides(flags)
 
@@ -60,7 +61,7 @@ def load(
 
 
 def operator_namespace(path: Path = NAMESPACE_FILE) -> str:
-    """The manager's namespace, from its service account; `lws-system` outside a cluster."""
+    """Return the namespace of the manager, from its service account; `lws-system` outside a cluster."""
     try:
         return path.read_text(encoding="utf-8").strip() or DEFAULT_NAMESPACE
     except (OSError, UnicodeDecodeError):
@@ -134,7 +135,7 @@ def _address(address: str) -> str | None:
 def _tls(configuration: Configuration) -> Tls:
     suites = configuration.tls.cipher_suites
     if suites and TLS13_SUITES.issuperset(suites):
-        # Only suites of TLS 1.3 are listed, so TLS 1.2 is not offered.
+        # If only suites of TLS 1.3 are listed, TLS 1.2 is not offered.
         return Tls(ssl.TLSVersion.TLSv1_3)
     minimum = TLS_VERSIONS.get(configuration.tls.min_version, ssl.TLSVersion.TLSv1_2)
     return Tls(minimum, openssl_names(suites))
@@ -144,7 +145,7 @@ _START = f"it must start with `apiVersion: {API_VERSION}` and `kind: {KIND}`"
 
 
 def read(path: str) -> dict[str, Any]:
-    """The document in the file. Raises ConfigError if there is none."""
+    """Return the document in the file. Raises ConfigError if the file has no readable document."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         document = yaml.load(text, Loader=_StrictLoader)
@@ -211,7 +212,10 @@ def _boolean(value: object) -> bool:
 
 
 def _feature_gate(value: object) -> bool:
-    """In the form of Kubernetes' own flag of this name: `NAME=true,NAME=false`, of which the last wins."""
+    """Report whether WorkloadAwareScheduling is switched on by a value of `--feature-gates`.
+
+    The value has the form of the Kubernetes flag: `NAME=true,NAME=false`. The last setting takes effect.
+    """
     is_on = False
     for part in str(value).split(","):
         name, _, given = part.strip().partition("=")
@@ -222,13 +226,17 @@ def _feature_gate(value: object) -> bool:
 
 
 def _probe_address(value: object) -> str:
-    # As upstream: an empty address means the default in the file, but disables probes as a flag.
+    # As in upstream, an empty address means the default in the file but disables the probes as a flag.
     return str(value) or "0"
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag: the key that it overrides, and the parser of its value (raises ValueError)."""
+    """A flag.
+
+    path: the key that the flag overrides.
+    read: parses the value of the flag; raises ValueError if it is invalid.
+    """
 
     path: KeyPath
     read: Callable[[object], Any]
@@ -252,13 +260,13 @@ FLAGS: Mapping[str, Flag] = MappingProxyType(
         "health-probe-bind-address": Flag(("health", "healthProbeBindAddress"), _probe_address),
     }
 )
-"""Flags by name, without leading dashes."""
+"""Name of a flag, without leading dashes → Flag."""
 
 
 def overrides(given: Mapping[str, object]) -> dict[KeyPath, Any]:
-    """Key → value for the given flags. Raises ConfigError for invalid values.
+    """Return the given flags as key → value. Raises ConfigError if a value is invalid.
 
-    A flag without a key in the file is a KeyError, a bug of the caller.
+    A name that is not in `FLAGS` is a bug of the caller and raises KeyError.
     """
     values: dict[KeyPath, Any] = {}
     lines = []
@@ -273,5 +281,5 @@ def overrides(given: Mapping[str, object]) -> dict[KeyPath, Any]:
 
 
 def flag_of(path: KeyPath) -> str | None:
-    """The flag that overrides a key, as users write it, e.g. `--leader-elect`."""
+    """Return the flag that overrides a key, as users write it, such as `--leader-elect`; None without one."""
     return next((f"--{name}" for name, flag in FLAGS.items() if flag.path == path), None)

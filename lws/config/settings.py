@@ -1,6 +1,7 @@
 """All settings of the manager, validated and complete, with their units.
 
-In: a checked Configuration. Out: frozen dataclasses for the parts of the manager.
+`lws.config.loading` builds these frozen dataclasses from a checked Configuration for the parts of the
+manager.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from lws.policies import Policies
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """enabled: serve webhooks. host: empty means every interface. cert_dir: contains tls.crt and tls.key.
-    shutdown_delay: seconds after SIGTERM during which reviews are still answered.
+    """Settings of the webhook server.
+
+    enabled: whether to serve webhooks.
+    host: the address to listen on; empty for all interfaces.
+    cert_dir: the directory that contains tls.crt and tls.key.
+    shutdown_delay: seconds after SIGTERM during which admission reviews are still answered.
     """
 
     enabled: bool
@@ -26,9 +31,10 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """The Lease in the manager's namespace; durations in seconds, lease_duration > renew_deadline >
-    retry_period. shards: number of parts into which namespaces are divided, each with its own Lease; 1 for a
-    single Lease.
+    """Settings of the Lease in the manager's namespace.
+
+    lease_duration, renew_deadline, retry_period: seconds; each is longer than the next.
+    shards: number of parts into which namespaces are divided, each with its own Lease; 1 for a single Lease.
     """
 
     enabled: bool
@@ -41,7 +47,10 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """TLS for clients. ciphers: OpenSSL names, for TLS 1.2 only; empty means OpenSSL's choice."""
+    """TLS settings for clients of the manager.
+
+    ciphers: OpenSSL's names of suites, for TLS 1.2 only; empty to let OpenSSL choose.
+    """
 
     minimum_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
     ciphers: tuple[str, ...] = ()
@@ -49,8 +58,10 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class CertificateSettings:
-    """internal: the manager issues and rotates the webhook certificate of the Service, stored
-    in the Secret.
+    """Settings of the webhook certificate.
+
+    internal: whether the manager itself issues and rotates the certificate of the Service, and stores it in
+    the Secret.
     """
 
     internal: bool
@@ -60,15 +71,18 @@ class CertificateSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings.
+    """All settings of the manager.
 
-    namespace: of the manager, its Lease, Secret and Service. metrics_bind_address, health_bind_address,
-    debug_bind_address: `host:port`; an empty host means every interface, debug is on the loopback interface
-    only; None: not served. metrics_per_set: metrics for each set instead of sums over all sets.
-    readiness_endpoint, liveness_endpoint: different URL paths that start with a slash. client_qps,
-    client_burst: limits of writes to the API server, per second and at once, both above 0. gang_provider: the
-    gang scheduler; None: none. workload_aware_scheduling: serve `spec.scheduling`. policies: what
-    decisions about workloads read. effective: the whole configuration as YAML, for the log.
+    namespace: the namespace of the manager, its Lease, its Secret and its Service.
+    metrics_bind_address, health_bind_address, debug_bind_address: `host:port`, or None to serve nothing. An
+    empty host means all interfaces. debug_bind_address is always on the loopback interface.
+    metrics_per_set: whether to report metrics for each set instead of sums over all sets.
+    readiness_endpoint, liveness_endpoint: different URL paths that start with a slash.
+    client_qps, client_burst: limits of writes to the API server, per second and at once; both above 0.
+    gang_provider: the gang scheduler; None for none.
+    workload_aware_scheduling: whether to serve `spec.scheduling`.
+    policies: settings that plans of sets and groups read.
+    effective: the whole configuration as YAML, for the log.
     """
 
     namespace: str

@@ -1,1 +1,3 @@
-"""Decisions about one DisaggregatedSet. Pure."""
+"""Everything about one DisaggregatedSet. Decisions are pure: only `observe`, `registration` and `routes` know
+the client, the store or the loop.
+"""

@@ -1,4 +1,4 @@
-"""Build the Events of a DisaggregatedSet: upstream's, word for word, and Events about problems."""
+"""Build the Events of a DisaggregatedSet, with upstream's reasons and texts."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from lws.runtime.actions import Announce, Fold, Object, Reference
 
 
 def rollout_started(obj: Object, key: str) -> Announce:
-    """The first child of a revision is about to be created while others of another revision exist."""
+    """Announce that the first child of a revision is about to be created while children of other revisions
+    exist.
+    """
     note = f"Started rolling update to revision {key}"
     return replace(_event(obj, "RollingUpdateStarted", "Update", note), ends=True)
 
 
 def rollout_completed(obj: Object, key: str) -> Announce:
-    """All slices are on the revision, and no child of another one exists."""
+    """Announce that all slices are on the revision and no child of another revision exists."""
     note = f"Completed rolling update to revision {key}"
     return replace(_event(obj, "RollingUpdateCompleted", "Update", note), ends=True)
 
 
 def scaled(obj: Object, child: ChildFacts, replicas: int) -> Announce:
-    """A step of a rollout changes the number of groups of a child. Changes of roles in one step, or in steps
-    shortly after one another, share an Event.
+    """Announce that a step of a rollout changes the number of groups of a child.
+
+    Changes of several roles in one step, or in steps shortly after one another, share an Event.
     """
     together = "Scaling up {}" if replicas > child.desired else "Scaling down {}"
     member, owner = f"{child.role} LWS {child.name}", Reference.to(obj)
@@ -44,13 +47,16 @@ def deleted_with_slice(obj: Object, child: ChildFacts) -> Announce:
 
 
 def deleted_legacy(obj: Object, child: ChildFacts) -> Announce:
-    """A child of the first slice, named before slices existed."""
+    """Announce the deletion of a child of the first slice that was named before slices existed."""
     note = f"Deleted legacy slice-0 LWS {child.name} to recreate it in slice-aware form"
     return _event(obj, "LWSDeleted", "Migrate", note, Reference.to(child.obj))
 
 
 def _deleted(obj: Object, child: ChildFacts, template: str) -> Announce:
-    """template: the text for one or many, with their names at {}."""
+    """Announce the deletion of a child.
+
+    template: the text for one or several children, with `{}` in place of their names.
+    """
     fold = Fold(template, child.name, Reference.to(obj), waits=True)
     note = template.format(child.name)
     return replace(_event(obj, "LWSDeleted", "Delete", note, Reference.to(child.obj)), fold=fold)

@@ -1,7 +1,7 @@
 """Count the serving, starting and failed groups of a child.
 
-A group that does not serve counts as starting until it has failed repeatedly or exceeded its start time:
-deleting it costs nothing now, but it may serve soon.
+A group that does not serve counts as starting until it has failed repeatedly or exceeded its start time.
+Deleting a starting group costs nothing now, but the group may serve soon.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ from lws.runtime.actions import Object
 def child_facts(
     child: Object, identity: Identity, groups: Iterable[GroupFacts] | None, now: datetime, left: int = 0
 ) -> ChildFacts:
-    """The facts of a child. groups: from its leader pods; None if these are not watched, then the status
-    counts. left: existing groups, including those of a former child of its name.
+    """Collect the facts of a child.
+
+    groups: the groups found by their leader pods; None if these pods are not watched, in which case the
+      child's status counts.
+    left: the number of existing groups, groups of a former child of the same name included.
     """
     desired, status = fields.REPLICAS.in_effect(child), child.get("status") or {}
     has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
     if groups is None:
         is_settled = has_acted and is_true(status.get("conditions"), AVAILABLE)
-        # Counters in its status may be stale; conditions are written as soon as they change.
+        # Counters in the status may be stale; conditions are written as soon as they change.
         ready = desired if is_settled else min(int(status.get("readyReplicas") or 0), desired)
         existing, on_top, failed_on_top = max(left, int(status.get("replicas") or 0)), 0, 0
         waits: tuple[NodeWait, ...] = ()
@@ -68,7 +71,7 @@ def child_facts(
 def _starting(
     child: Object, known: Mapping[int, GroupFacts], unready: Iterable[int], now: datetime
 ) -> dict[int, datetime]:
-    """Deadlines of starting groups, by index."""
+    """Return index → deadline of each starting group."""
     since, deadline = _unready_since(child, now), fields.PROGRESS_DEADLINE.of(child)
     time = timedelta(seconds=deadline) if deadline is not None else timing.GROUP_STARTS_WITHIN
     are_refused = is_true((child.get("status") or {}).get("conditions"), REPLICA_FAILURE)
@@ -83,37 +86,40 @@ def _starting(
 
 
 def _unready_since(child: Object, now: datetime) -> datetime | None:
-    """When a group of the child stopped being ready, by its status; None if unknown."""
+    """Return when a group of the child stopped being ready, according to the child's status; None if
+    unknown.
+    """
     available = find((child.get("status") or {}).get("conditions"), AVAILABLE)
     if available is None:
         return moment_of(child["metadata"].get("creationTimestamp"))
-    # A status with True is older than the state of the groups.
+    # A status that still says True is older than the state of the groups.
     return now if available.get("status") == "True" else moment_of(available.get("lastTransitionTime"))
 
 
 def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:
-    """Report whether a group failed twice lately, by its present state and its recorded restarts.
+    """Report whether a group has failed twice lately, by its present state and its recorded restarts.
 
-    A single crash does not predict the next start. When one sufficed, rollouts without another step deleted a
-    healthy group instead.
+    A single crash does not predict the next start. When one crash sufficed, rollouts without any other step
+    deleted a healthy group instead.
     """
     leader = group.leader
     mark = mark_of(child, group.index, leader)
     if mark == KEPT:
         return True
     restarted, ended = pods.restarted_containers(leader), pods.ended_containers(leader)
-    # If its restart has been recorded, this failure is counted already.
+    # A failure whose restart has been recorded is counted already.
     shown = mark != DELETING and bool(restarted or ended or pods.is_failed(leader))
     again = bool(restarted) and (bool(ended) or not all(each.is_first for each in restarted))
     return restarts_of(child, group.index, revision_key_of(leader), now).consecutive + shown + again > 1
 
 
 def _serves(group: GroupFacts, size: int) -> bool:
+    """Report whether the leader is up and, in a group of several pods, all workers are settled."""
     if group.leader_terminating or group.deleting or not group.leader_up:
         return False
     return size == 1 or group.workers_settled
 
 
 def _on_top(desired: int, indices: Iterable[int]) -> int:
-    """Number of groups above the highest of these indices."""
+    """Return the number of desired groups above the highest of these indices."""
     return desired - 1 - max((index for index in indices if index < desired), default=-1)

@@ -1,4 +1,6 @@
-"""Names of the objects of a DisaggregatedSet, the same as upstream's, and the child in a name."""
+"""Compute the names, labels and revision keys of a DisaggregatedSet's objects, as upstream does, and find the
+child that a name belongs to.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ _CHILD = re.compile(r"(?:(0|[1-9][0-9]?)-)?([0-9a-f]{8})-([a-z0-9](?:[-a-z0-9]*[
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Identifies a LeaderWorkerSet of a DisaggregatedSet: a role of a slice at a revision.
+    """The role, slice and revision that identify a LeaderWorkerSet of a DisaggregatedSet.
 
-    is_legacy: created by upstream's release 0.9, which had one slice only and no slice in names.
+    is_legacy: whether upstream's release 0.9 created it, which had one slice only and no slice in names.
     """
 
     slice_index: int
@@ -38,15 +40,15 @@ class Identity:
 
 
 def child_name(set_name: str, identity: Identity) -> str:
-    """The name of the LeaderWorkerSet of a role."""
+    """Return the name of the LeaderWorkerSet of a role."""
     part = f"{identity.key}-{identity.role}"
     return f"{set_name}-{part}" if identity.is_legacy else f"{set_name}-{identity.slice_index}-{part}"
 
 
 def identity_of(set_name: str, name: str) -> Identity | None:
-    """The child of a set with this name; None if it is not the name of a child.
+    """Return the identity of the child with this name; None if no child of the set can have it.
 
-    From the name, because labels can be edited.
+    The name decides, because labels can be edited.
     """
     match = _CHILD.fullmatch(name.removeprefix(f"{set_name}-")) if name.startswith(f"{set_name}-") else None
     if match is None:
@@ -56,7 +58,7 @@ def identity_of(set_name: str, name: str) -> Identity | None:
 
 
 def app_of(set_name: str, identity: Identity) -> str:
-    """The value of the label `app` of a role's pods: the same on all revisions."""
+    """Return the value of the label `app` of a role's pods, which is the same for all revisions."""
     part = identity.role if identity.is_legacy else f"{identity.slice_index}-{identity.role}"
     return f"{set_name}-{part}"
 
@@ -80,16 +82,19 @@ _STRUCTS = Structs(
 
 
 def key_of(roles: Mapping[str, Object], probe: int = 0) -> str:
-    """The key of these roles: name → spec; their order counts.
+    """Compute the revision key of roles.
 
-    probe: 0 for upstream's key; other numbers result in other keys for the same roles.
+    roles: name → spec; the order of roles changes the key.
+    probe: 0 for upstream's key; other numbers give other keys for the same roles, to avoid a collision.
     """
     text = hashed_text(roles) + (str(probe) if probe else "")
     return sha256(text.encode()).hexdigest()[:_LENGTH]
 
 
 def hashed_text(roles: Mapping[str, Object]) -> str:
-    """The JSON text of the roles that upstream hashes: names, templates, and `Hash` if it is set."""
+    """Encode the roles as the JSON text that upstream hashes: name and template of each role, and
+    `groupIdentity` if it is `Hash`.
+    """
     given = [
         {
             "name": name,
@@ -102,20 +107,20 @@ def hashed_text(roles: Mapping[str, Object]) -> str:
 
 
 def hash_identity(role: Object) -> str:
-    """`Hash` of a role whose groups have keys; empty for ordinals, the default."""
+    """Return `Hash` for a role whose groups have keys, and an empty text for ordinals, the default."""
     return GroupIdentity.HASH.value if has_hash_groups({"spec": role}) else ""
 
 
-# --- Labels of the objects of a DisaggregatedSet, the same as upstream's.
+# --- Compute the labels of a DisaggregatedSet's objects, as upstream does.
 
 
 def child_labels(set_name: str, identity: Identity) -> dict[str, str]:
-    """Labels of a child and its pods, which override labels of users."""
+    """Return the labels of a child and its pods, which override the user's labels."""
     return {**selected_labels(set_name, identity), APP_LABEL: app_of(set_name, identity)}
 
 
 def selected_labels(set_name: str, identity: Identity) -> dict[str, str]:
-    """Labels in the selector of a child's Service, and on the Service itself."""
+    """Return the labels in the selector of a child's Service, which the Service itself has too."""
     labels = {
         NAME_LABEL: set_name,
         ROLE_LABEL: identity.role,
@@ -125,5 +130,5 @@ def selected_labels(set_name: str, identity: Identity) -> dict[str, str]:
 
 
 def role_labels(set_name: str, role: str) -> dict[str, str]:
-    """Labels of the scaler of a role."""
+    """Return the labels of the scaler of a role."""
     return {NAME_LABEL: set_name, ROLE_LABEL: role}

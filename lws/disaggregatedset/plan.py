@@ -1,5 +1,5 @@
-"""Plan one pass over a DisaggregatedSet: record its revision, take each slice one step further, maintain
-Services and scalers, update the status.
+"""Plan one pass over a DisaggregatedSet: record its revision, take each slice one step further, maintain its
+Services and scalers, and update its status.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from lws.runtime.children import adopt
 
 
 def plan(snapshot: DisaggregatedSnapshot) -> Plan:
-    """Plan one step towards the spec, and the status."""
+    """Plan one step of a DisaggregatedSet towards its spec, and the update of its status."""
     if is_terminating(snapshot.obj):
         # The garbage collector deletes everything by owner references.
         return Plan(waiting_for="the set to be gone")
@@ -62,8 +62,10 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
 
 
 def _may_follow(targets: RoleTargets, target: TargetRevision) -> bool:
-    """Whether the first step may follow in the pass that records its revision: in one sequence, which stops
-    at its first failure. A failure in one slice must not delay another.
+    """Report whether the first step of the rollout may follow in the pass that records its revision.
+
+    Record and step then share one sequence of writes, which stops at its first failure. A failure in one
+    slice must not delay another, so the set must have a single slice.
     """
     snapshot = targets.snapshot
     slices = {*range(targets.spec.slices), *(child.slice_index for child in snapshot.children)}
@@ -72,20 +74,22 @@ def _may_follow(targets: RoleTargets, target: TargetRevision) -> bool:
 
 
 def _plan_record(targets: RoleTargets, target: TargetRevision) -> Plan:
-    """Record revisions and nothing else: the next pass reads the complete history."""
+    """Plan only the writes that record revisions. The next pass reads the complete history."""
     snapshot = targets.snapshot
     broken = broken_revisions(snapshot.obj, snapshot.revisions)
     recording = Plan((target.actions,), announce=broken, again_after=0.0)
     status_plan = _status(targets, target, courses(targets), recording)
     if not snapshot.rejections:
-        # A pass follows at once and reports the result.
+        # The next pass follows at once and reports the result.
         statuses = tuple(replace(status, only_after_failure=True) for status in status_plan.statuses)
         status_plan = replace(status_plan, statuses=statuses)
     return together(recording, status_plan)
 
 
 def _plan_adoption(targets: RoleTargets, target: TargetRevision) -> Plan:
-    """Adopt orphans before anything else, because they count in every step; rejections are reported."""
+    """Adopt orphans before anything else, because their groups count in every step. Write the status only if
+    the API server has rejected a write.
+    """
     snapshot = targets.snapshot
     adoption = together(*(adopt(snapshot.owner, orphan) for orphan in snapshot.orphans))
     if not snapshot.rejections:
@@ -94,6 +98,7 @@ def _plan_adoption(targets: RoleTargets, target: TargetRevision) -> Plan:
 
 
 def _plan_whole(targets: RoleTargets, target: TargetRevision) -> Plan:
+    """Plan every part of the pass: scalers, slices, Services, upkeep of children, history and status."""
     snapshot, spec = targets.snapshot, targets.spec
     steps = courses(targets)
     roles = {key: tuple(revision.record.roles) for key, revision in target.records.items()}
@@ -107,13 +112,13 @@ def _plan_whole(targets: RoleTargets, target: TargetRevision) -> Plan:
         Plan(announce=broken_revisions(snapshot.obj, snapshot.revisions)),
     )
     if target.actions:
-        # In one sequence, so that no child has a key that is not recorded.
+        # The record comes first in the same sequence, so that no child has a key that is not recorded.
         planned = replace(planned, sequences=((*target.actions, *chain(*planned.sequences)),))
     return together(planned, _status(targets, target, steps, planned))
 
 
 def _history(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> Iterator[Plan]:
-    """Restore and prune stored revisions."""
+    """Plan to restore edited revisions and to prune old ones, unless this pass records a revision."""
     if not target.actions:
         yield plan_history_upkeep(targets.snapshot, target)
         name = targets.snapshot.obj["metadata"]["name"]
@@ -124,7 +129,7 @@ def _history(targets: RoleTargets, target: TargetRevision, steps: Sequence[Cours
 
 
 def _upkeep(targets: RoleTargets, target: TargetRevision) -> Iterator[Plan]:
-    """Apply the edits of roles that take effect on existing children."""
+    """Plan the edits of roles that take effect on existing children."""
     snapshot, spec = targets.snapshot, targets.spec
     # A taken-over set stays unchanged until its first edit.
     is_edited = target.content.generation != snapshot.obj["metadata"].get("generation", 0)
@@ -138,7 +143,7 @@ def _upkeep(targets: RoleTargets, target: TargetRevision) -> Iterator[Plan]:
 
 
 def _status(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course], planned: Plan) -> Plan:
-    """The status after this pass, with its Events."""
+    """Plan the status of the set after this pass, with its Events."""
     snapshot, spec = targets.snapshot, targets.spec
     obj = snapshot.obj
     problems = problems_of(snapshot, planned.problems)
@@ -165,7 +170,7 @@ def _status(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course
     stored = obj.get("status") or {}
     completed = (events.rollout_completed(obj, target.key),) if _has_ended(stored, target, rolling) else ()
     announce = (*status.announce, *completed)
-    # A rejected write that is no longer planned cannot succeed: recheck until its rejection expires.
+    # A rejected write that is no longer planned cannot succeed, so recheck until its rejection expires.
     refusals_end = timing.RECHECK_SECONDS if snapshot.rejections else None
     standing = ((IN_ROLLOUT, bool(rolling)), (STALLED, status.is_stalled))
     return Plan(
@@ -188,7 +193,7 @@ def _status(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course
 
 
 def _pending(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> tuple[str, ...]:
-    """What the set waits for without a problem."""
+    """Describe what the set waits for without having a problem."""
     snapshot, recorded = targets.snapshot, targets.recorded(target.key)
     edits = waiting_edits(targets.spec, recorded) if recorded else ()
     nodes = without_nodes(snapshot.children, snapshot.now)
@@ -196,15 +201,15 @@ def _pending(targets: RoleTargets, target: TargetRevision, steps: Sequence[Cours
 
 
 def _has_ended(stored: Object, target: TargetRevision, rolling: frozenset[int]) -> bool:
-    """Whether the rollout in the status has completed. One that was reverted before it was recorded has never
-    begun.
+    """Report whether the rollout that the status records has completed. A rollout that was reverted before
+    its revision was recorded has never begun.
     """
     was, goal = stored.get("currentRevision", ""), stored.get("updateRevision", "")
     return not rolling and was != goal == target.name
 
 
 def _current(snapshot: DisaggregatedSnapshot, target: TargetRevision, is_rolling: bool) -> str:
-    """Name of the previous revision; of the target revision once no other has children."""
+    """Return the name of the previous revision, or of the target revision if no slice is in a rollout."""
     if not is_rolling:
         return target.name
     stored = str((snapshot.obj.get("status") or {}).get("currentRevision") or "")

@@ -1,4 +1,4 @@
-"""Registration of DisaggregatedSet: its passes, routes, reviews and metrics."""
+"""Register DisaggregatedSets with the manager: passes, routes, reviews and metrics."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str,
 def handlers_with(
     siblings: Siblings, gang: GangProvider | None, scheduler: Callable[[], Scheduler] = lambda: NO_SCHEDULER
 ) -> Mapping[str, Handler]:
-    """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured. scheduler: who serves
-    `scheduling` of roles.
+    """Return the handlers of all `ENDPOINTS`.
+
+    gang: the gang scheduler, if one is configured.
+    scheduler: a function that returns the scheduler for `scheduling` of roles.
     """
 
     def errors(new: Object, old: Object | None, others: Iterable[Object]) -> list[FieldError]:
@@ -75,7 +77,9 @@ def _begin(parts: Parts, active: ActiveSets, cluster: Cluster) -> Term:
 
 
 def _applier(parts: Parts, memory: DisaggregatedMemory, cluster: Cluster) -> Applier:
-    """Rejected writes, and the end of rejections, trigger a pass that updates the status of the set."""
+    """Build the applier of writes. A rejected write, and the end of a rejection, trigger a pass that updates
+    the status of the set.
+    """
 
     def rejected(action: Action, error: ApiError, owner: Reference) -> None:
         memory.refusals.record(action, error, owner)

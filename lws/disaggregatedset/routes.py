@@ -1,6 +1,8 @@
-"""Map changes of objects to passes over DisaggregatedSets, each with the seconds by which it may be delayed.
+"""Map changes of objects to passes over DisaggregatedSets, each with the seconds by which the pass may be
+delayed.
 
-The controller reference decides; labels only show which set may adopt an orphan.
+The controller reference decides to which set an object belongs. Labels only show which set may adopt an
+orphan.
 """
 
 from __future__ import annotations
@@ -20,11 +22,14 @@ from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, REVISION_LABEL, SCALER
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 PASS = "disaggregatedset"
-"""Kind of the keys of passes over DisaggregatedSets."""
+"""The kind in the queue keys of passes over DisaggregatedSets."""
 
 
 class Routes:
-    """Routes of one engine. is_ours: whether passes over DisaggregatedSets wrote this state of an object."""
+    """The routes of one engine.
+
+    is_ours: reports whether passes over DisaggregatedSets wrote this state of an object.
+    """
 
     def __init__(self, store: Store, is_ours: Callable[[Object], bool] = lambda obj: False) -> None:
         self._store = store
@@ -32,7 +37,7 @@ class Routes:
 
     @property
     def by_kind(self) -> dict[str, Route]:
-        """Routes by kind of the changed object."""
+        """The routes by the kind of the changed object."""
         return {
             KIND: self._of_set,
             SCALER_KIND: self._of_scaler,
@@ -44,7 +49,7 @@ class Routes:
         }
 
     def keys(self, scope: Scope) -> Iterator[Key]:
-        """The key of every set in these namespaces."""
+        """Yield the key of every set in these namespaces."""
         for obj in self._store.of_kind(KIND):
             if scope(obj["metadata"]["namespace"]):
                 yield Key(PASS, obj["metadata"]["namespace"], obj["metadata"]["name"])
@@ -56,21 +61,26 @@ class Routes:
         return [(Key(PASS, metadata["namespace"], metadata["name"]), 0.0)]
 
     def _of_revision(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """Creates and deletes of our own need no pass: the same plan contains what follows, or a pass follows
-        at once anyway.
+        """Trigger a pass at once if a revision was changed, or if another client created or deleted it. Our
+        own creates and deletes can wait: either the same plan contains the next step, or a pass follows at
+        once anyway.
         """
         is_changed = before is not None and after is not None
         is_news = is_changed or not self._is_ours(after or before or {})
         return self._woken(before, after, 0.0 if is_news else timing.CHILD_REPORT_SECONDS)
 
     def _of_service(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """Delayed, because no step waits for a Service."""
+        """Trigger a pass at once if another client changed or deleted a Service. Other changes can wait,
+        because no step waits for a Service.
+        """
         if self._is_ours(after or before or {}):
             return self._woken(before, after, timing.CHILD_REPORT_SECONDS)
         return self._woken(before, after, 0.0 if before is not None else timing.CHILD_SECONDS)
 
     def _of_statefulset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """The StatefulSet shows created and deleted groups earlier than the status of its LeaderWorkerSet."""
+        """Trigger a pass when a leader StatefulSet changes, which shows created and deleted groups earlier
+        than the status of its LeaderWorkerSet.
+        """
         owner = controller_of(after or before or {})
         if owner is None or owner.get("kind") != CHILD_KIND:
             return ()
@@ -82,8 +92,9 @@ class Routes:
         return self._woken(None, child, delay)
 
     def _of_pod(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """Groups are counted by their leader pods, whose stream may lag behind the one of StatefulSets.
-        Without this route a step waited for 5 to 10 s.
+        """Trigger a pass when a leader pod is deleted. Groups are counted by their leader pods, and the
+        stream of pods may lag behind the stream of StatefulSets. Without this route a step waited for 5 to
+        10 s.
         """
         owner = controller_of(before) if before is not None and after is None else None
         if before is None or owner is None or owner["kind"] != "StatefulSet":
@@ -99,18 +110,20 @@ class Routes:
         return () if self._is_own_report(before, after) else self._woken(before, after, 0.0)
 
     def _is_own_report(self, before: Object | None, after: Object | None) -> bool:
-        """Whether the change is the status that a pass has just written."""
+        """Report whether the change is a status that a pass has just written."""
         return before is not None and after is not None and self._is_ours(after) and is_report(before, after)
 
     def _of_leaderworkerset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
         is_report_only = before is not None and after is not None and is_report(before, after)
         if is_report_only and CHILDREN.is_same(before or {}, after or {}):
-            # Only records of other passes have changed.
+            # Only the records of other passes have changed.
             return ()
         return self._woken(before, after, self.delay(before, after))
 
     def _woken(self, before: Object | None, after: Object | None, within: float) -> Iterable[Wake]:
-        """Keys of the sets concerned, except sets that are deleted or terminating."""
+        """Return the keys of the sets to which the object belongs, except sets that are deleted or
+        terminating.
+        """
         namespace = (after or before or {})["metadata"]["namespace"]
         names = {name for obj in (before, after) if obj is not None and (name := _owner_of(obj))}
         owning = {name: self._store.get(KIND, namespace, name) for name in sorted(names)}
@@ -121,20 +134,21 @@ class Routes:
         ]
 
     def delay(self, before: Object | None, after: Object | None) -> float:
-        """Seconds by which the pass may be delayed after a change of a LeaderWorkerSet."""
+        """Return the seconds by which the pass may be delayed after a change of a LeaderWorkerSet."""
         if after is None or (is_terminating(after) and not is_terminating(before or {})):
             return 0.0
         if before is None or not is_report(before, after):
             is_adopted = before is not None and controller_of(before) != controller_of(after)
             can_wait = self._is_ours(after) and not is_adopted
             delay = timing.CHILD_REPORT_SECONDS if can_wait else timing.CHILD_SECONDS
-            # The response to our own write may contain concurrent changes, for which no event follows.
+            # The response to our own write may contain concurrent changes, for which no further event
+            # follows.
             return delay if before is None else min(delay, self._of_report(before, after))
         return self._of_report(before, after)
 
     def delay_of_groups_gone(self, child: Object) -> float:
-        """Seconds by which the pass may be delayed after groups of a child were deleted. Its siblings lose
-        groups at the same time, and one pass over all of them is enough.
+        """Return the seconds by which the pass may be delayed after groups of a child were deleted. Its
+        siblings lose groups at the same time, and one pass over all of them is enough.
         """
         return 0.0 if self._is_last(child, self._has_no_surplus) else timing.CHILD_SECONDS
 
@@ -142,16 +156,16 @@ class Routes:
         return bool(groups_of(self._leaders_of(child)) <= fields.REPLICAS.in_effect(child))
 
     def _of_report(self, before: Object, after: Object) -> float:
-        """Delay after a change of the status only."""
+        """Return the delay after a change of the status only."""
         if groups_of(after) < groups_of(before) and self._leaders_of(after) is None:
-            # No StatefulSet shows deleted groups earlier.
+            # There is no StatefulSet that shows deleted groups earlier.
             return 0.0
-        # A set that was available and has observed a lower count waits for groups to be deleted.
+        # A LeaderWorkerSet that was available and has observed a lower count waits for groups to be deleted.
         has_grown = not _has_acted(before) and groups_of(after) > groups_of(before)
         if _is_available(after) and (has_grown or not is_true(_conditions(before), AVAILABLE)):
             return 0.0 if self._is_last(after, _is_available) else timing.CHILD_REPORT_SECONDS
         has_begun = _serves(after) and not _serves(before) and self._is_last(after, _serves)
-        # A group is no longer ready, although the desired number of groups has not changed.
+        # A group is no longer ready although the desired number of groups has not changed.
         has_lost = _is_available(before) and not is_true(_conditions(after), AVAILABLE)
         was_failing, is_failing = (is_true(_conditions(each), REPLICA_FAILURE) for each in (before, after))
         is_urgent = has_begun or has_lost or was_failing != is_failing
@@ -161,8 +175,10 @@ class Routes:
         return self._store.get("StatefulSet", namespace_of(child), name_of(child))
 
     def _is_last(self, child: Object, is_there: Callable[[Object], bool]) -> bool:
-        """Whether all other roles of its slice and revision, whose steps are taken together, fulfil the
-        condition too. A role that does not exist yet may wait for this one (startAfter).
+        """Report whether all other roles of the child's slice and revision fulfil the condition too. The
+        steps of these roles are taken together.
+
+        A role that does not exist yet may wait for this one (startAfter), so the result is then true.
         """
         owner, place = controller_of(child) or {}, _place(child)
         siblings = [
@@ -178,7 +194,7 @@ class Routes:
 
 
 def _owner_of(obj: Object) -> str:
-    """The name of the set that an object concerns; empty if none."""
+    """Return the name of the set to which an object belongs; empty if there is none."""
     owner = controller_of(obj)
     if owner is None:
         return labels_of(obj).get(NAME_LABEL, "")
@@ -189,13 +205,13 @@ _ASKED = ("generation", "labels", "annotations", "ownerReferences", "deletionTim
 
 
 def is_report(before: Object, after: Object) -> bool:
-    """Whether only the status of an object has changed."""
+    """Report whether only the status of an object has changed."""
     one, two = before["metadata"], after["metadata"]
     return all(one.get(name) == two.get(name) for name in _ASKED)
 
 
 def groups_of(obj: Object | None) -> int:
-    """Number of groups in the status of a LeaderWorkerSet or of its leader StatefulSet."""
+    """Return the number of groups in the status of a LeaderWorkerSet or of its leader StatefulSet."""
     return int(((obj or {}).get("status") or {}).get("replicas") or 0)
 
 
@@ -215,11 +231,13 @@ def _has_acted(child: Object) -> bool:
 
 
 def _is_available(child: Object) -> bool:
-    """Whether its controller has observed the current generation, and all groups are ready."""
+    """Report whether the child's controller has observed the current generation and all its groups are
+    ready.
+    """
     return _has_acted(child) and is_true(_conditions(child), AVAILABLE)
 
 
 def _serves(child: Object) -> bool:
-    """Whether a group is ready, or none is desired."""
+    """Report whether a group of the child is ready or no group is desired."""
     ready = (child.get("status") or {}).get("readyReplicas")
     return bool(ready) or not fields.REPLICAS.in_effect(child)

@@ -20,17 +20,19 @@ from lws_api.disaggregatedset.v1 import KIND
 
 @dataclass(frozen=True)
 class ChildFacts:
-    """One LeaderWorkerSet of a set, identified by its name. is_legacy: created by upstream's release 0.9,
-    without a slice in its name.
+    """One LeaderWorkerSet of a DisaggregatedSet, identified by its name.
 
-    existing: number of groups, including terminating ones. ready: serving groups. is_settled: its controller
-    has observed `spec.replicas`, and all groups are ready. broken_on_top: number of consecutive groups, from
-    the highest desired index down, that do not serve. starting: desired groups that do not serve yet but may
-    soon. failed_on_top: number of consecutive groups of `broken_on_top`, from the top, that are not starting.
-    judged_in: seconds until the time of a starting group is over; None if there is none. waits: of pods for a
-    node, in desired groups that do not serve.
+    is_legacy: whether upstream's release 0.9 created it, which put no slice into names.
+    existing: the number of groups, terminating ones included.
+    ready: the number of serving groups.
+    is_settled: whether its controller has observed `spec.replicas` and all groups are ready.
+    broken_on_top: the number of consecutive groups, from the highest desired index down, that do not serve.
+    starting: the number of desired groups that do not serve yet but may soon.
+    failed_on_top: the number of consecutive groups of `broken_on_top`, from the top, that are not starting.
+    judged_in: seconds until the first starting group exceeds its start time; None if no group is starting.
+    waits: the waits for a node of pods in desired groups that do not serve.
 
-    Properties of `obj` are cached: a pass reads each twenty times.
+    Properties computed from `obj` are cached, because a pass reads each of them about twenty times.
     """
 
     obj: Object
@@ -54,12 +56,12 @@ class ChildFacts:
 
     @cached_property
     def desired(self) -> int:
-        """Desired groups; 0 once it is terminating."""
+        """The number of desired groups; 0 while the LeaderWorkerSet is terminating."""
         return 0 if self.is_terminating else fields.REPLICAS.in_effect(self.obj)
 
     @property
     def present(self) -> int:
-        """The greater number of desired and existing groups."""
+        """The number of desired or of existing groups, whichever is greater."""
         return max(self.desired, self.existing)
 
     @cached_property
@@ -71,15 +73,20 @@ class ChildFacts:
 class DisaggregatedSnapshot:
     """A DisaggregatedSet and its objects.
 
-    children, services, scalers: those that the set controls. unreadable: its LeaderWorkerSets whose spec
-    cannot be read: name → reason. orphans: LeaderWorkerSets without controller, with the name and label of a
-    child. strangers: objects of other owners that have names of the set's objects, by kind and name.
-    revisions: those that it controls or may adopt. taken: ControllerRevisions of other owners that have names
-    for its revisions. lingering: name of a deleted child in the status → number of its groups that the
-    garbage collector deletes. orphaned: the same for groups that stay, to be adopted by the next child of the
-    name. owners_alive: UIDs of existing controllers of `strangers`. reread: the set from a live read, only if
-    something is to be created or adopted. rejections: rejected writes. fault: why the spec cannot be read,
-    then other facts are missing; empty if it can.
+    children, services, scalers: the objects that the set controls.
+    unreadable: name of a LeaderWorkerSet whose spec cannot be read → reason.
+    orphans: LeaderWorkerSets without a controller that have the name and the label of a child.
+    strangers: objects of other owners that have names of the set's objects, by kind and name.
+    revisions: ControllerRevisions that the set controls or may adopt.
+    taken: ControllerRevisions of other owners that have names of the set's revisions.
+    lingering: name of a deleted child in the status → number of its groups that the garbage collector
+      deletes.
+    orphaned: name of a deleted child in the status → number of its groups that stay until the next child of
+      the same name adopts them.
+    owners_alive: UIDs of existing controllers of `strangers`.
+    reread: the set from a live read; None unless something is to be created or adopted.
+    rejections: writes that the API server rejected.
+    fault: why the spec cannot be read, in which case all other facts are missing; empty if it can.
     """
 
     obj: Object

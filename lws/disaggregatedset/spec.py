@@ -1,7 +1,7 @@
-"""The parsed spec of a DisaggregatedSet, with the defaults of the API.
+"""Parse the spec of a DisaggregatedSet, with the defaults of the API.
 
-The stored set may have any content, because another definition may have admitted it. Parsing gives frozen
-values, or the fault of the spec.
+The stored set may have any content, because another definition may have admitted it. Parsing gives either
+frozen values or the fault of the spec.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lws_api.disaggregatedset.v1 import (
     ScalingMode,
 )
 
-# The spec of a role has the shape of a LeaderWorkerSet's.
+# The spec of a role has the shape of a LeaderWorkerSet's spec, which is checked separately.
 _TYPES: Table = {
     **types_of(DisaggregatedSetSpec),
     "ObjectMeta": {"annotations": "{s}", "labels": "{s}"},
@@ -39,7 +39,7 @@ _TYPES: Table = {
 }
 _REQUIRED = {"DisaggregatedSetSpec": ("roles",), "Role": ("name", "spec")}
 _SHAPES = Shapes(_TYPES, _REQUIRED)
-# A later release may have stored a field that the set relies on. Specs of roles are checked apart.
+# An unknown field is a fault, because a later release may have stored a field that the set relies on.
 _SPEC_SHAPES = Shapes(_TYPES, _REQUIRED, closed=_TYPES.keys() - {"ObjectMeta", "RoleSpec"})
 _NUMBERS = Numbers(_TYPES)
 _SPEC = Field((), model=DisaggregatedSet).field("spec")
@@ -60,8 +60,9 @@ NO_MANAGER = "the LeaderWorkerSets of roles are run by the controller of their D
 class Role:
     """One role of a DisaggregatedSet.
 
-    spec, metadata: as the user wrote them. rolling: `maxSurge` and `maxUnavailable`; None if not set.
-    start_after: roles that must have a ready group before this one is first created.
+    spec, metadata: the values that the user wrote.
+    rolling: `rollingUpdateConfiguration` with `maxSurge` and `maxUnavailable`; None if not set.
+    start_after: the roles that must have a ready group before this role is first created.
     """
 
     name: str
@@ -75,7 +76,10 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class SlicePlacement:
-    """Placement of the pods of a slice. topology: the node label of which all of them share a value."""
+    """The placement of the pods of a slice.
+
+    topology: the node label whose value all pods of the slice share.
+    """
 
     type: PlacementType
     topology: str
@@ -84,10 +88,10 @@ class SlicePlacement:
 
 @dataclass(frozen=True, slots=True)
 class DisaggregatedSpec:
-    """The spec of a DisaggregatedSet.
+    """The parsed spec of a DisaggregatedSet.
 
-    max_updating_slices: maximum number of slices in a rollout at once; None for all. progress_deadline:
-    seconds without progress after which it counts as stalled; None for never.
+    max_updating_slices: the maximum number of slices in a rollout at the same time; None for no limit.
+    progress_deadline: seconds without progress after which the set counts as stalled; None for never.
     """
 
     roles: tuple[Role, ...]
@@ -103,7 +107,7 @@ class DisaggregatedSpec:
 
 
 def parse(obj: Object) -> DisaggregatedSpec:
-    """Parse the spec of a set without a fault."""
+    """Parse the spec of a set that has no fault."""
     spec: Mapping[str, Any] = obj["spec"]
     strategy = spec.get("rolloutStrategy") or {}
     return DisaggregatedSpec(
@@ -118,7 +122,7 @@ def parse(obj: Object) -> DisaggregatedSpec:
 
 
 def placement_of(policy: Object | None) -> SlicePlacement | None:
-    """The placement of a `placementPolicy`; None if it has no effect."""
+    """Parse a `placementPolicy`; None if it has no effect."""
     given = policy or {}
     kind = PlacementType(given.get("type") or PlacementType.NONE)
     topology = given.get("topology") or ""
@@ -130,12 +134,12 @@ def placement_of(policy: Object | None) -> SlicePlacement | None:
 
 
 def fault_of(obj: Any) -> str:
-    """Why the spec of a set cannot be read; empty if every decision can use it."""
+    """Explain why the spec of a set cannot be read; empty if every decision can use it."""
     return _fault_in(obj, _SPEC_SHAPES)
 
 
 def recorded_fault(data: Any) -> str:
-    """Why roles cannot be created from the data of a ControllerRevision; empty if they can."""
+    """Explain why no role can be created from the data of a ControllerRevision; empty if roles can."""
     return _fault_in(data, _SHAPES)
 
 
@@ -146,7 +150,7 @@ def _fault_in(obj: Any, shapes: Shapes) -> str:
 
 
 def number_faults(spec: Any) -> Iterator[tuple[str, Any, str]]:
-    """Numbers and quantities of a spec that typed clients cannot read: path, value, and error."""
+    """Yield path, value and error of each number or quantity of a spec that typed clients cannot read."""
     yield from _NUMBERS.faults("DisaggregatedSetSpec", spec, "spec")
     for index, role in enumerate(spec.get("roles") or ()):
         yield from numbers_of_role(role.get("spec"), f"spec.roles[{index}].spec")

@@ -1,7 +1,7 @@
 """Build the status patch of a DisaggregatedSet: counters, conditions, records, and Events for conditions that
 become true.
 
-Types, reasons and messages of Available and Progressing are upstream's; a condition that was never true is
+Types, reasons and messages of Available and Progressing are upstream's. A condition that was never true is
 absent.
 """
 
@@ -28,7 +28,7 @@ from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
 
 IN_ROLLOUT = "InRollout"
-"""State of a set whose slices are not all on the target revision; there is no condition for it."""
+"""The state of a set whose slices are not all on the target revision. No condition corresponds to it."""
 
 _REACHED = "All roles have reached their desired replica count, ready and updated to the current revision"
 _UNDER_WAY = f"Not {_REACHED[0].lower()}{_REACHED[1:]}"
@@ -38,13 +38,16 @@ _PROGRESS = frozenset({"roleStatuses", "sliceStatuses", "slices", LAST_PROGRESS,
 
 @dataclass(frozen=True, slots=True)
 class ObservedRoles:
-    """The facts that a status is built from.
+    """The facts from which a status is built.
 
-    desired: role → groups over all slices, in the order of the spec; None if no count is specified. key,
-    update, current: key and name of the target revision, name of the previous one. rolling: slices in a
-    rollout; rollouts: the records of them. pending: edits that wait for the next revision, and delayed
-    rollouts. waiting_for: what has to happen next, in words. deadline: seconds without progress after which
-    the set counts as stalled; None for never.
+    desired: role → groups over all slices, in the order of the spec; None if no number is specified.
+    key, update: the key and the name of the target revision.
+    current: the name of the previous revision.
+    rolling: the indices of slices in a rollout.
+    rollouts: the records of these rollouts, by index.
+    pending: edits that wait for the next revision, and delayed rollouts.
+    waiting_for: what has to happen next, in words.
+    deadline: seconds without progress after which the set counts as stalled; None for never.
     """
 
     now: datetime
@@ -65,9 +68,14 @@ class ObservedRoles:
 
 @dataclass(frozen=True, slots=True)
 class DisaggregatedStatus:
-    """patch: JSON merge patch of the stored status; None if it is up to date. due_in: seconds until the set
-    counts as stalled without progress; None if it does already, or has no deadline. is_available: all groups
-    of every role are ready. is_stalled: no progress within the deadline. roles: number of groups of each.
+    """The status of a set after a pass.
+
+    patch: a JSON merge patch of the stored status; None if it is up to date.
+    due_in: seconds until the set counts as stalled if it makes no progress; None if it already does or has no
+      deadline.
+    is_available: whether all groups of every role are ready.
+    is_stalled: whether the set has made no progress within its deadline.
+    roles: the numbers of groups of each role.
     """
 
     patch: Mapping[str, Any] | None
@@ -79,14 +87,14 @@ class DisaggregatedStatus:
 
 
 def disaggregated_status(obj: Object, observed: ObservedRoles) -> DisaggregatedStatus:
-    """The status of a set after one pass."""
+    """Build the status of a set after one pass."""
     stored: Mapping[str, Any] = obj.get("status") or {}
     generation = obj["metadata"].get("generation", 0)
     counts = role_counts(observed.desired, observed.children, observed.key)
     is_reached = all(
         count.existing == count.ready == count.updated == observed.desired[count.name] for count in counts
     )
-    # Children of a former revision may still exist without groups.
+    # Children of a former revision may still exist although they have no groups.
     is_available = is_reached and not observed.rolling
     pace = _pace(obj, observed, is_available)
     last_progress = pace.last_progress(stored)
@@ -111,15 +119,17 @@ def disaggregated_status(obj: Object, observed: ObservedRoles) -> DisaggregatedS
 
 
 def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any], slices: int) -> bool:
-    """Whether a patch only reports progress, so that it may be batched. Autoscalers act on the number of
-    slices, so the deletion of the last surplus slice, which has no condition, is reported at once.
+    """Report whether a patch only reports progress, so that it may be batched.
+
+    Autoscalers act on the number of slices. No condition reports the deletion of the last surplus slice, so
+    that patch is written at once.
     """
     has_shrunk = patch.get("slices") == slices < (stored.get("slices") or 0)
     return status.can_wait(stored, patch, _PROGRESS) and not has_shrunk
 
 
 def _additions(obj: Object, observed: ObservedRoles) -> dict[str, Any]:
-    """Fields that upstream's status lacks."""
+    """Return the fields that upstream's status does not have."""
     slices = {child.slice_index for child in observed.children if child.existing}
     return {
         "currentRevision": observed.current,
@@ -134,7 +144,7 @@ def _additions(obj: Object, observed: ObservedRoles) -> dict[str, Any]:
 
 
 def _bounded(lines: Sequence[str]) -> list[str]:
-    """As many lines as there is room for, and the number of further ones."""
+    """Return as many lines as there is room for, and the number of further lines."""
     more = len(lines) - _MOST_PENDING
     return [*lines[:_MOST_PENDING], *([f"and {more} more"] if more > 0 else [])]
 
@@ -155,7 +165,7 @@ def _pace(obj: Object, observed: ObservedRoles, is_available: bool) -> Pace:
 
 
 def _conditions(stored: Sequence[Mapping[str, Any]], is_available: bool) -> Iterator[Condition]:
-    """Available and Progressing; one that was never true is absent."""
+    """Yield the conditions Available and Progressing, without a condition that was never true."""
     holds, other = (AVAILABLE, PROGRESSING) if is_available else (PROGRESSING, AVAILABLE)
     reason = "AllRolesReady" if is_available else "RolloutInProgress"
     message = _REACHED if is_available else _UNDER_WAY
@@ -165,21 +175,21 @@ def _conditions(stored: Sequence[Mapping[str, Any]], is_available: bool) -> Iter
 
 
 _Place = tuple[int, str, str]
-"""Index of the slice, revision key and role: groups of one LeaderWorkerSet are counted together."""
+"""Index of the slice, revision key and role. The groups of one LeaderWorkerSet are counted together."""
 
 
 def has_come_closer(stored: Mapping[str, Any], children: Sequence[ChildFacts], key: str) -> bool:
-    """Whether more groups are ready on the target revision, or fewer surplus groups exist.
+    """Report whether more groups are ready on the target revision, or fewer surplus groups exist.
 
-    Groups of old revisions that become ready again, and recreated groups, do not count: they must not hide
-    that no group starts on a new revision. key: the target revision.
+    key: the target revision. Groups of old revisions that become ready again, and recreated groups, do not
+    count: they must not hide that no group starts on a new revision.
     """
     slices = stored.get("sliceStatuses") or ()
     listed = {slice_.get("index", 0) for slice_ in slices}
     known = [child for child in children if child.slice_index in listed]
     if _is_more_ready(slices, known, key) or _is_less_left(slices, known):
         return True
-    # A new slice, or one omitted from a long status: only the sums record it.
+    # Only the sums record a new slice, or a slice that a long status omits.
     return len(known) < len(children) and _is_any_more_ready(stored, children)
 
 
@@ -191,7 +201,7 @@ def _is_more_ready(slices: Sequence[Mapping[str, Any]], children: Sequence[Child
 
 
 def _is_less_left(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts]) -> bool:
-    """Whether fewer surplus groups exist. A recreated group is no surplus."""
+    """Report whether fewer surplus groups exist. A recreated group is not surplus."""
     existing, desired = Counter[_Place](), Counter[_Place]()
     for child in children:
         existing[_place(child)] += child.existing
@@ -222,17 +232,21 @@ def _place(child: ChildFacts) -> _Place:
     return child.slice_index, child.key, child.role
 
 
-# --- Count the groups of each role, in total and by slice and revision, for the status. Zeros are left out,
-# as the API server stores them.
+# --- Count the groups of each role for the status, in total and by slice and revision. Zeros are left out, as
+# the API server stores them.
 
 
-# A slice of two roles has four in a rollout; a status with all counts of a hundred slices would be too long.
+# A slice of two roles has four counts in a rollout. A status with all counts of a hundred slices would be too
+# long.
 _MOST_COUNTS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class RoleCounts:
-    """The groups of one role, over all slices and revisions. updated: those on the target revision."""
+    """The groups of one role over all slices and revisions.
+
+    updated: the number of its groups on the target revision.
+    """
 
     name: str
     existing: int = 0
@@ -241,7 +255,7 @@ class RoleCounts:
 
     @property
     def stored(self) -> dict[str, Any]:
-        """The entry in the status."""
+        """The entry of the role in the status."""
         counts = {
             "replicas": self.existing,
             "readyReplicas": self.ready,
@@ -251,7 +265,10 @@ class RoleCounts:
 
 
 def role_counts(roles: Iterable[str], children: Sequence[ChildFacts], key: str) -> tuple[RoleCounts, ...]:
-    """The counts of these roles; key: the target revision."""
+    """Count the groups of these roles.
+
+    key: the target revision.
+    """
     by_role = {name: [child for child in children if child.role == name] for name in roles}
     return tuple(
         RoleCounts(
@@ -265,7 +282,10 @@ def role_counts(roles: Iterable[str], children: Sequence[ChildFacts], key: str) 
 
 
 def slice_counts(children: Iterable[ChildFacts], key: str, rolling: Collection[int]) -> list[dict[str, Any]]:
-    """Counts by slice, the target revision first. rolling: slices in a rollout, which are omitted last."""
+    """Count groups by slice and revision, the target revision first.
+
+    rolling: the slices in a rollout. If there is not room for all slices, these are omitted last.
+    """
     order = sorted(children, key=lambda each: (each.slice_index, each.key != key, each.key, each.role))
     by_slice = groupby(order, lambda each: each.slice_index)
     slices = [(index, _revisions(of_slice)) for index, of_slice in by_slice]
@@ -290,19 +310,22 @@ def _count(child: ChildFacts) -> dict[str, Any]:
     return {"name": child.role, **{field: count for field, count in counts.items() if count}}
 
 
-# --- Collect the problems that keep a DisaggregatedSet from getting its groups, worst first, for the
-# condition ReplicaFailure and for Events.
+# --- Collect the problems that keep a DisaggregatedSet from getting its groups, for the condition
+# ReplicaFailure and for Events. The worst problem comes first.
 
 
 def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:
-    """encountered: problems of this pass."""
-    # Rejections come last: the other problems may cause them.
+    """Return all problems of a set.
+
+    encountered: the problems that this pass has met.
+    """
+    # Rejections come last, because the other problems may have caused them.
     own = (*_unreadable(snapshot), *_of_children(snapshot.children))
     return (*encountered, *own, *map(rejected, snapshot.rejections))
 
 
 def plan_left_alone(snapshot: DisaggregatedSnapshot) -> Plan:
-    """Only a condition, and an Event when it is new."""
+    """Plan a condition for a set whose spec cannot be read, and an Event when the condition is new."""
     problem = unreadable(snapshot.fault)
     plan = reported(snapshot.obj, problem, snapshot.now)
     return replace(plan, announce=problem_events(snapshot.obj, [problem]))
@@ -315,7 +338,7 @@ def _unreadable(snapshot: DisaggregatedSnapshot) -> Iterator[Problem]:
 
 
 def _of_children(children: Iterable[ChildFacts]) -> Iterator[Problem]:
-    """Problems of children, which the children have reported by Events already."""
+    """Yield the problems of children, which the children have already reported by Events of their own."""
     for child in children:
         conditions = (child.obj.get("status") or {}).get("conditions")
         condition = find(conditions, status.REPLICA_FAILURE)
@@ -326,7 +349,7 @@ def _of_children(children: Iterable[ChildFacts]) -> Iterator[Problem]:
 
 
 def without_nodes(children: Iterable[ChildFacts], now: datetime) -> tuple[str, ...]:
-    """Slices and roles with a pod that has been unscheduled for long, and the reason."""
+    """Describe the slices and roles with a pod that has been unscheduled for long, and the reason."""
     reasons = {
         (child.slice_index, child.role, f"scheduling gate {wait.gate}" if wait.gate else "nodes")
         for child in children
@@ -339,12 +362,12 @@ def without_nodes(children: Iterable[ChildFacts], now: datetime) -> tuple[str, .
 
 
 def recheck_after(children: Iterable[ChildFacts]) -> float | None:
-    """Seconds; None if every group serves."""
+    """Return the seconds until the next look at unready groups; None if every group serves."""
     is_awaited = any(child.ready < child.desired for child in children)
     return timing.NODE_WAIT_IS_LONG.total_seconds() if is_awaited else None
 
 
-# --- Gauges of a DisaggregatedSet, and their names in passes and series.
+# --- Compute the gauges of a DisaggregatedSet.
 
 
 DESIRED, EXISTING, READY, UPDATED, STUCK = "desired", "existing", "ready", "updated", "stalled"
@@ -353,7 +376,11 @@ DESIRED, EXISTING, READY, UPDATED, STUCK = "desired", "existing", "ready", "upda
 def figures_of(
     name: str, revision: str, desired: Mapping[str, int | None], status: DisaggregatedStatus, is_rolling: bool
 ) -> Figures:
-    """The gauges of a set. revision: name of the target. desired: groups by role; None if not specified."""
+    """Return the gauges of a set.
+
+    revision: the name of the target revision.
+    desired: groups by role; None if no number is specified.
+    """
     numbers: dict[tuple[str, str], float] = {(ROLLING, ""): is_rolling, (STUCK, ""): status.is_stalled}
     for role in status.roles:
         numbers[DESIRED, role.name] = desired.get(role.name) or 0

@@ -1,5 +1,5 @@
-"""Fields that the store keeps for passes over DisaggregatedSets, in addition to those for LeaderWorkerSets,
-and the changes that trigger passes.
+"""Choose the fields that the store keeps for passes over DisaggregatedSets, in addition to the fields for
+LeaderWorkerSets, and the changes that trigger these passes.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ _SHAPES = Shapes(_TYPES, {"Condition": ("type", "status"), "RoleStatus": ("name"
 
 
 def readable_status(status: Any, obj: Mapping[str, Any]) -> Any:
-    """The status of an object as the store keeps it. obj: the object."""
+    """Return the readable part of an object's status, as the store keeps it."""
     return _SHAPES.readable(_FIELDS, status)
 
 
 def _nothing(value: Any, obj: Mapping[str, Any]) -> None:
-    """Excerpt that drops a field of an object that is otherwise kept whole."""
+    """Return None, to drop a field of an object that is otherwise kept whole."""
 
 
 def _own_data(data: Any, revision: Mapping[str, Any]) -> Any:
-    """Keep only the data of DisaggregatedSets: revisions of StatefulSets carry their pods' labels too."""
+    """Keep the data of DisaggregatedSets only. Revisions of StatefulSets carry the labels of their pods, so
+    they match too.
+    """
     owner = controller_of(revision)
     if owner is not None and owner.get("kind") != KIND:
         return None
@@ -52,8 +54,8 @@ def _own_data(data: Any, revision: Mapping[str, Any]) -> Any:
     return data if isinstance(recorded, dict) and "roles" in recorded and not is_deep(data) else None
 
 
-# Kept whole, because users write it. A change of the status triggers a pass unless it is our own write; the
-# routes decide that.
+# DisaggregatedSets and their scalers are kept whole, because users write them. A change of the status
+# triggers a pass unless it is our own write, which the routes decide.
 _METADATA = ("uid", "generation", "labels", "annotations", "deletionTimestamp", "ownerReferences")
 _WHOLE = (
     StoredField("metadata.managedFields", NONE, _nothing),
@@ -67,15 +69,17 @@ CHILDREN = StoredFields(
     (StoredField("metadata.ownerReferences"), *(StoredField(f"status.{name}") for name in _COUNTS)),
     others=NONE,
 )
-"""Fields of LeaderWorkerSets, in addition to those that passes over them read."""
+"""The fields of LeaderWorkerSets to keep, in addition to the fields that passes over LeaderWorkerSets
+read.
+"""
 
-# Children of its LeaderWorkerSets are watched for those.
+# The children of the LeaderWorkerSets are watched for LeaderWorkerSets already.
 DISAGGREGATED_SET = Workload(
     DISAGGREGATED_SETS,
     NAME_LABEL,
     (LEADERWORKERSETS, SERVICES, CONTROLLER_REVISIONS, ROLE_SCALERS),
 )
-"""Kinds that are watched for DisaggregatedSets."""
+"""The kinds that are watched for DisaggregatedSets."""
 
 TABLES = (
     StoredFields(KIND, _WHOLE, others=NONE),
@@ -83,4 +87,4 @@ TABLES = (
     CHILDREN,
     StoredFields("ControllerRevision", (StoredField("data", excerpt=_own_data),)),
 )
-"""Fields of these kinds, even if other passes read them too."""
+"""The fields to keep of each kind, even if other passes read them too."""

@@ -1,6 +1,7 @@
 """Choose the target revision of a DisaggregatedSet and maintain its history, with `lws.history.plan`.
 
-The target revision, and running states without a revision, are recorded before anything acts on them.
+The target revision, and running states without a revision, are recorded before any other write depends on
+them.
 """
 
 from __future__ import annotations
@@ -44,26 +45,26 @@ TargetRevision: TypeAlias = Target[RolesRecord]
 
 
 def target_revision(snapshot: DisaggregatedSnapshot) -> TargetRevision:
-    """The target revision of a set."""
+    """Choose the target revision of a set."""
     return history.choose(_codec(snapshot))
 
 
 def records(target: TargetRevision) -> dict[str, RolesRecord]:
-    """The recorded roles by revision key."""
+    """Return the recorded roles by revision key."""
     return {key: revision.record for key, revision in target.records.items()}
 
 
 def plan_upkeep(snapshot: DisaggregatedSnapshot, target: TargetRevision) -> Plan:
-    """Restore edited labels, and adopt orphans; each write on its own."""
+    """Plan to restore edited labels and to adopt orphaned revisions, each write in a sequence of its own."""
     return Plan(tuple((action,) for action in history.plan_upkeep(_codec(snapshot), target)))
 
 
 def plan_pruning(
     snapshot: DisaggregatedSnapshot, target: TargetRevision, limit: int, recorded: Collection[str] = ()
 ) -> Plan:
-    """Delete unneeded revisions, each write on its own.
+    """Plan to delete the revisions that are not needed, each write in a sequence of its own.
 
-    recorded: keys of children at the start of a current rollout: deleted ones are recreated.
+    recorded: the keys of the children with which a current rollout began, because deleted ones are recreated.
     """
     live = _codec(snapshot).carried | {target.key, *recorded}
     status = snapshot.obj.get("status") or {}
@@ -74,13 +75,16 @@ def plan_pruning(
 
 @dataclass(frozen=True, kw_only=True)
 class _RolesCodec(Codec[RolesRecord]):
-    """running: children, and LeaderWorkerSets that the set would adopt."""
+    """The codec of roles, with which `lws.history` reads and writes the revisions of a DisaggregatedSet.
+
+    running: the children, and the LeaderWorkerSets that the set would adopt.
+    """
 
     running: Sequence[ChildFacts]
 
     @cached_property
     def forms(self) -> Mapping[str, str]:
-        """The forms of the desired state, reused from a revision of the same spelling."""
+        """The forms of the desired state, reused from a revision whose roles are spelled in the same way."""
         alike = (each.record for each in usable(self.revisions) if each.record.roles == self.desired.roles)
         return next(alike, self.desired).forms
 
@@ -88,7 +92,7 @@ class _RolesCodec(Codec[RolesRecord]):
         return revision.record.forms == self.forms
 
     def preference(self, revision: RecordedRoles) -> tuple[bool, ...]:
-        # Another key would only restart groups: prefer the current target.
+        # Another key would only restart groups, so the current target is preferred.
         former = str((self.owner.get("status") or {}).get("updateRevision") or "")
         return revision.key in self.carried, revision.name == former
 
@@ -102,14 +106,15 @@ class _RolesCodec(Codec[RolesRecord]):
         rebuilt = [one for one in shown if one is not None]
         computed = self.desired.key_at(0) if rebuilt else ""
         since = {key: max(map(_created, running)) for key, running in missing.items()}
-        # The one with the key that upstream would compute comes last.
+        # The revision with the key that upstream would compute comes last.
         return sorted(rebuilt, key=lambda one: (one.is_desired, one.key == computed, since[one.key], one.key))
 
     def before(self, revisions: Sequence[RecordedRoles]) -> RecordedRoles | None:
         return revisions[-1] if revisions else None
 
     def changes(self, before: RecordedRoles) -> str:
-        # Only the names of roles: the changes, which `lws diff` reports, take 6 ms to compute.
+        # List only the names of changed roles. The changes themselves, which `lws diff` reports, take 6 ms to
+        # compute.
         former, desired = before.record, self.desired
         names = dict.fromkeys((*desired.roles, *former.roles))
         changed = (name for name in names if former.forms.get(name) != desired.forms.get(name))
@@ -142,19 +147,21 @@ def _codec(snapshot: DisaggregatedSnapshot) -> _RolesCodec:
     )
 
 
-# --- Reconstruct a revision that no ControllerRevision records from the LeaderWorkerSets created from it. The
-# key, which is a hash, proves an exact reconstruction.
+# --- Reconstruct a revision from the LeaderWorkerSets that were created from it, if no ControllerRevision
+# records it. An exact reconstruction is proven by the key, which is a hash.
 
 
 _ORDERS_TRIED = 24
-"""Maximum number of orders of roles to try: all for four roles, the likeliest ones for more."""
+"""The maximum number of orders of roles to try: all orders of four roles, the likeliest orders of more."""
 
 
 def reconstruct(
     obj: Object, key: str, running: Iterable[ChildFacts], is_alone: bool = True
 ) -> Reconstruction[RolesRecord] | None:
-    """running: the children of the key. is_alone: no child has another key, so a role without a child was
-    deleted, not added since.
+    """Reconstruct a revision from its children; None if none of them can be read.
+
+    running: the children of the key.
+    is_alone: whether no child has another key. A role without a child was then deleted, not added since.
     """
     readable = (child for child in running if not spec_fault(child.obj))
     by_role = {child.role: child for child in sorted(readable, key=_age, reverse=True)}
@@ -181,14 +188,16 @@ def reconstruct(
 
 
 def _in_order(desired: RolesRecord, by_role: Mapping[str, ChildFacts]) -> dict[str, Object]:
-    """Roles of the set in its order, then others by their creation."""
+    """Return the roles that children show: first roles of the set in its order, then others by their
+    creation.
+    """
     kept = [name for name in desired.roles if name in by_role]
     others = sorted(by_role.keys() - set(kept), key=lambda name: (_created(by_role[name]), name))
     return {name: _part_shown(name, by_role[name].obj) for name in (*kept, *others)}
 
 
 def _proven(key: str, parts: Mapping[str, Object]) -> tuple[Object, ...] | None:
-    """The roles in the order in which they hash to the key."""
+    """Return the roles in the order in which they hash to the key; None if no tried order does."""
     for order in islice(permutations(parts.values()), _ORDERS_TRIED):
         if key_of({part["name"]: part["spec"] for part in order}) == key:
             return order
@@ -196,7 +205,9 @@ def _proven(key: str, parts: Mapping[str, Object]) -> tuple[Object, ...] | None:
 
 
 def _age(child: ChildFacts) -> tuple[str, int]:
-    """Sort by age: the oldest child is the most reliable; later ones may be manual copies."""
+    """Return the sort key for age. The oldest child is the most reliable, because later ones may be manual
+    copies.
+    """
     return _created(child), child.slice_index
 
 
@@ -212,7 +223,7 @@ _KINDS = ("podAffinity", "podAntiAffinity")
 
 
 def _part_shown(role: str, child: Object) -> dict[str, Any]:
-    """The role from which the child was created, as far as it shows."""
+    """Return the role from which the child was created, as far as the child shows it."""
     metadata = {
         "labels": without(labels_of(child), _LABELS),
         "annotations": without(annotations_of(child), _BASELINES),
@@ -223,12 +234,12 @@ def _part_shown(role: str, child: Object) -> dict[str, Any]:
 
 
 def _form(spec: Object) -> str:
-    """A form that is equal for a user's spec and for the child created from it."""
+    """Return a text that is equal for a user's spec and for the spec of the child created from it."""
     return role_form(stripped(spec))
 
 
 def stripped(spec: Object) -> dict[str, Any]:
-    """The spec of a child without the labels and terms that the set puts into pod templates."""
+    """Return the spec of a child without the labels and affinity terms that the set adds to pod templates."""
     template = dict(spec["leaderWorkerTemplate"])
     for field in _TEMPLATES:
         if template.get(field) is not None:
@@ -237,7 +248,9 @@ def stripped(spec: Object) -> dict[str, Any]:
 
 
 def placement_shown(spec: Object) -> dict[str, Any] | None:
-    """The placement policy with which a child was created; None if it has no such terms."""
+    """Return the placement policy with which a child was created; None if the child has no terms of a
+    policy.
+    """
     template = spec["leaderWorkerTemplate"].get("workerTemplate") or {}
     affinity = (template.get("spec") or {}).get("affinity") or {}
     anti = list(_own_terms(affinity.get("podAntiAffinity") or {}))
@@ -261,7 +274,7 @@ def _stripped_template(template: Object) -> dict[str, Any]:
     affinity = dict(pod.get("affinity") or {})
     for kind in _KINDS:
         affinity[kind] = _stripped_terms(affinity.get(kind) or {})
-    # The set creates empty fields when it adds terms.
+    # Drop empty fields, which the set creates when it adds terms.
     affinity = {field: value for field, value in affinity.items() if value}
     pod = {**pod, "affinity": affinity} if affinity else without(pod, {"affinity"})
     return {**template, **({"metadata": metadata} if metadata else {}), "spec": pod}
@@ -287,7 +300,7 @@ def _term(field: str, given: Object) -> Object:
 
 
 def _is_own(term: Object) -> bool:
-    """Whether the set created the term: it only selects labels of sets and slices."""
+    """Report whether the set created the term, which then selects only labels of sets and slices."""
     keys = {each.get("key") for each in _expressions(term)}
     return bool(keys) and keys <= _OF_TERMS and not (term.get("labelSelector") or {}).get("matchLabels")
 

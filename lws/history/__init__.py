@@ -1,1 +1,1 @@
-"""The history of a workload of any kind, as ControllerRevisions."""
+"""The history of workloads of any kind, recorded in ControllerRevisions."""

@@ -1,7 +1,8 @@
 """Choose the target revision of a set, and plan all writes to its history.
 
-One algorithm for every kind, after the Kubernetes design “Controller History”: `choose` creates revisions,
-`plan_upkeep` repairs and adopts them, `plan_pruning` deletes them. Each kind supplies a `Codec`.
+The algorithm is the same for every kind of workload. It follows the Kubernetes design “Controller History”:
+`choose` creates revisions, `plan_upkeep` repairs and adopts them, `plan_pruning` deletes them. Each kind
+supplies a `Codec`.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from lws.runtime.actions import Action, Announce, Create, Delete, Merge, Object,
 
 @dataclass(frozen=True, slots=True)
 class Reconstruction(Generic[C]):
-    """A running state under a key that no revision records.
+    """The state of running objects under a key that no revision records.
 
-    is_desired: it equals the desired state; then it is recorded as spelled in the set. guessed: the parts
-    that could not be derived, in words; empty if there are none.
+    is_desired: whether the state equals the desired state; it is then recorded as spelled in the set.
+    guessed: the parts of the state that could not be derived, in words; empty if there are none.
     """
 
     key: str
@@ -50,10 +51,13 @@ class Reconstruction(Generic[C]):
 class Codec(ABC, Generic[C]):
     """The history of one set in one pass, and how its kind compares revisions.
 
-    owner: the set. adopter: the owner reference for orphans; None while the set must not adopt. revisions:
-    those that the set controls or may adopt. taken: ControllerRevisions of other owners that have names for
-    revisions of the set. desired: the state that the spec describes. carried: keys of running objects; those
-    that are neither recorded nor reconstructed are not reused.
+    owner: the set.
+    adopter: the owner reference for orphans; None if the set must not adopt.
+    revisions: the revisions that the set controls or may adopt.
+    taken: ControllerRevisions of other owners whose names the set could use for its revisions.
+    desired: the state that the spec describes.
+    carried: keys of running objects. A key among them that is neither recorded nor reconstructed is not
+    reused.
     """
 
     format: Format[C]
@@ -66,46 +70,49 @@ class Codec(ABC, Generic[C]):
 
     @abstractmethod
     def is_equal(self, revision: Revision[C]) -> bool:
-        """Whether a usable revision means the same as the desired state."""
+        """Report whether a usable revision is equivalent to the desired state."""
 
     def is_same_data(self, revision: Revision[C]) -> bool:
-        """Whether a usable revision with the same hash is no collision."""
+        """Report whether a usable revision with the same hash has the same data and is no collision."""
         return self.is_equal(revision)
 
     @abstractmethod
     def preference(self, revision: Revision[C]) -> tuple[bool, ...]:
-        """Sort key among equal revisions: the highest restarts nothing; then the newest is chosen."""
+        """Return the sort key of one of several equal revisions.
+
+        The revision with the highest key restarts no pods. Among equal keys, the newest revision is chosen.
+        """
 
     @abstractmethod
     def rebuilt(self) -> Iterable[Reconstruction[C]]:
-        """Running states without a revision; the last one is recorded as the newest."""
+        """Return the running states without a revision; the last one is recorded as the newest revision."""
 
     def fingerprint(self, rebuilt: Reconstruction[C]) -> str:
-        """The hash in the name of its revision."""
+        """Return the hash for the name of the revision that records a running state."""
         return rebuilt.key
 
     @abstractmethod
     def before(self, revisions: Sequence[Revision[C]]) -> Revision[C] | None:
-        """The revision that the desired state replaces. revisions: reconstructed ones, then by age."""
+        """Return the revision that the desired state replaces. revisions: reconstructed ones, then by age."""
 
     @abstractmethod
     def changes(self, before: Revision[C]) -> str:
-        """What changes from that revision to the desired state, in words."""
+        """Describe the changes from the revision `before` to the desired state."""
 
     def announce_new(self, draft: Revision[C], before: Revision[C] | None) -> tuple[Announce, ...]:
-        """Events about the target revision, if it is recorded."""
+        """Return the Events to emit if the target revision is recorded."""
         return ()
 
     @abstractmethod
     def announce_rebuilt(self, draft: Revision[C], guessed: str) -> tuple[Announce, ...]:
-        """Events about a revision rebuilt from running pods that had none. guessed: see `Reconstruction`."""
+        """Return the Events about a revision rebuilt from running pods. guessed: see `Reconstruction`."""
 
     def edited_annotations(self, revision: Revision[C], target: str) -> Mapping[str, str | None]:
-        """The patch that restores annotations as recorded. target: name of the target revision."""
+        """Return the patch that restores the recorded annotations. target: name of the target revision."""
         return revision.edits
 
     def announce_edited(self, revision: Revision[C], edited: Collection[str]) -> tuple[Announce, ...]:
-        """Events about restored labels and annotations, except the name label."""
+        """Return the Events about restored labels and annotations. The name label is never among `edited`."""
         return ()
 
 
@@ -113,9 +120,11 @@ class Codec(ABC, Generic[C]):
 class Target(Generic[C]):
     """The target revision.
 
-    content: the revision itself. records: revisions by key, the target and those that `actions` record
-    included. actions: writes that must precede any action on the target. collisions: number of hash
-    collisions when it was recorded; None if it was not recorded now.
+    content: the revision itself.
+    records: revisions by key, including the target and the revisions that `actions` record.
+    actions: writes that must precede any action on the target.
+    collisions: the new `status.collisionCount`; None if this pass records no target, or records it without a
+    hash collision.
     """
 
     content: Revision[C]
@@ -142,10 +151,10 @@ class Target(Generic[C]):
 
 
 def choose(codec: Codec[C]) -> Target[C]:
-    """Reuse an equal revision of any age; record a new one only if there is none.
+    """Reuse an equal revision of any age, and record a new one only if there is none.
 
-    Running states without a revision are recorded first. One that equals the desired state becomes the
-    target, unless an equal revision is preferred.
+    Running states without a revision are recorded first. If one of them equals the desired state, its
+    revision becomes the target, unless an equal existing revision is preferred.
     """
     filled, creates, is_desired = _filled(codec)
     records = {revision.key: revision for revision in (*usable(codec.revisions), *filled)}
@@ -157,7 +166,7 @@ def choose(codec: Codec[C]) -> Target[C]:
     if existing is None:
         return _record(codec, filled, creates, records)
     reuse = plan_reuse(existing, next_number(codec.revisions) - 1 + len(filled), codec.adopter)
-    # Two revisions may share a key.
+    # Two revisions may share a key. The target takes precedence.
     return Target(existing, {**records, existing.key: existing}, (*creates, *reuse))
 
 
@@ -166,7 +175,10 @@ def recognise(
     is_equal: Callable[[Revision[C]], bool],
     preference: Callable[[Revision[C]], tuple[bool, ...]] = lambda revision: (),
 ) -> Revision[C] | None:
-    """The newest of the preferred usable revisions that are equal and not being deleted."""
+    """Return the revision to reuse among those that are equal, usable and not terminating, or None.
+
+    The preferred revision is chosen, and the newest one if several are preferred equally.
+    """
     equal = (
         revision
         for revision in revisions
@@ -176,10 +188,10 @@ def recognise(
 
 
 def plan_reuse(existing: Revision[C], newest: int, owner: Object | None) -> tuple[Action, ...]:
-    """Make a revision the newest (its key stays), and adopt it if it is an orphan.
+    """Make a revision the newest without changing its key, and adopt it if it is an orphan.
 
-    newest: the highest number of the history. owner: the owner reference for an orphan; None while the set
-    must not adopt.
+    newest: the highest number in the history.
+    owner: the owner reference for an orphan; None if the set must not adopt.
     """
     patch: dict[str, object] = {}
     why = "an orphan of the set is adopted"
@@ -187,14 +199,16 @@ def plan_reuse(existing: Revision[C], newest: int, owner: Object | None) -> tupl
         patch["revision"] = storable(newest + 1)
         why = f"the spec matches revision {existing.number} again"
     if existing.is_orphan:
-        # The write that adopts an orphan also raises its number.
+        # One write adopts an orphan and raises its number.
         return (SetOwner(existing.reference, owner, why, patch=patch),) if owner is not None else ()
     return (Merge(existing.reference, patch, why=why),) if patch else ()
 
 
 def _filled(codec: Codec[C]) -> tuple[list[Revision[C]], list[Create], bool]:
-    """Missing revisions to record, each with a higher number than the one before, their creates, and whether
-    the last one equals the desired state.
+    """Record the running states that no revision records.
+
+    Return their revisions with ascending numbers, the creates, and whether the last revision equals the
+    desired state.
     """
     filled, creates, is_desired = list[Revision[C]](), list[Create](), False
     generation = metadata_of(codec.owner).get("generation", 0)
@@ -228,14 +242,14 @@ def _record(
     revision = draft(codec.owner, key_at(probe), place.number, codec.desired)
     create = _create(codec, revision, place, why, codec.announce_new(revision, before))
     records = {**records, revision.key: revision}
-    # Not added up, because a pass is repeated if its writes fail.
+    # Collisions are not added up, because a pass is repeated if its writes fail.
     stored = (codec.owner.get("status") or {}).get("collisionCount")
     collisions = max(stored if type(stored) is int else 0, collided) if collided else None
     return Target(revision, records, (*creates, create), collisions)
 
 
 def _place(codec: Codec[C], fingerprint: str, filled: Sequence[Revision[C]]) -> Place:
-    """Number and name of a revision that is recorded after those."""
+    """Return a free number and name for a revision that is recorded after the revisions in `filled`."""
     lowest = filled[-1].number + 1 if filled else next_number(codec.revisions)
     taken = {*map(name_of, codec.taken), *(revision.name for revision in codec.revisions)}
     return free_place(codec.owner, fingerprint, lowest, taken)
@@ -244,9 +258,9 @@ def _place(codec: Codec[C], fingerprint: str, filled: Sequence[Revision[C]]) -> 
 def _create(
     codec: Codec[C], revision: Revision[C], place: Place, why: str, announce: tuple[Announce, ...]
 ) -> Create:
-    """The create of a revision, with an Event for each name that belongs to another owner.
+    """Return the create of a revision, with an Event for each skipped name that belongs to another owner.
 
-    Revisions of a deleted set of the same name are not reported: they are garbage collected.
+    Revisions of a deleted set with the same name are not reported, because they will be garbage collected.
     """
     owner = codec.owner
     for other in codec.taken:
@@ -266,7 +280,7 @@ def _create(
 
 
 def plan_upkeep(codec: Codec[C], target: Target[C]) -> tuple[Action, ...]:
-    """Restore edited metadata of the set's revisions, and adopt orphans except the target."""
+    """Restore edited metadata of the set's revisions, and adopt all orphans except the target."""
     own = (revision for revision in codec.revisions if not (revision.is_orphan or revision.is_terminating))
     repairs = (_repair(codec, revision, target.name) for revision in own)
     actions: list[Action] = [repair for repair in repairs if repair is not None]
@@ -298,7 +312,7 @@ def plan_adoption(orphans: Iterable[Revision[C]], owner: Object) -> tuple[Action
 def plan_pruning(
     revisions: Iterable[Revision[C]], live_keys: Collection[str], limit: int, named: Collection[str] = ()
 ) -> tuple[Action, ...]:
-    """Delete unneeded revisions, whether a rollout is done, in progress, paused or stuck."""
+    """Delete unneeded revisions, whether a rollout is complete, in progress, paused or stuck."""
     return tuple(
         Delete(revision.reference, "Background", why=f"no pod is of revision {revision.number} any more")
         for revision in prunable(revisions, live_keys, limit, named)
@@ -308,11 +322,12 @@ def plan_pruning(
 def prunable(
     revisions: Iterable[Revision[C]], live_keys: Collection[str], limit: int, named: Collection[str] = ()
 ) -> list[Revision[C]]:
-    """Unused revisions beyond the newest `limit` of them; oldest first, broken ones last, because users may
-    want to see them.
+    """Return the unused revisions in excess of `limit`, oldest first.
 
-    live_keys: keys of running objects, of those that may be recreated, and of the target. named: revisions in
-    the status. Both stay, and so do the newest one and orphans.
+    Broken revisions come last, because users may want to inspect them. The newest revision, orphans,
+    revisions in `named` and usable revisions in `live_keys` are never pruned.
+    live_keys: keys of running objects, of objects that may be recreated, and of the target.
+    named: names of revisions in the status.
     """
     owned = (revision for revision in revisions if not (revision.is_orphan or revision.is_terminating))
     spare = [revision for revision in sorted(owned, key=age)[:-1] if revision.name not in named]
@@ -322,24 +337,24 @@ def prunable(
 
 
 def former_name(target: Target[C], keys: Iterable[str]) -> str:
-    """The previous revision, for a `status.currentRevision` that is not set.
+    """Return the name of the previous revision, for a `status.currentRevision` that is not set yet.
 
-    keys: of running objects, in the order of preference.
+    keys: keys of running objects, in order of preference.
     """
     others = (key for key in keys if key != target.key and key in target.records)
     return next((target.records[key].name for key in others), target.name)
 
 
 def keys_of_others(revisions: Iterable[Revision[C]], is_equal: Callable[[Revision[C]], bool]) -> set[str]:
-    """Keys of usable revisions that are not equal."""
+    """Return the keys of usable revisions that are not equal."""
     return {revision.key for revision in revisions if not revision.broken and not is_equal(revision)}
 
 
 def free_probe(key_at: Callable[[int], str], taken: Container[str]) -> int:
-    """The lowest number at which the key does not belong to another template."""
+    """Return the lowest number of collisions for which the key does not belong to another template."""
     return next(probe for probe in count() if key_at(probe) not in taken)
 
 
 def collisions_below(key_at: Callable[[int], str], probe: int, taken: Container[str]) -> int:
-    """Number of keys below `probe` that were skipped because they belong to other data."""
+    """Return how many keys below `probe` were skipped because they belong to other data."""
     return sum(key_at(lower) in taken for lower in range(probe))

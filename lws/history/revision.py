@@ -1,4 +1,4 @@
-"""ControllerRevisions: fields, names, labels, and order in the history.
+"""Model ControllerRevisions: their fields, names and labels, and their order in the history.
 
 Each kind supplies a `Format`, which describes how its revisions are stored.
 """
@@ -28,20 +28,20 @@ from lws.kube.metadata import (
 from lws.runtime.actions import Object, Reference, Verbatim
 
 CHANGE_CAUSE_ANNOTATION = "kubernetes.io/change-cause"
-"""Description of a change by users and tools."""
+"""Annotation in which users and tools describe a change."""
 
 HIGHEST_NUMBER = 2**63 - 1
 """The largest `revision` that a ControllerRevision can have (int64)."""
 
 
 class Content(Protocol):
-    """A target state. text: the `data` that records it, byte for byte."""
+    """A target state. text: the `data` that records the state, byte for byte."""
 
     @property
     def text(self) -> str: ...
 
     def key_at(self, probe: int) -> str:
-        """The revision key after that many collisions."""
+        """Return the revision key after `probe` collisions."""
 
 
 C = TypeVar("C", bound=Content)
@@ -49,13 +49,17 @@ C = TypeVar("C", bound=Content)
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Revision(Generic[C]):
-    """A decoded ControllerRevision, or one to create: then its reference has no UID.
+    """A decoded ControllerRevision, or one to create, whose reference has no UID.
 
-    number: `revision`; the highest is the newest. key: revision key, a label of all objects created from it.
-    record: its content. created: creation time, RFC 3339. labels: the stored labels for owner and key.
-    broken: why it cannot be used, in words; empty if it can. generation: of the set, if the record was
-    reconstructed from running objects; None if it was recorded before. is_sealed: a checksum proves its
-    metadata. edits: the patch that restores its annotations.
+    number: the field `revision`; the newest revision has the highest number.
+    key: the revision key, a label of all objects that are created from the revision.
+    record: the content of the revision.
+    created: the creation time in RFC 3339.
+    labels: the stored labels for the name of the set and the key.
+    broken: why the revision cannot be used, in words; empty if it can.
+    generation: the generation of the set if the record was rebuilt from running objects; None otherwise.
+    is_sealed: whether a checksum proves the metadata of the revision.
+    edits: the patch that restores the annotations of the revision.
     """
 
     reference: Reference
@@ -84,9 +88,12 @@ class Revision(Generic[C]):
 class Format(Generic[C]):
     """How a kind stores its revisions.
 
-    name_label, key_label: labels for the name of the set and the revision key. fingerprint: pattern of the
-    hash in names. annotations: of a new revision. fault: why a stored revision cannot be used; empty if it
-    can. children: what is created from a revision, for messages. blocks_deletion: as in `owner_reference`.
+    name_label, key_label: labels for the name of the set and the revision key.
+    fingerprint: the pattern of the hash in the names of revisions.
+    annotations: returns the annotations of a new revision.
+    fault: returns why a stored revision cannot be used; empty if it can.
+    children: what is created from a revision, as messages call it.
+    blocks_deletion: see `owner_reference`.
     """
 
     name_label: str
@@ -98,11 +105,11 @@ class Format(Generic[C]):
     blocks_deletion: bool = True
 
     def labels(self, owner: Object, key: str) -> dict[str, str]:
-        """The labels of a revision with this key."""
+        """Return the labels of a revision with this key."""
         return {self.name_label: name_of(owner), self.key_label: key}
 
     def fingerprint_in(self, name: str) -> str:
-        """The hash in the name of a revision, which is immutable; empty if the name has another form."""
+        """Return the hash in the name of a revision, which is immutable; empty if the name has no hash."""
         match = re.fullmatch(rf"(?s).+-({self.fingerprint})-[0-9]+", name)
         return match[1] if match is not None else ""
 
@@ -110,7 +117,7 @@ class Format(Generic[C]):
 def draft(
     owner: Object, fingerprint: str, number: int, record: C, key: str = "", generation: int | None = None
 ) -> Revision[C]:
-    """A revision to create. key: by default its hash."""
+    """Return a revision to create. key: the fingerprint if empty."""
     name = revision_name(owner, fingerprint, number)
     reference = Reference("apps/v1", "ControllerRevision", namespace_of(owner), name)
     return Revision(
@@ -119,7 +126,7 @@ def draft(
 
 
 def build(format: Format[C], owner: Object, draft: Revision[C]) -> dict[str, Any]:
-    """The complete ControllerRevision."""
+    """Build the complete ControllerRevision to create."""
     annotations = dict(format.annotations(draft))
     cause = annotations_of(owner).get(CHANGE_CAUSE_ANNOTATION)
     if cause and draft.generation is None:
@@ -136,7 +143,10 @@ def build(format: Format[C], owner: Object, draft: Revision[C]) -> dict[str, Any
 
 
 def read(format: Format[C], stored: Object, broken: str, key: str, record: C, **proven: Any) -> Revision[C]:
-    """The decoded revision; never raises. proven: fields that its checksum proves."""
+    """Return the decoded revision of a stored ControllerRevision; never raises.
+
+    proven: fields that the checksum of the revision proves.
+    """
     number, labels = stored.get("revision"), labels_of(stored)
     return Revision(
         reference=Reference.to(stored),
@@ -153,7 +163,7 @@ def read(format: Format[C], stored: Object, broken: str, key: str, record: C, **
 
 
 def checksum(revision: Object, annotation: str) -> Object:
-    """The decoded checksum annotation of a stored revision; empty if it cannot be read."""
+    """Return the decoded checksum annotation of a stored revision; empty if it cannot be read."""
     try:
         noted = json.loads(annotations_of(revision).get(annotation, ""))
     except (TypeError, ValueError, RecursionError):
@@ -162,7 +172,7 @@ def checksum(revision: Object, annotation: str) -> Object:
 
 
 def is_ours(format: Format[C], revision: Object, owner: Object) -> bool:
-    """Whether the set controls the revision or may adopt it (ControllerRef rules).
+    """Report whether the set controls the revision or may adopt it (ControllerRef rules).
 
     An orphan must have the name that the set would use for its data.
     """
@@ -173,40 +183,41 @@ def is_ours(format: Format[C], revision: Object, owner: Object) -> bool:
 
 
 def edited_labels(format: Format[C], owner: Object, revision: Revision[C]) -> dict[str, str]:
-    """Labels to restore: watches select revisions by the name label, users by both labels."""
+    """Return the labels to restore. Watches select revisions by the name label, users by both labels."""
     desired = format.labels(owner, revision.key)
     return {label: value for label, value in desired.items() if value and revision.labels.get(label) != value}
 
 
 def age(revision: Revision[C]) -> tuple[int, str, str]:
-    """Sort key from the oldest to the newest: by number, never by time alone."""
+    """Return the sort key from the oldest to the newest revision: by number first, never by time alone."""
     return revision.number, revision.created, revision.name
 
 
 def usable(revisions: Iterable[Revision[C]]) -> list[Revision[C]]:
-    """Revisions that are not broken, oldest first."""
+    """Return the revisions that are not broken, oldest first."""
     return sorted((revision for revision in revisions if not revision.broken), key=age)
 
 
 def newest(revisions: Iterable[Revision[C]]) -> Revision[C] | None:
-    """The newest revision; None if there is none."""
+    """Return the newest revision; None if there is none."""
     return max(revisions, key=age, default=None)
 
 
 def find(revisions: Iterable[Revision[C]], key: str) -> Revision[C] | None:
-    """The newest usable revision with that key; no revision has the empty key."""
+    """Return the newest usable revision with this key, or None. No revision has the empty key."""
     return newest(revision for revision in revisions if revision.key == key and not revision.broken)
 
 
 def next_number(revisions: Iterable[Revision[C]]) -> int:
-    """The number that makes a revision the newest; it may exceed `HIGHEST_NUMBER`."""
+    """Return the number that makes a revision the newest. It may exceed `HIGHEST_NUMBER`."""
     return max((revision.number for revision in revisions), default=0) + 1
 
 
 def storable(number: int) -> int:
-    """The number, at most `HIGHEST_NUMBER`, which a user may have given to a revision.
+    """Return the number, limited to `HIGHEST_NUMBER`.
 
-    Revisions with equal numbers are ordered by creation.
+    A user may have given the highest number to a revision. Revisions with equal numbers are ordered by
+    creation time.
     """
     return min(number, HIGHEST_NUMBER)
 
@@ -219,27 +230,27 @@ _IN_A_ROW = 3
 
 
 def stem_of(owner: Object) -> str:
-    """The prefix of the names of an owner's revisions."""
+    """Return the prefix of the names of an owner's revisions."""
     return name_of(owner)[:_NAME_PART]
 
 
 def revision_name(owner: Object, fingerprint: str, number: int) -> str:
-    """`<owner>-<hash>-<number>`."""
+    """Return the name of a revision: `<owner>-<hash>-<number>`."""
     return f"{stem_of(owner)}-{fingerprint}-{number}"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The number of a new revision, whose name is free. skipped: taken names before it."""
+    """The number of a new revision whose name is free. skipped: the taken names before it."""
 
     number: int
     skipped: tuple[str, ...] = ()
 
 
 def free_place(owner: Object, fingerprint: str, number: int, taken: Container[str]) -> Place:
-    """The first free place from `number` on; after a few attempts in growing steps.
+    """Return the first place from `number` on whose name is free. After a few attempts, the steps grow.
 
-    The number changes, not the key, which pods carry and upstream computes too.
+    Only the number changes. The key stays, because pods carry it and upstream computes it too.
     """
     free = next(place for place in _places(number) if revision_name(owner, fingerprint, place) not in taken)
     skipped = takewhile(lambda place: place != free, _places(number))

@@ -1,1 +1,1 @@
-"""Functions of plain Kubernetes objects, without I/O and without knowledge of our kinds."""
+"""Read, compare and build plain Kubernetes objects, without I/O and without knowledge of our kinds."""

@@ -1,6 +1,6 @@
-"""Compare Kubernetes objects or parts of them, and describe a difference in words.
+"""Compare Kubernetes objects or parts of them, and describe their differences in words.
 
-A comparison takes microseconds, a description milliseconds: describe only values that differ.
+A comparison takes microseconds and a description milliseconds, so describe only values that differ.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lws.kube.metadata import is_mapping
 NOISE = frozenset(
     {"annotations", "labels", "limits", "metadata", "nodeSelector", "requests", "resources", "status"}
 )
-"""Fields in which an empty mapping equals an absent one; elsewhere it does not (`emptyDir: {}`)."""
+"""Fields in which an empty mapping equals an absent one. In other fields it does not (`emptyDir: {}`)."""
 
 _MERGE_KEYS = {
     "conditions": "type",
@@ -27,7 +27,7 @@ _MERGE_KEYS = {
     "volumeDevices": "devicePath",
     "volumeMounts": "mountPath",
 }
-"""Keys of list elements that have no name (list-map keys of Kubernetes)."""
+"""Field of a list → the key that identifies its elements in place of a name (list-map keys of Kubernetes)."""
 
 _WORDS: Mapping[str, str] = {
     "annotations": "annotation",
@@ -48,18 +48,19 @@ _WORDS: Mapping[str, str] = {
 }
 
 _MAPS = frozenset({"annotations", "labels", "limits", "matchLabels", "nodeSelector", "requests"})
-"""Fields whose keys are names chosen by users, not fields."""
+"""Fields whose keys are names chosen by users and not fields of the API."""
 
 _NAME = "\0"
-"""Prefix of keys that are names: a container named `spec` is not the field. No name contains it."""
+"""Prefix of keys that are names: a container named `spec` is not the field. The prefix occurs in no name."""
 _ORDER = _NAME
-"""Key of the order of a list that was turned into a mapping."""
+"""Key under which a list that was turned into a mapping keeps the order of its elements."""
 
 _ABSENT = object()
 _LONGEST_VALUE = 60
 _MOST_ELEMENTS = 50
-"""Maximum length of lists that are compared element by element: deepdiff took 0.3 s for 1,000 arguments with
-every other one new, 35 s for 10,000 equal ones with a new one at the end.
+"""Maximum length of lists that are compared element by element.
+deepdiff took 0.3 s for 1,000 arguments of which every other one was new, and 35 s for 10,000 equal arguments
+followed by a new one.
 """
 
 _Difference = tuple[list[Any], Any, Any]
@@ -67,13 +68,13 @@ _Difference = tuple[list[Any], Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """Replaces a long list with many different elements."""
+    """A placeholder for a long list with many different elements."""
 
     count: int
 
 
 def canonical(value: Any) -> Any:
-    """The value without nulls and without meaningless empty mappings. List order counts."""
+    """Return the value without nulls and without empty mappings in `NOISE` fields. Lists keep their order."""
     if is_mapping(value):
         return dict(_meaningful(value))
     if isinstance(value, list | tuple):
@@ -82,10 +83,10 @@ def canonical(value: Any) -> Any:
 
 
 def explain(old: Any, new: Any, words: Mapping[str, str] = MappingProxyType({})) -> list[str]:
-    """One line per difference, such as `container main image: a:1 → a:2`; empty if there is none.
+    """Return one line for each difference, such as `container main image: a:1 → a:2`.
 
-    Elements of lists are identified by name if they have one. words: names of fields in the lines, in
-    addition to those defined here; an empty one omits the field.
+    Elements of lists are identified by name if they have one.
+    words: how to call fields in the lines, in addition to `_WORDS`. An empty word omits the field.
     """
     before, after = _unlike(_by_name(canonical(old)), _by_name(canonical(new)))
     words = {**_WORDS, **words}
@@ -94,7 +95,7 @@ def explain(old: Any, new: Any, words: Mapping[str, str] = MappingProxyType({}))
 
 
 def _differences(path: list[Any], old: Any, new: Any) -> Iterator[_Difference]:
-    """Path, old and new value of each difference; `_ABSENT` stands for a missing value."""
+    """Yield path, old value and new value of each difference; `_ABSENT` stands for a missing value."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in old.keys() | new.keys():
             yield from _differences([*path, key], old.get(key, _ABSENT), new.get(key, _ABSENT))
@@ -105,7 +106,7 @@ def _differences(path: list[Any], old: Any, new: Any) -> Iterator[_Difference]:
 
 
 def _differences_of_lists(path: list[Any], old: list[Any], new: list[Any]) -> Iterator[_Difference]:
-    """Differences of two lists after removing their common start and end."""
+    """Yield the differences between two lists, leaving out their common start and end."""
     pairs = zip(old, new, strict=False)
     first = next(
         (index for index, pair in enumerate(pairs) if not _is_identical(*pair)), min(len(old), len(new))
@@ -117,11 +118,11 @@ def _differences_of_lists(path: list[Any], old: list[Any], new: list[Any]) -> It
         yield path, _Elements(len(old)), _Elements(len(new))
         return
     if any(isinstance(each, dict | list) for each in (*before, *after)):
-        # By position, as in deepdiff, which has no limit for nested lists.
+        # Compared by position, as deepdiff does, which has no limit for nested lists.
         for index, (one, other) in enumerate(zip_longest(before, after, fillvalue=_ABSENT), start=first):
             yield from _differences([*path, index], one, other)
         return
-    # Imported late: it takes 0.1 s and is rarely needed.
+    # Imported late, because the import takes 0.1 s and is rarely needed.
     from deepdiff import DeepDiff
 
     tree = DeepDiff(before, after, view="tree", threshold_to_diff_deeper=0, custom_operators=[_WholeTexts()])
@@ -131,7 +132,7 @@ def _differences_of_lists(path: list[Any], old: list[Any], new: list[Any]) -> It
 
 
 class _WholeTexts:
-    """Keeps deepdiff from comparing two texts line by line: 9 s and more for a script of a megabyte."""
+    """Keeps deepdiff from comparing texts line by line: 9 s and more for a script of one megabyte."""
 
     def match(self, level: Any) -> bool:
         return isinstance(level.t1, str) and isinstance(level.t2, str)
@@ -167,7 +168,7 @@ def _is_identical(one: Any, other: Any) -> bool:
 
 
 def _unlike(old: Any, new: Any) -> tuple[Any, Any]:
-    """Both values without equal fields: deepdiff would take a hundred times longer to find them."""
+    """Return both values without their equal fields, which deepdiff takes a hundred times longer to find."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return old, new
     before, after = dict(old), dict(new)
@@ -180,7 +181,7 @@ def _unlike(old: Any, new: Any) -> tuple[Any, Any]:
 
 
 def _by_name(value: Any, field: str = "") -> Any:
-    """Lists of named elements as mappings, so that elements of the same name are compared."""
+    """Turn lists of named elements into mappings, so that elements of the same name are compared."""
     if isinstance(value, dict):
         prefix = _NAME if field in _MAPS else ""
         return {prefix + key: _by_name(item, key) for key, item in value.items()}
@@ -194,7 +195,7 @@ def _by_name(value: Any, field: str = "") -> Any:
 
 
 def _names(elements: list[Any], key: str) -> list[str] | None:
-    """The names of all elements; None if one is missing or repeated."""
+    """Return the names of all elements; None if a name is missing or repeated."""
     if not elements or not all(isinstance(item, dict) and key in item for item in elements):
         return None
     names = [str(item[key]) for item in elements]
@@ -242,12 +243,12 @@ def _parts(order: Any) -> list[str]:
 
 
 def _is_missing(value: Any) -> bool:
-    # deepdiff's own marker is of no JSON type.
+    # deepdiff's marker for a missing value is not of a JSON type.
     return not isinstance(value, str | int | float | dict | list)
 
 
 def _is_scalar(value: Any) -> bool:
-    """Report whether to show a value; a structure would hide that it was added or removed."""
+    """Report whether a line should show the value. A structure would hide whether it was added or removed."""
     return not isinstance(value, dict | list)
 
 

@@ -1,6 +1,6 @@
-"""Find, set and remove conditions of a status, with one rule for transition times.
+"""Find, set and remove conditions in a status, with one rule for transition times.
 
-Functions return new lists of metav1.Condition, and keep conditions of other writers.
+The functions return new lists of metav1.Condition and keep the conditions of other writers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Condition:
 
 
 def find(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> Mapping[str, Any] | None:
-    """The stored condition of this type, or None."""
-    # No generator: this is called for every pod in every pass.
+    """Return the stored condition of the given type, or None."""
+    # A loop and not a generator, because this runs for every pod in every pass.
     for condition in conditions or ():
         if condition.get("type") == type_:
             return condition
@@ -31,13 +31,13 @@ def find(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> Mapping[
 
 
 def is_true(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool:
-    """True if a condition of this type is stored and its status is True; Unknown counts as not true."""
+    """Report whether the condition of the given type is stored with status True. Unknown does not count."""
     condition = find(conditions, type_)
     return condition is not None and condition.get("status") == "True"
 
 
 def is_false(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool:
-    """True if a condition of this type is stored and its status is False; Unknown and absent are neither."""
+    """Report whether the condition of the given type is stored with status False. Unknown does not count."""
     condition = find(conditions, type_)
     return condition is not None and condition.get("status") == "False"
 
@@ -45,10 +45,11 @@ def is_false(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool
 def with_condition(
     conditions: Iterable[Mapping[str, Any]] | None, desired: Condition, generation: int, now: datetime
 ) -> list[dict[str, Any]]:
-    """All conditions, with `desired` replacing the stored one of its type, or appended.
+    """Return all conditions, with `desired` in place of the stored condition of its type, or appended.
 
-    generation: the observedGeneration. `lastTransitionTime` becomes `now` only if the status changes (rule of
-    metav1.Condition), not for a new reason, message or generation.
+    generation: the observedGeneration of the condition.
+    now: the new `lastTransitionTime` if the status changes; a new reason, message or generation does not
+    change it (rule of metav1.Condition).
     """
     stored = [dict(condition) for condition in conditions or ()]
     status = "True" if desired.is_true else "False"
@@ -68,17 +69,17 @@ def with_condition(
 
 
 def without_condition(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> list[dict[str, Any]]:
-    """All conditions but the one of this type."""
+    """Return all conditions except the one of the given type."""
     return [dict(condition) for condition in conditions or () if condition.get("type") != type_]
 
 
 def timestamp(moment: datetime) -> str:
-    """An aware time as metav1.Time: RFC 3339, UTC, whole seconds, `Z`."""
+    """Format an aware time as metav1.Time: RFC 3339 in UTC, with whole seconds and `Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """Parse a timestamp, in UTC; None if it is missing or invalid."""
+    """Parse a timestamp into a time in UTC; return None if it is missing or invalid."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC) if text else None
     except (ValueError, OverflowError):
@@ -87,7 +88,7 @@ def moment_of(text: str | None) -> datetime | None:
 
 FAILED_CREATE = "FailedCreate"
 
-# Parts of messages of the API server and its admission plugins (Kubernetes 1.36); the first match counts.
+# Parts of messages from the API server and its admission plugins (Kubernetes 1.36). The first match decides.
 KNOWN = (
     ("exceeded quota", "QuotaExceeded"),
     ("failed quota", "QuotaExceeded"),
@@ -97,23 +98,26 @@ KNOWN = (
     ("violates PodSecurity", "AdmissionDenied"),
     ("failed calling webhook", "WebhookFailed"),
 )
-"""Part of a rejection → reason."""
+"""Part of a rejection message → reason."""
 ADMISSION_WORDS = ("denied the request", "denied request", "failed calling webhook")
-"""Parts of rejections by a policy or webhook, whose status may be any."""
+"""Parts of rejection messages from a policy or webhook, which may reject with any HTTP status."""
 
 
 def reason_of(words: str, otherwise: str) -> str:
-    """The API server's reason in one word; `otherwise` if it gives none."""
+    """Return the one-word reason of a rejection message; `otherwise` if the message has no known part."""
     return next((reason for part, reason in KNOWN if part in words), otherwise)
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A rejection. subject: the affected object, as the start of a sentence. words: the API server's
-    message.
+    """A rejected request.
 
-    is_reported: an Event about the set has reported it already. action: the `action` of Events about it.
-    kind: of the object whose write was rejected; empty if that was no write of ours.
+    subject: the affected object, as the start of a sentence.
+    words: the message of the API server.
+    is_reported: whether an Event about the set has already reported the rejection.
+    otherwise: the reason if the message contains no known part.
+    action: the `action` of Events about the rejection.
+    kind: the kind of the object that we tried to write; empty if another client's write was rejected.
     """
 
     subject: str
@@ -125,10 +129,10 @@ class Rejection:
 
     @property
     def reason(self) -> str:
-        """One word; `otherwise` if the API server gives none."""
+        """The reason in one word; `otherwise` if the message contains no known part."""
         return reason_of(self.words, self.otherwise)
 
     @property
     def message(self) -> str:
-        """The whole sentence."""
+        """The subject and the message of the API server in one sentence."""
         return f"{self.subject}: {self.words}"

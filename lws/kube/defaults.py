@@ -1,7 +1,7 @@
-"""Set the defaults that the API server sets on pod templates and claim templates, in their written form
-(`lws.kube.typed`).
+"""Set the defaults that the API server sets on pod templates and claim templates.
 
-Pods get more defaults than the templates they are created from; those are not included.
+The templates must be in the form that `lws.kube.typed` writes. Pods get more defaults than the templates they
+are created from; those are not included.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PLAIN: Mapping[str, Mapping[str, Any]] = {
 }
 
 _LISTS = ("limits", "requests", "overhead", "capacity", "allocatedResources")
-"""Resource lists, which the API server rounds up to thousandths."""
+"""Fields with resource lists, whose quantities the API server rounds up to thousandths."""
 
 _RETIRED_ANNOTATIONS = (
     "pod.alpha.kubernetes.io/init-containers",
@@ -50,7 +50,7 @@ _RETIRED_ANNOTATIONS = (
     "pod.alpha.kubernetes.io/init-container-statuses",
     "pod.beta.kubernetes.io/init-container-statuses",
 )
-"""Predecessors of `initContainers`, which the API server still removes from templates."""
+"""Annotations that preceded `initContainers`, which the API server still removes from templates."""
 
 _DOMAIN_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _HOST = rf"(?:{_DOMAIN_LABEL}(?:\.{_DOMAIN_LABEL})*|\[[a-fA-F0-9:]+\])"
@@ -95,7 +95,8 @@ _POD_SPEC = _plain(
 def _pod_spec(spec: Fields) -> None:
     _POD_SPEC(spec)
     spec.setdefault("securityContext", {})
-    # `serviceAccount` is the old name of the field; both are stored, and the new one wins.
+    # `serviceAccount` is the old name of `serviceAccountName`. Both are stored, and the new one takes
+    # precedence.
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
@@ -128,7 +129,7 @@ def _claim(claim: Fields) -> None:
 
 def _projected_volume(source: Fields) -> None:
     source.setdefault("defaultMode", 0o644)
-    # The only list that is always written and may be empty: stored objects do not distinguish [] and null.
+    # No other list is always written and may be empty. Stored objects do not distinguish [] from null.
     source["sources"] = source["sources"] or None
 
 
@@ -151,7 +152,10 @@ def _pull_policy(image: Any) -> str:
 
 @lru_cache(maxsize=1024)
 def _tag(image: str) -> str:
-    """The tag of an image, `latest` without tag and digest; empty if it is no image name."""
+    """Return the tag of an image; `latest` if it has neither tag nor digest.
+
+    The result is empty if the image has only a digest, or if the text is not the name of an image.
+    """
     match = _IMAGE.fullmatch(image)
     if match is None or re.fullmatch(r"[a-f0-9]{64}", image) or len(match["path"]) > 255:
         return ""
@@ -173,4 +177,4 @@ DEFAULTS: Mapping[str, Callable[[Fields], None]] = MappingProxyType(
         "VolumeResourceRequirements": _resource_lists,
     }
 )
-"""Type name → function that sets defaults of a struct in place; `finish` of `lws.kube.typed.Normaliser`."""
+"""Name of a type → function that sets defaults of a struct in place, the `finish` of a `Normaliser`."""

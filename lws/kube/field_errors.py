@@ -22,7 +22,7 @@ _ESCAPES = {
 
 
 class Refused(Exception):
-    """A rejected request. Its text names the field, the problem and the remedy."""
+    """A rejected request. The message names the field, the problem and the remedy."""
 
 
 class Complaint(StrEnum):
@@ -39,7 +39,7 @@ _WITHOUT_VALUE = (Complaint.FORBIDDEN, Complaint.REQUIRED)
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One problem of one field; `str()` gives the message for the user."""
+    """One problem in one field; `str()` returns the message for the user."""
 
     complaint: Complaint
     path: str
@@ -53,34 +53,34 @@ class FieldError:
 
 
 def invalid(path: object, value: Any, detail: str) -> FieldError:
-    """An error for a field whose value is not allowed. `str(path)` is the field's path."""
+    """Return the error for a field whose value is not allowed. `str(path)` must be the path of the field."""
     return FieldError(Complaint.INVALID, str(path), detail, value)
 
 
 def forbidden(path: object, value: Any, detail: str) -> FieldError:
-    """An error for a field that must not be set here."""
+    """Return the error for a field that must not be set here."""
     return FieldError(Complaint.FORBIDDEN, str(path), detail, value)
 
 
 def not_supported(path: object, value: Any, supported: Iterable[str]) -> FieldError:
-    """An error for a field whose value is not one of `supported`."""
+    """Return the error for a field whose value is not one of `supported`."""
     detail = f"supported values: {', '.join(rendered(name) for name in supported)}"
     return FieldError(Complaint.NOT_SUPPORTED, str(path), detail, value)
 
 
 def required(path: str, detail: str) -> FieldError:
-    """An error for a field that is missing."""
+    """Return the error for a missing field."""
     return FieldError(Complaint.REQUIRED, path, detail)
 
 
 def aggregate(errors: Sequence[FieldError]) -> str:
-    """One message for one or more errors: the only error, or `[e1, e2]` without duplicates."""
+    """Combine one or more errors into one message: the only error, or `[e1, e2]` without duplicates."""
     messages = list(dict.fromkeys(str(error) for error in errors))
     return messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
 
 
 def rendered(value: Any) -> str:
-    """A value as errors show it: strings quoted and escaped as in Go, other values as compact JSON."""
+    """Format a value as errors show it: strings quoted and escaped as in Go, other values as compact JSON."""
     if isinstance(value, str):
         if value.isprintable() and _ESCAPES.keys().isdisjoint(value):
             return f'"{value}"'

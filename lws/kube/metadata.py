@@ -1,5 +1,6 @@
-"""Read metadata of objects of any shape: labels, annotations, owners, deletion. Build that of objects that we
-create. Objects are never changed.
+"""Read labels, annotations, owners and deletion of objects of any shape, and build metadata for new objects.
+
+No function changes its arguments.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeGuard
 
-# Domains, with subdomains, whose labels and annotations assign an object to a deployment tool. On a child,
-# they would make the tool delete the child as one that it no longer applies. Descriptive ones are not
-# included (app.kubernetes.io/*, helm.sh/chart, skaffold.dev/run-id), because users select by them. Neither is
-# app.kubernetes.io/instance, by which Argo CD before 3.0 finds its objects: it ignores objects with an owner.
+# Domains (and their subdomains) of labels and annotations by which deployment tools recognise their objects.
+# On a child, they would make the tool delete the child as an object that it no longer applies. Domains of
+# descriptive labels and annotations are not included (app.kubernetes.io/*, helm.sh/chart,
+# skaffold.dev/run-id), because users select by them. app.kubernetes.io/instance is not included either: Argo
+# CD before 3.0 finds its objects by it, but ignores objects that have an owner.
 _TOOLS = frozenset(
     {
         "addon.kops.k8s.io",
@@ -42,60 +44,60 @@ _TOOLS = frozenset(
     }
 )
 ORPHAN_FINALIZER = "orphan"
-"""Of an object whose dependents are to stay (`kubectl delete --cascade=orphan`)."""
+"""Finalizer of a deleted object whose dependents are kept (`kubectl delete --cascade=orphan`)."""
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
-    """Labels of an object; empty if they are missing, null or no object."""
+    """Return the labels of an object; an empty mapping if they are missing, null or not an object."""
     return _strings_at(obj, "labels")
 
 
 def annotations_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
-    """Annotations of an object; empty if they are missing, null or no object."""
+    """Return the annotations of an object; an empty mapping if they are missing, null or not an object."""
     return _strings_at(obj, "annotations")
 
 
 def is_terminating(obj: Mapping[str, Any]) -> bool:
-    """True once the deletion of the object is accepted: it waits for finalizers or its grace period."""
+    """Report whether the object is being deleted, and waits for finalizers or the end of its grace period."""
     return bool(metadata_of(obj).get("deletionTimestamp"))
 
 
 def metadata_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The metadata of an object; empty if it is missing, null or no object."""
+    """Return the metadata of an object; an empty mapping if it is missing, null or not an object."""
     metadata = obj.get("metadata")
-    # Without another call: this is called for every pod, several times in every pass.
+    # Checked inline, because this runs several times per pod in every pass.
     if type(metadata) is dict:
         return metadata
     return metadata if isinstance(metadata, Mapping) else {}
 
 
 def name_of(obj: Mapping[str, Any]) -> str:
-    """The name of a stored object."""
+    """Return the name of a stored object."""
     name: str = obj["metadata"]["name"]
     return name
 
 
 def namespace_of(obj: Mapping[str, Any]) -> str:
-    """The namespace of a stored, namespaced object."""
+    """Return the namespace of a stored, namespaced object."""
     namespace: str = obj["metadata"]["namespace"]
     return namespace
 
 
 def uid_of(obj: Mapping[str, Any]) -> str:
-    """The UID of a stored object."""
+    """Return the UID of a stored object."""
     uid: str = obj["metadata"]["uid"]
     return uid
 
 
 def version_number(version: str) -> int:
-    """A resourceVersion as a number (KEP-5504); 0 if it is none."""
+    """Return a resourceVersion as a number (KEP-5504); 0 if it is not a number."""
     return int(version) if version.isdigit() else 0
 
 
 def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The one owner reference with `controller: true`, or None for an orphan (ControllerRef rules)."""
+    """Return the owner reference with `controller: true`; None for an orphan (ControllerRef rules)."""
     references = metadata_of(obj).get("ownerReferences")
     if not isinstance(references, list):
         return None
@@ -106,16 +108,17 @@ def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def is_controlled_by(obj: Mapping[str, Any], uid: str) -> bool:
-    """True if the controller of the object has this UID; names do not count."""
+    """Report whether the controller of the object has this UID. Names are not compared."""
     controller = controller_of(obj)
     return controller is not None and bool(uid) and controller.get("uid") == uid
 
 
 def owner_reference(owner: Mapping[str, Any], blocks_deletion: bool = True) -> dict[str, Any]:
-    """The reference by which `owner` controls a child. blocks_deletion: foreground deletion waits for it.
+    """Build the reference by which `owner` controls a child.
 
-    `owner` must have apiVersion, kind, metadata.name and metadata.uid (KeyError otherwise), which the API
-    server requires.
+    owner: an object with apiVersion, kind, metadata.name and metadata.uid, which the API server requires
+    (KeyError if one is missing).
+    blocks_deletion: whether a foreground deletion of the owner waits for the child.
     """
     metadata = owner["metadata"]
     reference = {
@@ -135,8 +138,10 @@ def child_metadata(
     annotations: Mapping[str, str] | None = None,
     blocks_deletion: bool = True,
 ) -> dict[str, Any]:
-    """The metadata of every object that we create. owner: its controller, in the same namespace.
-    blocks_deletion: as in `owner_reference`.
+    """Build the metadata of an object that we create.
+
+    owner: the controller of the object, in the same namespace.
+    blocks_deletion: see `owner_reference`.
     """
     return {
         "name": name,
@@ -148,7 +153,7 @@ def child_metadata(
 
 
 def missing_labels(obj: Mapping[str, Any], desired: Mapping[str, str]) -> dict[str, str]:
-    """Desired labels that the object lacks or has with another value."""
+    """Return the desired labels that the object lacks or has with another value."""
     carried = labels_of(obj)
     return {key: value for key, value in desired.items() if carried.get(key) != value}
 
@@ -165,14 +170,15 @@ def belongs_to_a_tool(key: str) -> bool:
 
 
 def inherited(values: Mapping[str, str] | None) -> dict[str, str]:
-    """Labels or annotations of an owner that may be copied to a child: all but those of deployment tools."""
+    """Return an owner's labels or annotations that a child may have, without those of deployment tools."""
     return {key: value for key, value in (values or {}).items() if not belongs_to_a_tool(key)}
 
 
 def without_tool_keys(child: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """A merge patch that also removes labels and annotations of tools from a child.
+    """Extend a merge patch so that it also removes labels and annotations of deployment tools from a child.
 
-    Earlier releases and upstream copied them. They alone are not worth a write.
+    Earlier releases and upstream copied them from the owner. They are removed only together with another
+    change, never by a write of their own.
     """
     metadata = dict(patch.get("metadata") or {})
     for field in ("labels", "annotations"):
@@ -182,7 +188,7 @@ def without_tool_keys(child: Mapping[str, Any], patch: Mapping[str, Any]) -> dic
 
 
 def merged(*maps: Mapping[str, str] | None) -> dict[str, str]:
-    """A new dict of all maps, later ones winning; None counts as empty."""
+    """Merge the maps into a new dict. Later maps take precedence, and None counts as empty."""
     result: dict[str, str] = {}
     for mapping in maps:
         result.update(mapping or {})
@@ -200,12 +206,12 @@ def united(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without(values: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
-    """The values without these keys."""
+    """Return the values without these keys."""
     return {key: value for key, value in values.items() if key not in keys}
 
 
 def copied(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """A deep copy of JSON data that shares no mapping or list with `obj`."""
+    """Return a deep copy of JSON data, which shares no mapping or list with `obj`."""
     return {key: _copied_value(value) for key, value in obj.items()}
 
 
@@ -227,8 +233,8 @@ def _strings_at(obj: Mapping[str, Any], field: str) -> Mapping[str, str]:
 
 
 def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """True for a JSON object in any mapping type."""
-    # The first check is ten times as fast.
+    """Report whether the value is a JSON object, of any mapping type."""
+    # The check of the exact type is ten times as fast.
     return type(value) is dict or isinstance(value, Mapping)
 
 
@@ -236,9 +242,10 @@ def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
 
 
 def as_query(selector: Mapping[str, Any]) -> str:
-    """The selector as text; empty for one that selects everything.
+    """Convert a label selector of the API to the text form of queries; empty if it selects everything.
 
-    Raises ValueError for an operator that the API does not have: to leave it out would select more.
+    Raises ValueError for an operator that the API does not define, because a query without it would select
+    more.
     """
     return ",".join(_requirements(selector))
 

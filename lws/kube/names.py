@@ -1,4 +1,4 @@
-"""Validate names of Kubernetes objects, and the length of a set's name by the names derived from it.
+"""Validate names of Kubernetes objects, and limit a set's name so that the names derived from it are valid.
 
 Errors are worded as the API server words them.
 """
@@ -9,14 +9,16 @@ import re
 from dataclasses import dataclass
 
 LABEL_LENGTH = 63
-"""Bytes in a DNS label (RFC 1035, RFC 1123) and in a label value of Kubernetes."""
+"""Maximum bytes of a DNS label (RFC 1035, RFC 1123) and of a label value in Kubernetes."""
 SUBDOMAIN_LENGTH = 253
-"""Bytes in a DNS subdomain (RFC 1123), the longest name of any object."""
+"""Maximum bytes of a DNS subdomain (RFC 1123), the longest name that an object can have."""
 
 _REVISION_HASH_LENGTH = 10
-"""Longest hash of a StatefulSet's ControllerRevision: the digits of an unsigned 32-bit number, encoded."""
+"""Maximum length of the hash in the name of a StatefulSet's ControllerRevision.
+The hash is an unsigned 32-bit number in decimal digits, which are then encoded.
+"""
 _KEY_LENGTH = 8
-"""Digits of a group's key in its host name."""
+"""Number of digits of a group's key in its host name."""
 _INT32_MAX = 2**31 - 1
 _LONGEST_ORDINAL = len(str(_INT32_MAX))
 
@@ -57,7 +59,7 @@ _PARENT_AND_ORDINAL = re.compile(r"(.*)-([0-9]+)", re.DOTALL)
 
 
 def safe_encoded(text: str) -> str:
-    """Text in an alphabet that makes no words, as Kubernetes encodes hashes for names."""
+    """Encode text in an alphabet that forms no words, as Kubernetes encodes hashes in names."""
     return "".join(_SAFE_ALPHABET[ord(character) % len(_SAFE_ALPHABET)] for character in text)
 
 
@@ -65,7 +67,7 @@ _FNV = {32: (0x811C9DC5, 0x01000193), 64: (0xCBF29CE484222325, 0x100000001B3)}
 
 
 def fnv_1a(text: str, bits: int) -> int:
-    """The FNV-1a hash of text in UTF-8. bits: 32 or 64."""
+    """Return the FNV-1a hash of the text in UTF-8. bits: 32 or 64."""
     value, prime = _FNV[bits]
     for byte in text.encode():
         value = (value ^ byte) * prime % (1 << bits)
@@ -73,29 +75,29 @@ def fnv_1a(text: str, bits: int) -> int:
 
 
 def dns1035_label_errors(name: str) -> list[str]:
-    """Errors of `name` as a DNS-1035 label, such as the name of a Service."""
+    """Return the errors of `name` as a DNS-1035 label, such as the name of a Service."""
     return _name_errors(name, _DNS1035_LABEL, LABEL_LENGTH, _DNS1035_LABEL_MESSAGE)
 
 
 def dns1123_subdomain_errors(name: str) -> list[str]:
-    """Errors of `name` as a DNS-1123 subdomain, such as the name of a Secret."""
+    """Return the errors of `name` as a DNS-1123 subdomain, such as the name of a Secret."""
     return _name_errors(name, _DNS1123_SUBDOMAIN, SUBDOMAIN_LENGTH, _DNS1123_SUBDOMAIN_MESSAGE)
 
 
 def dns1123_label_errors(name: str) -> list[str]:
-    """Errors of `name` as a DNS-1123 label, such as the name of a volume."""
+    """Return the errors of `name` as a DNS-1123 label, such as the name of a volume."""
     return _name_errors(name, re.compile(_DNS1123_LABEL), LABEL_LENGTH, _DNS1123_LABEL_MESSAGE)
 
 
 def label_key_errors(key: str) -> list[str]:
-    """Errors of `key` as the key of a label, such as `zone` or `example.com/zone`."""
+    """Return the errors of `key` as the key of a label, such as `zone` or `example.com/zone`."""
     prefix, slash, name = key.rpartition("/")
     wrong = [f"prefix part {why}" for why in dns1123_subdomain_errors(prefix)] if slash else []
     return wrong + _name_errors(name, _LABEL_NAME, LABEL_LENGTH, _LABEL_NAME_MESSAGE)
 
 
 def domain_prefixed_path_errors(path: str) -> list[str]:
-    """Errors of `path` as the name of a controller, such as `example.com/name`."""
+    """Return the errors of `path` as the name of a controller, such as `example.com/name`."""
     domain, _, rest = path.partition("/")
     if not domain or not rest:
         return ['must be a domain-prefixed path (such as "acme.io/foo")']
@@ -104,23 +106,24 @@ def domain_prefixed_path_errors(path: str) -> list[str]:
 
 
 def label_value_errors(value: str) -> list[str]:
-    """Errors of `value` as the value of a label or taint."""
+    """Return the errors of `value` as the value of a label or taint."""
     return _name_errors(value, _LABEL_VALUE, LABEL_LENGTH, _LABEL_VALUE_MESSAGE)
 
 
 def generate_name_errors(prefix: str) -> list[str]:
-    """Errors of `prefix` as the generateName of an object whose name must be a DNS-1035 label.
+    """Return the errors of `prefix` as the generateName of an object whose name must be a DNS-1035 label.
 
-    A dash at its end is allowed: the API server appends letters.
+    The prefix may end in a dash, because the API server appends letters and digits.
     """
     masked = prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
     return dns1035_label_errors(masked)
 
 
 def parent_and_ordinal(name: str) -> tuple[str, int]:
-    """The StatefulSet and the ordinal in a pod name: `a-1-0` is ("a-1", 0).
+    """Split the name of a pod into its StatefulSet and its ordinal: `a-1-0` becomes ("a-1", 0).
 
-    ("", -1) if it is not the name of a StatefulSet's pod; an ordinal beyond int32 is -1 with its parent.
+    The result is ("", -1) if no pod of a StatefulSet can have this name, and the parent with -1 if the
+    ordinal exceeds int32.
     """
     match = _PARENT_AND_ORDINAL.fullmatch(name)
     if match is None:
@@ -135,10 +138,11 @@ def parent_and_ordinal(name: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class DerivedName:
-    """A name derived from the name of a set.
+    """A name that is derived from the name of a set.
 
-    purpose: where Kubernetes uses it. pattern: its form, for users. added: bytes in addition to the name of
-    the set.
+    purpose: where Kubernetes uses the derived name.
+    pattern: the form of the derived name, as shown to users.
+    added: number of bytes in addition to the name of the set.
     """
 
     purpose: str
@@ -147,23 +151,26 @@ class DerivedName:
 
     @property
     def room(self) -> int:
-        """Maximum bytes of the set's name, so that this one stays within 63."""
+        """Maximum bytes of the set's name for which the derived name stays within 63."""
         return LABEL_LENGTH - self.added
 
 
 def tightest_derived_name(highest_index: int, size: int) -> DerivedName:
-    """The derived name that limits the length of a set's name most.
+    """Return the derived name that limits the length of a set's name most.
 
-    highest_index: of a group, surge included, ≥ 0. size: pods per group, ≥ 1.
+    highest_index: the highest index of a group, surge groups included; 0 or more.
+    size: number of pods per group; 1 or more.
 
-    With i = digits of `highest_index` and w = digits of `size - 1`, the name of a set may have at most
+    With i = digits of `highest_index` and w = digits of `size - 1`, the name of a set may have at most this
+    many bytes:
       63 - 11         `<name>-<hash>`: label controller-revision-hash of leader pods
       63 - 1 - i      `<name>-<index>`: host name and pod-name label of leader pods, name of their Service
       63 - 12 - i     `<name>-<index>-<hash>`: label controller-revision-hash of worker pods; size > 1 only
       63 - 2 - i - w  `<name>-<index>-<worker>`: host name and pod-name label of worker pods; size > 1 only
-    bytes. As i is 7 at most (a million replicas, doubled by surge) and w is 10 (int32), the first is the
-    tightest for groups of one: 52; the third for groups with workers: 50 with ten groups, 49 with a hundred.
-    The hash has 10 characters; for about one revision in four it has fewer, which no set may depend on.
+    i is at most 7 (a million replicas, doubled by surge), and w is at most 10 (int32). Therefore the first
+    limit is the tightest for groups of one pod: 52 bytes. The third is the tightest for groups with workers:
+    50 bytes with ten groups, 49 with a hundred. The hash has 10 characters. For about one revision in four it
+    has fewer, but no set may depend on that.
     """
     hashed = 1 + _REVISION_HASH_LENGTH
     if size == 1:
@@ -176,7 +183,11 @@ def tightest_derived_name(highest_index: int, size: int) -> DerivedName:
 
 
 def tightest_name_with_key(size: int) -> DerivedName:
-    """The same of a set whose groups have keys in place of ordinals: their host names are `<name>-<key>`."""
+    """Return the tightest derived name of a set whose groups have keys in place of indices.
+
+    The host names of such groups are `<name>-<key>`.
+    size: number of pods per group; 1 or more.
+    """
     host = 1 + _KEY_LENGTH
     if size == 1:
         return DerivedName("the host name of leader pods", "<name>-<key>", host)
@@ -188,7 +199,7 @@ def tightest_name_with_key(size: int) -> DerivedName:
 
 
 def byte_length(text: str) -> int:
-    """Length of `text` in UTF-8 bytes, as Kubernetes counts it; lone surrogates are allowed."""
+    """Return the length of `text` in UTF-8 bytes, as Kubernetes counts it. Lone surrogates are allowed."""
     return len(text.encode(errors="surrogatepass"))
 
 

@@ -1,6 +1,6 @@
-"""Find pods that are stuck because their node is lost, when to check again, and why a node takes no pod.
+"""Find pods that are stuck on lost nodes, decide when to recheck them, and explain why a node fits no pod.
 
-Neither the end of a grace period nor a silent node causes an event.
+Neither the end of a grace period nor a node that stops reporting causes an event.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 
 @dataclass(frozen=True, slots=True)
 class NodeLossPolicy:
-    """after: time until a node counts as lost. force_delete: whether its pods are then force-deleted."""
+    """How pods on lost nodes are treated.
+
+    after: time without Ready after which a node counts as lost.
+    force_delete: whether pods on lost nodes are force-deleted.
+    """
 
     after: timedelta = timedelta(minutes=5)
     force_delete: bool = False
@@ -29,10 +33,11 @@ class NodeLossPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A node that does not terminate its pods.
+    """Why a node does not terminate its pods.
 
-    why: the end of a sentence that begins with the node. since: None if unknown. is_collected: the pod
-    garbage collector of Kubernetes force-deletes the pods of such a node.
+    why: the end of a sentence that begins with the node.
+    since: when the node stopped being Ready; None if unknown.
+    is_collected: whether the pod garbage collector of Kubernetes force-deletes the pods of the node.
     """
 
     node: str
@@ -43,7 +48,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class StuckPod:
-    """A pod that cannot terminate. since: end of its grace period."""
+    """A pod that cannot terminate. since: the end of its grace period."""
 
     pod: Mapping[str, Any]
     loss: Loss
@@ -51,7 +56,10 @@ class StuckPod:
 
 
 def loss_of(name: str, node: Mapping[str, Any] | None) -> Loss | None:
-    """Why the node of this name counts as lost; None while it is Ready. node: None if it does not exist."""
+    """Return why the node does not terminate its pods; None if it is Ready.
+
+    node: None if no node of this name exists.
+    """
     if node is None:
         return Loss(name, "does not exist any more", is_collected=True)
     conditions = (node.get("status") or {}).get("conditions")
@@ -67,10 +75,11 @@ def loss_of(name: str, node: Mapping[str, Any] | None) -> Loss | None:
 
 
 def why_unfit(name: str, node: Mapping[str, Any] | None, pod: Mapping[str, Any]) -> str:
-    """Why a pod with this spec could not run on the node, whatever room it has; empty if it could.
+    """Return why a pod with this spec could not run on the node even if the node had room; empty if it could.
 
-    The end of a sentence that begins with the node. node: None if it does not exist. A selector that cannot
-    be read counts as one that does not match.
+    The text is the end of a sentence that begins with the node. A selector that cannot be read counts as one
+    that does not match.
+    node: None if it does not exist.
     """
     if loss := loss_of(name, node):
         return loss.why
@@ -99,7 +108,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 
 
 def _is_selected(node: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
-    """By the node selector and the required node affinity of the pod."""
+    """Report whether the pod's node selector and required node affinity match the node."""
     labels = labels_of(node)
     if not (pod.get("nodeSelector") or {}).items() <= labels.items():
         return False
@@ -137,24 +146,22 @@ def _matches(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 
 
 def waits_for_kubelet(pod: Mapping[str, Any]) -> bool:
-    """True while a terminating pod waits for its kubelet, which sets the grace period to 0 when
-    it is done.
-    """
+    """Report whether a terminating pod waits for its kubelet, which finally sets the grace period to 0."""
     return is_terminating(pod) and int(metadata_of(pod).get("deletionGracePeriodSeconds") or 0) > 0
 
 
 def end_of_grace(pod: Mapping[str, Any]) -> datetime | None:
-    """End of the grace period of a terminating pod: its deletionTimestamp (Kubernetes API)."""
+    """Return the end of a terminating pod's grace period: its deletionTimestamp (Kubernetes API)."""
     return moment_of(metadata_of(pod).get("deletionTimestamp"))
 
 
 def node_of(pod: Mapping[str, Any]) -> str:
-    """The name of the pod's node, empty before it has one."""
+    """Return the name of the pod's node; empty if the pod is not scheduled yet."""
     return str((pod.get("spec") or {}).get("nodeName") or "")
 
 
 def is_overdue(pod: Mapping[str, Any], now: datetime) -> bool:
-    """True for a pod on a node whose kubelet should have terminated it by now."""
+    """Report whether the kubelet of the pod's node should have terminated the pod by now."""
     return waits_for_kubelet(pod) and bool(node_of(pod)) and _overdue_since(pod, now) <= now
 
 
@@ -164,10 +171,11 @@ def stuck_pods(
     now: datetime,
     policy: NodeLossPolicy,
 ) -> tuple[StuckPod, ...]:
-    """Pods stuck on a lost node, by name. nodes: the nodes of overdue pods; None for one that does not exist.
+    """Return the pods that are stuck on a lost node, sorted by name.
 
-    A silent node counts from its last report. For a node whose pods Kubernetes deletes itself, the time is
-    unknown: its pods count from the end of their grace period.
+    A node counts as lost when it has not been Ready for `policy.after`. If Kubernetes deletes the pods of the
+    node itself, that time is unknown, and the end of the pod's grace period takes its place.
+    nodes: the nodes of overdue pods by name; None for a node that does not exist.
     """
     stuck = []
     for pod in pods:
@@ -185,7 +193,7 @@ def recheck_after(
     now: datetime,
     policy: NodeLossPolicy,
 ) -> float | None:
-    """Seconds until one of the pods may be stuck; None if none waits for its kubelet."""
+    """Return the seconds until one of the pods may be stuck; None if no pod waits for its kubelet."""
     waits = [_wait(pod, nodes, now, policy) for pod in pods if waits_for_kubelet(pod)]
     return min(waits, default=None)
 

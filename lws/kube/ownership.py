@@ -1,5 +1,6 @@
-"""Decide whether an object with the name of a child may be written, adopted, or must be left alone
-(ControllerRef rules).
+"""Decide whether an object with the name of a child may be written, adopted, or must be left alone.
+
+The decision follows the ControllerRef rules.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from lws.kube.metadata import controller_of, is_terminating, metadata_of
 
 
 class Ownership(Enum):
-    """Relation of an object to the owner that needs its name."""
+    """Relation of an existing object to the owner that needs its name."""
 
     ABSENT = auto()
     OURS = auto()
     TERMINATING = auto()
-    """Terminating, or its owner is deleted or being replaced: it will be deleted without our doing."""
+    """Is terminating, or has an owner that is gone or being replaced: will be deleted without our action."""
     ORPHAN = auto()
     """Has no controller and is like a child of ours: may be adopted."""
     SUFFICIENT = auto()
-    """Has another owner and serves the same purpose: left alone, and no child is needed."""
+    """Has no controller and serves the same purpose: left alone, and no child is needed."""
     TAKEN = auto()
-    """Has another owner, or none but is not like a child of ours: left alone."""
+    """Has another controller, or has none but is not like a child of ours: left alone."""
 
 
 def ownership_of(
@@ -32,10 +33,10 @@ def ownership_of(
     is_like_ours: Callable[[Mapping[str, Any]], bool],
     owners_alive: Collection[str],
 ) -> Ownership:
-    """The relation of `obj` to the owner with `owner_uid`.
+    """Return the relation of `obj` to the owner with `owner_uid`.
 
-    is_like_ours: whether an object without controller is like a child of ours. owners_alive: UIDs of other
-    controllers that exist.
+    is_like_ours: reports whether an object without a controller is like a child of ours.
+    owners_alive: UIDs of other controllers that still exist.
     """
     if obj is None:
         return Ownership.ABSENT
@@ -51,9 +52,9 @@ def ownership_of(
 
 
 def may_adopt(owner: Mapping[str, Any], reread: Mapping[str, Any] | None) -> bool:
-    """Whether a live read returned the owner, not terminating.
+    """Report whether a live read returned the same owner, and that owner is not terminating.
 
-    Otherwise its garbage collection would delete the adopted objects.
+    Otherwise the garbage collection of the owner would delete the adopted objects.
     """
     if reread is None or is_terminating(reread):
         return False
@@ -61,18 +62,18 @@ def may_adopt(owner: Mapping[str, Any], reread: Mapping[str, Any] | None) -> boo
 
 
 def owners_with(obj: Mapping[str, Any], reference: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The owners of an object with `reference` added, replacing any other reference to the same owner."""
+    """Return the owner references of an object with `reference` in place of any other to the same owner."""
     return [*owners_without(obj, reference), reference]
 
 
 def owners_without(obj: Mapping[str, Any], reference: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The owners of an object except that of `reference`."""
+    """Return the owner references of an object except those to the owner in `reference`."""
     owners = metadata_of(obj).get("ownerReferences") or ()
     return [owner for owner in owners if owner.get("uid") != reference["uid"]]
 
 
 def existing_note(obj: Mapping[str, Any]) -> str:
-    """Start of a sentence that names the existing object and its owner."""
+    """Return the start of a sentence that names the existing object and its controller."""
     controller = controller_of(obj)
     owner = "not controlled by anything"
     if controller is not None:
@@ -81,7 +82,7 @@ def existing_note(obj: Mapping[str, Any]) -> str:
 
 
 def taken_note(obj: Mapping[str, Any], owner_kind: str, owner_name: str) -> str:
-    """A sentence for users that names both objects and the remedy."""
+    """Return a sentence for users that names both objects and the remedy."""
     return (
         f"{existing_note(obj)}: {owner_kind} {owner_name} needs this name and leaves it "
         f"untouched; delete or rename one of them"

@@ -1,6 +1,4 @@
-"""Build and apply merge patches (RFC 7386), build JSON Patches (RFC 6902), and predict whether a server-side
-apply would change an object.
-"""
+"""Build and apply merge patches (RFC 7386), build JSON patches (RFC 6902), and predict server-side apply."""
 
 from __future__ import annotations
 
@@ -18,11 +16,12 @@ Operation = dict[str, Any]
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The merge patch from `before` to `after`: objects field by field, everything else as a whole.
+    """Return the merge patch from `before` to `after`; None if they are equal.
 
-    None removes a field; `after` must not contain None, which a merge patch cannot express.
+    Objects are patched field by field, all other values are replaced as a whole. In the patch, null removes a
+    field. `after` must not contain None, which a merge patch cannot express.
     """
-    # Most documents are equal, which is much faster to check as a whole.
+    # Most documents are equal, and comparing them as a whole is much faster.
     if before == after:
         return None
     patch: dict[str, Any] = {field: None for field in before if field not in after}
@@ -38,7 +37,7 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 
 
 def with_merged(document: Any, patch: Any) -> Any:
-    """The document with the patch merged into it (RFC 7386); neither argument is changed."""
+    """Return the document with the patch merged into it (RFC 7386). Neither argument is changed."""
     if not isinstance(patch, Mapping):
         return patch
     fields = document if isinstance(document, Mapping) else {}
@@ -50,11 +49,10 @@ def with_merged(document: Any, patch: Any) -> Any:
 
 
 def is_merged_into(before: Mapping[str, Any], patch: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether `after` can be the result of merging the patch into `before`: fields outside the patch are
-    equal.
+    """Report whether `after` can be the result of merging the patch into `before`.
 
-    Fields of the patch are not compared, because a server may prune or normalise them. Fields that are None
-    in `before` may have any value.
+    Fields outside the patch must be equal, but those that are None in `before` may have any value in `after`.
+    Fields of the patch are not compared, because a server may prune or normalise them.
     """
     for field in before.keys() | after.keys():
         old, stored = before.get(field), after.get(field)
@@ -70,8 +68,10 @@ def is_merged_into(before: Mapping[str, Any], patch: Mapping[str, Any], after: M
 
 
 def json_patch(before: Any, after: Any, path: str = "") -> Iterator[Operation]:
-    """Add, remove and replace operations, to be applied in order; fast if the documents differ in few places.
-    path: JSON Pointer of both.
+    """Yield the operations (add, remove, replace) that turn `before` into `after`, in order.
+
+    The comparison is fast if the documents differ in few places.
+    path: the JSON Pointer of both documents.
     """
     if before is after:
         return
@@ -96,7 +96,7 @@ def _of_mappings(before: Mapping[str, Any], after: Mapping[str, Any], path: str)
 
 
 def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Operation]:
-    """Keep the common start and end of both lists; between them, add, remove or replace elements."""
+    """Keep the common start and end of both lists; add, remove or replace the elements in between."""
     if len(before) == len(after):
         for index, (one, two) in enumerate(zip(before, after, strict=True)):
             yield from json_patch(one, two, f"{path}/{index}")
@@ -116,7 +116,7 @@ def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterato
 
 
 def escaped(key: str) -> str:
-    """A key in a JSON Pointer (RFC 6901)."""
+    """Escape a key for a JSON Pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
@@ -134,16 +134,16 @@ def changed_paths(
     manager: str,
     is_tolerated: Callable[[Path], bool] = lambda path: False,
 ) -> list[Path]:
-    """Paths at which an apply of `intent` by `manager` would change `stored`, none if it is not needed.
+    """Return the paths at which an apply of `intent` by `manager` would change `stored`.
 
     An apply that changes nothing still costs a request, and a reconcile by the StatefulSet controller.
 
-    A path differs if its intended value is not the stored one, or if the manager's apply entry in
-    managedFields has it and the intent lacks it (the apply would remove it). A path that the manager owns but
-    the object lacks was dropped by the server, for example by a feature gate: applying it again would not
-    restore it.
+    A path differs if its intended value is not the stored one. It also differs if managedFields list it for
+    an apply by the manager and the intent lacks it, because the apply would remove it. A path that the
+    manager owns and the object lacks was dropped by the server, for example by a feature gate: applying it
+    again would not restore it.
 
-    is_tolerated: paths that may stay although they are no longer intended.
+    is_tolerated: reports whether a path may stay although it is no longer intended.
     """
     intent, owned = _as_stored(intent), _owned_fields(stored, manager)
     matches = [*_unlike(intent, stored, owned, ())]
@@ -151,21 +151,24 @@ def changed_paths(
 
 
 def was_dropped_below(intent: Mapping[str, Any], stored: Mapping[str, Any], manager: str, path: Path) -> bool:
-    """Whether the server dropped an intended field below this path because a feature gate is off.
+    """Report whether the server dropped an intended field below this path because a feature gate is off.
 
-    Once the gate is on, an apply of the same intent would set it.
+    Once the gate is on, an apply of the same intent would set the field.
     """
     desired, actual, owned = _as_stored(intent), stored, _owned_fields(stored, manager)
     for part in path:
         desired, actual, owned = desired.get(part) or {}, actual.get(part) or {}, owned.get(f"f:{part}") or {}
-    # Differences, except owned fields that are missing.
+    # The values differ, but only in owned fields that are missing.
     return next(_unlike(desired, actual, {}, path), None) is not None and (
         next(_unlike(desired, actual, owned, path), None) is None
     )
 
 
 def is_owned(stored: Mapping[str, Any], manager: str, path: Path) -> bool:
-    """Whether an apply of the manager without this path would remove it; the path must not contain a list."""
+    """Report whether an apply by the manager without this path would remove it.
+
+    path: a path that contains no list.
+    """
     owned: Mapping[str, Any] | None = _owned_fields(stored, manager)
     for part in path:
         owned = owned.get(f"f:{part}") if owned is not None else None
@@ -173,7 +176,7 @@ def is_owned(stored: Mapping[str, Any], manager: str, path: Path) -> bool:
 
 
 def merge_patch_of(intent: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any] | None:
-    """The JSON merge patch for these paths of the intent; None if one is within a list."""
+    """Return the merge patch for these paths of the intent; None if one of them is within a list."""
     patch: dict[str, Any] = {}
     for path in paths:
         value: Any = intent
@@ -189,21 +192,19 @@ def merge_patch_of(intent: Mapping[str, Any], paths: Iterable[Path]) -> dict[str
 
 
 def covers(intent: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    """True if the stored object has every intended value, regardless of owner, and no
-    further list elements.
-    """
+    """Report whether the stored object has all intended values, of any owner, and no other list elements."""
     return next(_unlike(intent, stored, {}, ()), None) is None
 
 
 def digest(intent: Mapping[str, Any]) -> str:
-    """A short fingerprint of an intent: equal for equal intents."""
+    """Return a short fingerprint of an intent. Equal intents have equal fingerprints."""
     return hashlib.sha256(json.dumps(intent, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _as_stored(intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The intent without zero values that the API server drops from a pod template.
+    """Return the intent without the zero values that the API server drops from a pod template.
 
-    Zeros that it keeps (`runAsUser: 0`) stay.
+    Zeros that the API server keeps (`runAsUser: 0`) stay.
     """
     spec = intent.get("spec")
     if not isinstance(spec, Mapping) or not isinstance(spec.get("template"), Mapping):
@@ -229,7 +230,7 @@ def _unlike(desired: Any, actual: Any, owned: Mapping[str, Any], path: Path) -> 
             if key not in actual:
                 if owned.get(f"f:{key}") is None and not _is_nothing(value):
                     yield (*path, key)
-            # Most compared values are equal text.
+            # Most of the compared values are equal strings.
             elif type(value) is not str or value != actual[key]:
                 yield from _unlike(value, actual[key], owned.get(f"f:{key}") or {}, (*path, key))
     elif isinstance(desired, Sequence) and isinstance(actual, Sequence) and not isinstance(desired, str):
@@ -250,7 +251,7 @@ def _unlike_lists(
     selected = _selected(owned, actual)
     ours = {id(element): owned[selector] for selector, matches in selected.items() for element in matches}
     if selected:
-        # The same for a list merged by keys: an apply leaves elements alone that it does not own.
+        # An apply also leaves elements alone that it does not own in a list merged by keys.
         actual = [element for element in actual if id(element) in ours]
     if len(desired) != len(actual):
         yield path
@@ -263,7 +264,7 @@ def _abandoned(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -
     for selector, below in owned.items():
         kind, _, rest = selector.partition(":")
         if kind == "k":
-            # The entries of list elements are not fields of an object.
+            # Entries of list elements are not fields of an object.
             yield from _abandoned_elements(owned, intent, stored, path)
             return
         if kind == "f":
@@ -278,7 +279,7 @@ def _abandoned(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -
 
 
 def _abandoned_elements(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -> Iterator[Path]:
-    """The same in a list merged by keys."""
+    """Yield the abandoned paths in a list merged by keys."""
     intended, existing = _selected(owned, intent), _selected(owned, stored)
     for selector, elements in existing.items():
         below = (*path, selector[2:])
@@ -291,16 +292,16 @@ def _abandoned_elements(owned: Mapping[str, Any], intent: Any, stored: Any, path
 
 
 def _selected(owned: Mapping[str, Any], elements: Any) -> dict[str, list[Mapping[str, Any]]]:
-    """Elements of a list merged by keys, by their selector in managedFields (`k:{"name":"a"}`).
+    """Group the elements of a list merged by keys by their selector in managedFields (`k:{"name":"a"}`).
 
-    A key that an element leaves to the server's default (a port's protocol) matches any value.
+    If an element leaves a key to the server's default (the protocol of a port), any value of the key matches.
     """
     selectors = {selector: _keys_of(selector) for selector in owned if selector[:2] == "k:"}
     if not selectors:
         return {}
     matches: dict[str, list[Mapping[str, Any]]] = {selector: [] for selector in selectors}
     names = [name for name, _ in next(iter(selectors.values()))]
-    # Indexed by the keys of an element and their values: comparing all pairs took minutes.
+    # Selectors are indexed by the present keys and their values, because comparing all pairs took minutes.
     by_keys: dict[tuple[str, ...], dict[tuple[Any, ...], list[str]]] = {}
     for element in elements or ():
         present = tuple(name for name in names if name in element)
@@ -324,7 +325,7 @@ def _is_same_scalar(desired: Any, actual: Any, path: Path) -> bool:
         return type(desired) is type(actual) or not isinstance(desired, bool)
     if not _QUANTITY_FIELDS.isdisjoint(path[-2:]):
         try:
-            # The API server rounds up to thousandths.
+            # The API server rounds quantities up to thousandths.
             return _thousandths(desired) == _thousandths(actual)
         except ValueError:
             return False
@@ -336,7 +337,7 @@ def _thousandths(value: Any) -> quantities.Quantity:
 
 
 def _is_nothing(value: Any) -> bool:
-    """Report whether a value is null, or a structure that contains nothing else."""
+    """Report whether a value is null, an empty list, or an object that contains only such values."""
     if is_mapping(value):
         return all(_is_nothing(each) for each in value.values())
     return value is None or (isinstance(value, list | tuple) and not value)

@@ -1,6 +1,6 @@
-"""Read the status of a pod: ready, running, pending, without a node, failed, restarted.
+"""Read the state of a pod from its status: ready, running, pending, unscheduled, failed, restarted.
 
-Pods come from the API server or the trimmed store, and are never changed.
+The functions never change pods, which come from the API server or the trimmed store.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from lws.kube.conditions import find, is_true, moment_of
 SCHEDULED = "PodScheduled"
 CONTAINERS_READY = "ContainersReady"
 DISRUPTED = ("DisruptionTarget", "TerminationTarget")
-"""Conditions of disrupted pods: of Kubernetes (KEP-3329), and of Kueue, for groups whose Workload it evicts
-by priority or because a user has deactivated it.
+"""Conditions of disrupted pods. Kubernetes sets the first one (KEP-3329). Kueue sets the second one on groups
+whose Workload it evicts by priority or because a user has deactivated it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerEnd:
-    """The last termination of a container; if is_first, it is also the first.
+    """The last termination of a container.
 
-    exit_code, reason: None and "" if unknown. at: time as the kubelet writes it (RFC 3339, UTC, whole
-    seconds, so that text compares as time); "" if unknown. is_sidecar: a restartable init container
-    (KEP-753).
+    exit_code, reason: None and "" if unknown.
+    at: the time as the kubelet writes it (RFC 3339, UTC, whole seconds, so that strings compare as times); ""
+    if unknown.
+    is_sidecar: whether the container is a restartable init container (KEP-753).
+    is_first: whether the last termination is also the first.
     """
 
     container: str
@@ -40,9 +42,13 @@ class ContainerEnd:
 
 @dataclass(frozen=True, slots=True)
 class NodeWait:
-    """A pod that the scheduler could not place, or that is gated. since: its creation. until: when it got its
-    node; None while it has none. gate: its first scheduling gate; empty if there is none. node: the only node
-    that could take it, of the pod of this name; both are empty if there are others.
+    """The wait of a pod that the scheduler could not place or that is gated.
+
+    since: the creation of the pod.
+    until: when the pod was scheduled; None if it still waits.
+    gate: the first scheduling gate of the pod; empty if it has none.
+    pod, node: the name of the pod and the only node that it may run on; both are empty if other nodes are
+    possible.
     """
 
     since: datetime
@@ -53,50 +59,49 @@ class NodeWait:
 
     @property
     def words(self) -> str:
-        """What a pod with only one node waits for."""
+        """What a pod that may only run on one node waits for."""
         return f"pod {self.pod} must return to node {self.node} and cannot be scheduled there"
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
-    """True if the Ready condition is True, regardless of phase and deletion."""
+    """Report whether the Ready condition is True, regardless of phase and deletion."""
     return is_true(_status(pod).get("conditions"), "Ready")
 
 
 def are_containers_ready(pod: Mapping[str, Any]) -> bool:
-    """True if the ContainersReady condition is True: ready but for its readiness gates."""
+    """Report whether the ContainersReady condition is True: the pod is ready but for its readiness gates."""
     return is_true(_status(pod).get("conditions"), CONTAINERS_READY)
 
 
 def is_running(pod: Mapping[str, Any]) -> bool:
-    """True in phase Running: on a node, with at least one container running or restarting."""
+    """Report whether the phase is Running: on a node, with at least one container running or restarting."""
     return bool(_status(pod).get("phase") == "Running")
 
 
 def is_pending(pod: Mapping[str, Any]) -> bool:
-    """True in phase Pending: accepted, but not all containers were started. A pod without a
-    phase counts too.
-    """
+    """Report whether the phase is Pending, or not set yet: not all of the containers have been started."""
     return (_status(pod).get("phase") or "Pending") == "Pending"
 
 
 def is_failed(pod: Mapping[str, Any]) -> bool:
-    """True in phase Failed: its containers have terminated and do not restart, as after an eviction."""
+    """Report whether the phase is Failed: the containers have ended for good, as after an eviction."""
     return bool(_status(pod).get("phase") == "Failed")
 
 
 def has_ended(pod: Mapping[str, Any]) -> bool:
-    """True in phase Failed or Succeeded: a ReplicaSet has replaced it, and leaves it there."""
+    """Report whether the phase is Failed or Succeeded. A ReplicaSet replaces such a pod and leaves it."""
     return _status(pod).get("phase") in ("Failed", "Succeeded")
 
 
 def reason_of(pod: Mapping[str, Any]) -> str:
-    """`status.reason`, such as Evicted; "" if there is none."""
+    """Return `status.reason`, such as Evicted; "" if there is none."""
     return str(_status(pod).get("reason") or "")
 
 
 def wait_for_node(pod: Mapping[str, Any]) -> NodeWait | None:
-    """How long the pod waited, or waits, for its node because it is gated or no node fits. None if it got one
-    at once, or no scheduler has processed it.
+    """Return the past or present wait of a pod for its node, because the pod is gated or no node fits.
+
+    The result is None if the pod was scheduled at once, or if no scheduler has processed it yet.
     """
     scheduled = find(_status(pod).get("conditions"), SCHEDULED)
     since = moment_of(pod["metadata"].get("creationTimestamp"))
@@ -111,7 +116,7 @@ def wait_for_node(pod: Mapping[str, Any]) -> NodeWait | None:
 
 
 def gate_of(pod: Mapping[str, Any]) -> str:
-    """The first scheduling gate of a pod; empty if there is none."""
+    """Return the first scheduling gate of a pod; empty if it has none."""
     gates = (pod.get("spec") or {}).get("schedulingGates") or ()
     return str(gates[0].get("name") or "") if gates else ""
 
@@ -123,10 +128,11 @@ def has_gate(pod: Mapping[str, Any], name: str) -> bool:
 
 
 def disruption_of(pod: Mapping[str, Any]) -> str:
-    """Why the pod is disrupted: evicted, preempted, drained, its node shut down or deleted; "" if it is not.
+    """Return why the pod is disrupted: evicted, preempted, drained, node shut down or deleted; "" if it is
+    not.
 
-    A condition shows it. The reason Evicted does not suffice: a pod that exceeds its ephemeral storage is
-    evicted too.
+    Only a condition shows a disruption. The reason Evicted does not suffice, because a pod that exceeds its
+    ephemeral storage is evicted too.
     """
     for kind in DISRUPTED:
         condition = find(_status(pod).get("conditions"), kind)
@@ -136,16 +142,17 @@ def disruption_of(pod: Mapping[str, Any]) -> str:
 
 
 def deletion_requested_at(pod: Mapping[str, Any]) -> datetime | None:
-    """When the deletion was accepted; the deletionTimestamp is the end of the grace period."""
+    """Return when the API server accepted the deletion: the deletionTimestamp minus the grace period."""
     metadata = pod["metadata"]
     end, grace = moment_of(metadata.get("deletionTimestamp")), metadata.get("deletionGracePeriodSeconds")
     return end - timedelta(seconds=int(grace or 0)) if end is not None else None
 
 
 def restarted_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:
-    """Restarted containers of a Running or Pending pod, init containers first, in the order of the status.
+    """Return the last end of each restarted container of a Running or Pending pod.
 
-    A Failed or Succeeded pod is replaced, not restarted.
+    They are in the order of the status, init containers first. A Failed or Succeeded pod has none, because it
+    is replaced and not restarted.
     """
     if not (is_running(pod) or is_pending(pod)):
         return ()
@@ -162,17 +169,16 @@ def restarted_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:
 
 
 def ended_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:
-    """Containers that are not running because they terminated with an error."""
+    """Return the ends of the containers that are not running because they terminated with an error."""
     ends = (_end_of(entry, "state") for _, entry in _container_statuses(pod))
     return tuple(end for end in ends if end.exit_code)
 
 
 def left_pending_at(pod: Mapping[str, Any], exempt: Collection[str] = ()) -> str:
-    """When the last of the pod's containers was started for the first time, as `ContainerEnd.at`; "" if
-    unknown.
+    """Return when the last of the pod's containers was first started, as `ContainerEnd.at`; "" if unknown.
 
-    For a container that restarted more than once, only the start of the last instance but one is known.
-    exempt: names of containers whose restarts do not count. For these, only a known first start counts: a
+    For a container that restarted more than once, only the start of its previous instance is known.
+    exempt: names of containers whose restarts do not count. For them, only a known first start counts: a
     later start would make a failure of another container look like part of the pod's start.
     """
     return max(
@@ -185,8 +191,9 @@ def left_pending_at(pod: Mapping[str, Any], exempt: Collection[str] = ()) -> str
 
 
 def first_start_of(pod: Mapping[str, Any], containers: Collection[str]) -> str:
-    """When the last of these containers was started for the first time, as far as the pod still shows it: not
-    after a second restart.
+    """Return when the last of these containers was first started; "" if unknown.
+
+    A container that has restarted more than once no longer shows its first start, and is ignored.
     """
     entries = _status(pod).get("containerStatuses") or ()
     return max(
@@ -237,30 +244,33 @@ _MOST_WEIGHT = 100
 
 
 def term(expressions: list[dict[str, Any]], topology: str) -> dict[str, Any]:
-    """A term for pods that match all of these expressions, on nodes with the same value of this label."""
+    """Return a term for pods that match all expressions, on nodes with the same value of a label.
+
+    topology: the key of the label.
+    """
     return {"labelSelector": {"matchExpressions": expressions}, "topologyKey": topology}
 
 
 def terms_of(kind: Any) -> list[Mapping[str, Any]]:
-    """The required terms of a `podAffinity` or `podAntiAffinity`; invalid ones are left out."""
+    """Return the required terms of a `podAffinity` or `podAntiAffinity`, without invalid ones."""
     terms = kind.get(REQUIRED) if isinstance(kind, Mapping) else None
     return [each for each in terms if isinstance(each, Mapping)] if isinstance(terms, list) else []
 
 
 def with_terms(kind: Mapping[str, Any] | None, added: list[dict[str, Any]]) -> dict[str, Any]:
-    """A `podAffinity` or `podAntiAffinity` with more required terms."""
+    """Return a `podAffinity` or `podAntiAffinity` with required terms added."""
     return {**(kind or {}), REQUIRED: [*terms_of(kind), *added]}
 
 
 def with_preferred(kind: Mapping[str, Any] | None, added: list[dict[str, Any]]) -> dict[str, Any]:
-    """A `podAffinity` or `podAntiAffinity` with more preferred terms of full weight."""
+    """Return a `podAffinity` or `podAntiAffinity` with preferred terms of full weight added."""
     stored = (kind or {}).get(PREFERRED)
     weighted = [{"weight": _MOST_WEIGHT, "podAffinityTerm": each} for each in added]
     return {**(kind or {}), PREFERRED: [*(stored if isinstance(stored, list) else ()), *weighted]}
 
 
 def with_preferred_node(affinity: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """An affinity with a preferred term of full weight for the node of this name, once."""
+    """Return an affinity with a preferred term of full weight for the node of this name, added only once."""
     added = {"weight": _MOST_WEIGHT, "preference": {"matchFields": [_named(name)]}}
     kind = affinity.get("nodeAffinity")
     stored = kind.get(PREFERRED) if isinstance(kind, Mapping) else None
@@ -271,9 +281,10 @@ def with_preferred_node(affinity: Mapping[str, Any], name: str) -> dict[str, Any
 
 
 def with_required_node(affinity: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """An affinity that only the node of this name satisfies, if it satisfied the given one.
+    """Return an affinity that only the node of this name satisfies, if it satisfied the given affinity.
 
-    Terms are alternatives, so each gets the name, once. An empty term matches no node, and stays empty.
+    Terms are alternatives, so the name is added to each of them, unless it has the name already. An empty
+    term matches no node and stays empty.
     """
     kind: Mapping[str, Any] = affinity.get("nodeAffinity") or {}
     stored = (kind.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()
@@ -292,7 +303,7 @@ def _with_field(term: Mapping[str, Any], field: dict[str, Any]) -> dict[str, Any
 
 
 def has_both_terms(affinity: Mapping[str, Any], topology: str) -> bool:
-    """True if required affinity and anti-affinity both have terms for this topology key."""
+    """Report whether required affinity and required anti-affinity both have terms for this topology key."""
     return all(
         any(each.get("topologyKey") == topology for each in terms_of(affinity.get(kind)))
         for kind in ("podAffinity", "podAntiAffinity")

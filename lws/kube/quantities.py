@@ -1,4 +1,4 @@
-"""Parse, compare and print Kubernetes quantities, int-or-percent values and numbers in labels."""
+"""Parse, compare and write Kubernetes quantities, int-or-percent values and numbers in labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Notation = Literal["decimal", "binary", "exponent"]
 NANO = -9
 MILLI = -3
 
-# Bounded, because parsing digits takes quadratic time.
+# The number of digits is bounded, because parsing them takes quadratic time.
 _SYNTAX = re.compile(
     r"([+-]?)([0-9]{0,1000})(?:\.([0-9]{0,1000}))?(|[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,9})"
 )
@@ -24,12 +24,12 @@ _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = {0: "", **{exponent: suffix for suffix, exponent in _BINARY.items()}}
 
 _MOST_DIGITS = 18
-# Powers of ten beyond any real amount, whose digits would exhaust memory.
+# Exponents above this exceed any real amount, and writing out their digits would exhaust memory.
 _ABSURD = 100
 _LARGEST_BINARY = 2**63 - 1
 
 INT32 = 2**31 - 1
-"""The largest number in fields of the API."""
+"""The largest value of an int32 field of the API."""
 
 _PERCENT = re.compile(r"[0-9]+%")
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -38,10 +38,10 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """`mantissa` × 10^`exponent`, never finer than a nano unit; comparison is by value.
+    """The number `mantissa` × 10^`exponent`, never finer than a nano unit. Comparison is by value.
 
-    notation: the family of suffixes for reading and writing it. text: the spelling to keep; empty if
-    Kubernetes writes the canonical one.
+    notation: the family of suffixes in which the quantity is read and written.
+    text: the original spelling, if Kubernetes keeps it; empty if Kubernetes writes the canonical one.
     """
 
     mantissa: int
@@ -51,7 +51,7 @@ class Quantity:
 
     @property
     def value(self) -> Decimal:
-        """The exact number; not an int, because 1e999999999 is a legal quantity."""
+        """The exact number. It is not an int, because 1e999999999 is a legal quantity."""
         return Decimal(f"{self.mantissa}E{self.exponent}")
 
     def __eq__(self, other: object) -> bool:
@@ -64,11 +64,11 @@ class Quantity:
         return self.value < other.value
 
     def __str__(self) -> str:
-        """The JSON text that Kubernetes writes for this quantity."""
+        """Return the text that Kubernetes writes for this quantity in JSON."""
         return self.text or _written(self)
 
     def plus(self, other: Quantity) -> Quantity:
-        """The sum, in the notation of this one."""
+        """Return the sum, in the notation of this quantity."""
         if max(self.exponent, other.exponent) > _ABSURD:
             return max(self, other)
         exponent = min(self.exponent, other.exponent)
@@ -78,22 +78,22 @@ class Quantity:
         return Quantity(mantissa, exponent, self.notation)
 
     def times(self, count: int) -> Quantity:
-        """The product with `count`, at least 1."""
+        """Return the product with `count`, which must be at least 1."""
         if count == 1 or self.exponent > _ABSURD:
             return self
         return Quantity(self.mantissa * count, self.exponent, self.notation)
 
     def rounded_up(self, exponent: int) -> Quantity:
-        """Without digits below 10^`exponent`, rounded away from zero."""
+        """Return the quantity without digits below 10^`exponent`, rounded away from zero."""
         if self.exponent >= exponent:
             return self
         return Quantity(_shifted(self.mantissa, self.exponent - exponent), exponent, self.notation)
 
 
 def parse(value: str | int | float) -> Quantity:
-    """Parse the quantity of a manifest value; JSON numbers are read as their digits.
+    """Parse the quantity in a value of a manifest. A JSON number is parsed as its digits.
 
-    Raises ValueError if it is not one (resource.Quantity of the Kubernetes API defines the syntax).
+    Raises ValueError for anything else (syntax of resource.Quantity in the Kubernetes API).
     """
     is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e21
     text = str(int(value)) if is_whole else str(value).strip()
@@ -108,7 +108,7 @@ def parse(value: str | int | float) -> Quantity:
     exponent = _DECIMAL[suffix] if notation == "decimal" else int(suffix[1:])
     digits = whole + fraction
     scale = exponent - len(fraction)
-    # Kubernetes keeps such a spelling, as it does for odd binary numbers.
+    # Kubernetes keeps such a spelling, as it does for some binary quantities.
     is_kept = (
         len(digits) <= _MOST_DIGITS
         and scale >= NANO
@@ -121,17 +121,18 @@ def parse(value: str | int | float) -> Quantity:
 
 @lru_cache(maxsize=4096)
 def canonical(value: str | int | float, smallest: int = NANO) -> str:
-    """The quantity as Kubernetes writes it, rounded up to the power of ten `smallest`.
+    """Return the quantity as Kubernetes writes it, rounded up to 10^`smallest`.
 
-    Raises ValueError if it is not one.
+    Raises ValueError if the value is not a quantity.
     """
     return str(parse(value).rounded_up(smallest))
 
 
 def scaled(value: int | str, total: int, round_up: bool) -> int:
-    """Resolve an int-or-percent value against `total`; integers are returned as they are.
+    """Resolve an int-or-percent value against `total`. Integers are returned unchanged.
 
-    maxSurge is rounded up, maxUnavailable down. Raises ValueError for any other string.
+    round_up: True for maxSurge, False for maxUnavailable.
+    Raises ValueError for a string that is not a percentage.
     """
     if isinstance(value, int):
         return value
@@ -142,7 +143,7 @@ def scaled(value: int | str, total: int, round_up: bool) -> int:
 
 
 def whole_number(text: object, least: int = 0, most: int = INT32) -> int | None:
-    """The number in a label or annotation; None for other text and outside these bounds."""
+    """Return the number in a label or annotation; None if the text is not a number within these bounds."""
     if not isinstance(text, str) or not _WHOLE_NUMBER.fullmatch(text):
         return None
     number = int(text)
@@ -150,7 +151,7 @@ def whole_number(text: object, least: int = 0, most: int = INT32) -> int | None:
 
 
 def is_integer(value: Any) -> TypeGuard[int]:
-    """Whether a JSON value is an integer; Python counts true and false as integers."""
+    """Report whether a JSON value is an integer. In Python, true and false are integers too."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -170,7 +171,7 @@ def _at_nano(mantissa: int, exponent: int, notation: Notation, text: str) -> Qua
 
 
 def _shifted(mantissa: int, places: int) -> int:
-    """`mantissa` × 10^`places` for negative `places`, rounded away from zero."""
+    """Return `mantissa` × 10^`places` for negative `places`, rounded away from zero."""
     if -places > len(str(mantissa)):
         return (mantissa > 0) - (mantissa < 0)
     unit: int = 10**-places
@@ -199,7 +200,7 @@ def _written(quantity: Quantity) -> str:
     mantissa, exponent = mantissa * 10**spare, exponent - spare
     if quantity.notation == "exponent":
         return f"{mantissa}e{exponent}" if exponent else str(mantissa)
-    # Kubernetes has no suffix beyond E and then writes none.
+    # Kubernetes has no suffix beyond E, and writes such quantities without one.
     return f"{mantissa}{_DECIMAL_SUFFIX.get(exponent, '')}"
 
 
@@ -207,17 +208,17 @@ def _written(quantity: Quantity) -> str:
 
 
 Requests = Mapping[str, Quantity]
-"""Resource → how much of it."""
+"""Name of a resource → requested quantity."""
 
 _OF_PODS = ("cpu", "memory")
 _HUGE_PAGES = "hugepages-"
 
 
 def of_pod(pod: Mapping[str, Any]) -> Requests:
-    """The effective request of a pod with this spec, overhead included, as the scheduler computes it.
+    """Return the effective request of a pod with this spec, overhead included, as the scheduler computes it.
 
     Limits replace missing requests, as in the API server. Sidecars run concurrently with everything that
-    starts after them; other init containers run before the containers.
+    starts after them. Other init containers run before the containers.
     """
     running: Requests = {}
     neediest: Requests = {}
@@ -238,7 +239,7 @@ def of_pod(pod: Mapping[str, Any]) -> Requests:
 
 
 def total(each: Iterable[Requests]) -> Requests:
-    """The sum by resource, in the notation of its first summand."""
+    """Return the sum for each resource, in the notation of the first summand."""
     sums: dict[str, Quantity] = {}
     for requests in each:
         for name, amount in requests.items():
@@ -247,7 +248,7 @@ def total(each: Iterable[Requests]) -> Requests:
 
 
 def of_many(each: Requests, count: int) -> Requests:
-    """The request of `count` equal pods, which may be two billion."""
+    """Return the request of `count` equal pods, of which there may be two billion."""
     return {name: amount.times(count) for name, amount in each.items()} if count > 0 else {}
 
 

@@ -1,7 +1,6 @@
-"""Check that a value has the shape of a type (`lws.kube.typed`) and can be sent as JSON; the first fault is
-reported with its path.
+"""Check that a value has the shape of a type (`lws.kube.typed`) and can be sent as JSON.
 
-Fields outside the table of types may have any shape, except in closed types; null counts as absent.
+Fields outside the table of types may have any shape, except in closed types. null counts as absent.
 """
 
 from __future__ import annotations
@@ -16,18 +15,20 @@ from lws.kube.typed import Table
 
 _LARGEST = 2**63 - 1
 _DEEPEST = 64
-"""Maximum nesting; no field of Kubernetes comes near it."""
+"""Maximum nesting, far above that of any field of Kubernetes."""
 
 _LONGEST_VALUE = 40
 
 
 class _Fault(Exception):
-    """A path and its error."""
+    """The fault of a value, worded with its path."""
 
 
 class Shapes:
-    """The shapes of the types of `table`. required: by type, the fields that must be set. closed: types in
-    which a field outside the table is a fault.
+    """Checks values against the types of `table`, and reports the first fault of a value.
+
+    required: type → fields that must be set.
+    closed: types in which a field outside the table is a fault.
     """
 
     def __init__(
@@ -38,8 +39,10 @@ class Shapes:
         self._closed = frozenset(closed)
 
     def fault(self, code: str, value: Any, path: str) -> str:
-        """The error of a value of this type; empty if there is none. code: the type, as `Table` writes it.
-        path: of the value.
+        """Return the first fault of a value, with its path; empty if the value has none.
+
+        code: the type of the value, as `Table` writes it.
+        path: the path of the value.
         """
         try:
             self._check(code, value, path)
@@ -48,7 +51,9 @@ class Shapes:
         return ""
 
     def readable(self, fields: Mapping[str, str], values: Any) -> dict[str, Any]:
-        """The values, with null for those of `fields` that have a fault; empty for anything but an object."""
+        """Return an object with null in place of each of `fields` that has a fault; empty for any other
+        value.
+        """
         return {
             name: None if name in fields and self.fault(fields[name], value, name) else value
             for name, value in (values if is_mapping(values) else {}).items()
@@ -64,7 +69,7 @@ class Shapes:
                 self._check_item(code[1:-1], item, f"{path}[{index}]")
         elif code[0] == "{":
             _demand(is_mapping(value), path, value, "an object")
-            # Fast path: the status of a large set has a thousand texts.
+            # Fast path, because the status of a large set has a thousand strings.
             if code == "{s}" and all(type(item) is str for item in value.values()):
                 return
             for key, item in value.items():
@@ -92,13 +97,15 @@ class Shapes:
 
 
 class Numbers:
-    """Finds numbers and quantities that a typed client cannot decode: it can neither create nor list objects
-    with them. Values of another shape are ignored.
+    """Finds numbers and quantities that a typed client cannot decode.
+
+    Such a client can neither create nor list objects that contain them. Values that do not have the shape of
+    their type are ignored.
     """
 
     def __init__(self, table: Table) -> None:
         self._with_numbers: dict[str, dict[str, str]] = {name: {} for name in table}
-        # A type has numbers if one of its fields is a number, or is of a type that has numbers.
+        # A type has numbers if one of its fields is a number, or has a type with numbers.
         is_more = True
         while is_more:
             numeric = {
@@ -108,7 +115,10 @@ class Numbers:
             is_more, self._with_numbers = numeric != self._with_numbers, numeric
 
     def faults(self, code: str, value: Any, path: str) -> Iterator[tuple[str, Any, str]]:
-        """Path, value and error, as in a typed client. code: the type of the value, as `Table` writes it."""
+        """Yield path, value and error of each number that cannot be decoded, worded as in a typed client.
+
+        code: the type of the value, as `Table` writes it.
+        """
         code = code.lstrip("*=?")
         if code in _NUMBERS:
             if fault := _NUMBERS[code](value):
@@ -131,20 +141,20 @@ class Numbers:
 
 
 def is_deep(value: Any, levels: int = _DEEPEST) -> bool:
-    """Whether a value is nested more deeply than any field of Kubernetes."""
+    """Report whether a value is nested more deeply than any field of Kubernetes."""
     is_list = isinstance(value, list)
     if not (is_list or is_mapping(value)):
         return False
     if levels == 0:
         return True
-    # Most values are texts, of which there may be a hundred thousand.
+    # Most values are strings, and there may be a hundred thousand of them.
     return any(
         type(part) is not str and is_deep(part, levels - 1) for part in (value if is_list else value.values())
     )
 
 
 def has_more_values(value: Any, most: int) -> bool:
-    """Whether a value contains more than so many values; stops counting there."""
+    """Report whether a value contains more than `most` values. Counting stops there."""
     waiting, count = [value], 0
     while waiting and count <= most:
         part = waiting.pop()
@@ -158,8 +168,10 @@ def has_more_values(value: Any, most: int) -> bool:
 
 
 def json_fault(value: Any, path: str) -> str:
-    """The fault of a value that cannot be sent as JSON: excessive numbers, invalid Unicode, excessive
-    nesting. The API server stores raw data, such as that of ControllerRevisions, unchecked.
+    """Return the fault that keeps a value from being sent as JSON; empty if there is none.
+
+    Faults are excessive numbers, invalid Unicode and excessive nesting. The API server stores raw data, such
+    as the data of ControllerRevisions, unchecked.
     """
     if is_deep(value):
         return f"{path} has more than {_DEEPEST} levels"
@@ -218,7 +230,7 @@ def _is_quantity(value: Any) -> bool:
 def _integer_fault(value: Any, bits: int) -> str:
     if not is_integer(value) or -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
         return ""
-    # Worded as in Go. Python refuses to print thousands of digits.
+    # Worded as in Go. Python refuses to print numbers of thousands of digits.
     number = f"number {value}" if abs(value) < 2**64 else "number"
     return f"json: cannot unmarshal {number} into Go value of type int{bits}"
 
@@ -238,7 +250,7 @@ _NUMBERS: Mapping[str, Callable[[Any], str]] = {
     "x": lambda value: _integer_fault(value, 32),
     "q": _quantity_fault,
 }
-"""Scalar type with bounds → function that returns the fault of a value, empty if there is none."""
+"""Scalar type with bounds → function that returns the fault of a value, which is empty if there is none."""
 _SCALARS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "s": (lambda value: isinstance(value, str), "text"),
     "b": (lambda value: isinstance(value, bool), "true or false"),

@@ -1,4 +1,4 @@
-"""Read spec and status of StatefulSets from the API server or the trimmed store; they are never changed."""
+"""Read spec and status of StatefulSets from the API server or the trimmed store, without changing them."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from lws.kube.metadata import metadata_of
 
 
 def desired_replicas(statefulset: Mapping[str, Any]) -> int:
-    """`spec.replicas`, 1 if absent (StatefulSet API)."""
+    """Return `spec.replicas`; 1 if absent (StatefulSet API)."""
     replicas = _spec(statefulset).get("replicas")
     return 1 if replicas is None else int(replicas)
 
 
 def existing_replicas(statefulset: Mapping[str, Any]) -> int:
-    """`status.replicas`, 0 before the first status."""
+    """Return `status.replicas`; 0 before the first status."""
     return int(_status(statefulset).get("replicas") or 0)
 
 
 def partition_of(statefulset: Mapping[str, Any]) -> int:
-    """The ordinal from which pods are updated, 0 if absent (StatefulSet API)."""
+    """Return the ordinal from which pods are updated; 0 if absent (StatefulSet API)."""
     return int(_rolling_update(statefulset).get("partition") or 0)
 
 
 def max_unavailable_of(statefulset: Mapping[str, Any]) -> int | None:
-    """The stored `maxUnavailable`.
+    """Return the stored `maxUnavailable`; None if the API server dropped it, which means 1.
 
-    None if the API server dropped it (feature MaxUnavailableStatefulSet off), which means 1. Percentages,
-    which we never write, count as 1.
+    The API server drops it if the feature MaxUnavailableStatefulSet is off. Percentages, which we never
+    write, count as 1.
     """
     stored = _rolling_update(statefulset).get("maxUnavailable")
     if stored is None:
@@ -38,35 +38,31 @@ def max_unavailable_of(statefulset: Mapping[str, Any]) -> int | None:
 
 
 def update_revision_of(statefulset: Mapping[str, Any]) -> str:
-    """Name of the StatefulSet's ControllerRevision that updated pods carry as a label; empty before the first
-    status.
-    """
+    """Return the name of the ControllerRevision of updated pods, a label of them; empty without a status."""
     return str(_status(statefulset).get("updateRevision") or "")
 
 
 def current_revision_of(statefulset: Mapping[str, Any]) -> str:
-    """Name of the StatefulSet's ControllerRevision for pods below the partition; empty before the first
-    status.
-    """
+    """Return the name of the ControllerRevision of pods below the partition; empty without a status."""
     return str(_status(statefulset).get("currentRevision") or "")
 
 
 def observed_generation_of(statefulset: Mapping[str, Any]) -> int:
-    """`status.observedGeneration`; 0 if absent."""
+    """Return `status.observedGeneration`; 0 if absent."""
     return int(_status(statefulset).get("observedGeneration") or 0)
 
 
 def has_seen_template(statefulset: Mapping[str, Any]) -> bool:
-    """Report whether the controller has observed the current spec."""
+    """Report whether the StatefulSet controller has observed the current spec."""
     seen = observed_generation_of(statefulset)
     return seen > 0 and seen >= int(metadata_of(statefulset).get("generation") or 0)
 
 
 def is_observed(statefulset: Mapping[str, Any]) -> bool:
-    """Report whether the controller has observed the current generation.
+    """Report whether the StatefulSet controller has observed the current generation.
 
-    `status.observedGeneration` is optional and omitted by simulators: then the counts must equal the desired
-    replicas.
+    `status.observedGeneration` is optional, and simulators omit it. In that case, the existing replicas must
+    equal the desired ones.
     """
     if not _leaves_generation_out(statefulset):
         return has_seen_template(statefulset)
@@ -84,26 +80,30 @@ def is_settled(statefulset: Mapping[str, Any]) -> bool:
 
 
 def is_short(statefulset: Mapping[str, Any]) -> bool:
-    """Report whether the controller has observed the current spec but not created all of its pods."""
+    """Report whether the StatefulSet controller has observed the current spec but not created all pods."""
     has_counted = _leaves_generation_out(statefulset) or is_observed(statefulset)
     return has_counted and existing_replicas(statefulset) < desired_replicas(statefulset)
 
 
 def last_applied(statefulset: Mapping[str, Any], manager: str) -> datetime | None:
-    """When `manager` last changed it by server-side apply, in whole seconds; None if managedFields do not
-    show it.
+    """Return when `manager` last changed the StatefulSet by server-side apply, in whole seconds.
+
+    The result is None if managedFields show no apply by the manager.
     """
     moments = [
         entry["time"]
         for entry in metadata_of(statefulset).get("managedFields") or ()
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and entry.get("time")
     ]
-    # RFC 3339 in UTC sorts as text.
+    # Times in RFC 3339 and UTC sort as text.
     return datetime.fromisoformat(max(moments)).astimezone(UTC) if moments else None
 
 
 def _leaves_generation_out(statefulset: Mapping[str, Any]) -> bool:
-    """Whether the status has counts but no observedGeneration; the API server initialises counts with 0."""
+    """Report whether the status has counts but no observedGeneration.
+
+    The API server initialises counts with 0, so only other values show that the status was written.
+    """
     status = _status(statefulset)
     has_counted = any(status.get(field) for field in ("replicas", "currentRevision", "updateRevision"))
     return has_counted and status.get("observedGeneration") is None

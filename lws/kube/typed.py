@@ -1,12 +1,14 @@
-"""Encode pod templates and claim templates as a typed Kubernetes client does, by a table of types.
+"""Encode pod templates and claim templates as a typed Kubernetes client does, according to a table of types.
 
-Fields that such a client omits are removed, and those that it always writes are added. Nothing is rejected:
-values outside the table or of another type stay.
+Fields that such a client omits are removed, and fields that it always writes are added. Nothing is rejected:
+values outside the table or of another type are kept.
 
-The table maps the name of a type to its fields and a code for each:
+The table maps the name of a type to its fields, and each field to a code:
   s string, b bool, i integer, l integer of 64 bits, q quantity, x int-or-string, t time, j any JSON,
-  a type name a struct, [c] list, {c} map; without a prefix left out when zero or empty, `*` pointer (left
-  out only when absent), `=` always written, `?` pointer that is written as null when absent.
+  a type name for a struct, [c] for a list and {c} for a map of the code c.
+A field whose code has no prefix is omitted if it is zero or empty. With the prefix `*` (pointer), it is
+omitted only if absent; with `=`, it is always written; with `?`, it is a pointer that is written as null if
+absent.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from lws_api.meta import EMBEDS, KubeModel
 Table = Mapping[str, Mapping[str, str]]
 Fields = dict[str, Any]
 Finish = Callable[[Fields], None]
-"""Changes the new fields of one struct in place, after those of its nested structs."""
+"""Changes the new fields of a struct in place, after the fields of its nested structs."""
 
 _TABLE = files("lws.kube").joinpath("pod_types.json")
 
@@ -37,7 +39,7 @@ _OF_PYTHON = ((bool, "b"), (int, "i"), (str, "s"), (datetime, "t"))
 
 
 def types_of(model: type[KubeModel]) -> dict[str, dict[str, str]]:
-    """The table of a model and of the models in it, without prefixes."""
+    """Return the table of a model and of the models that it refers to, without prefixes."""
     table: dict[str, dict[str, str]] = {}
     models = [model]
     for each in models:
@@ -49,7 +51,7 @@ def types_of(model: type[KubeModel]) -> dict[str, dict[str, str]]:
 
 
 def _code(kind: Any, models: list[type[KubeModel]]) -> str:
-    """The code of an annotation; `models` gets the model that it names."""
+    """Return the code of an annotation. If it names a model, append the model to `models`."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         schemas = (note.json_schema for note in parts if isinstance(note, WithJsonSchema))
@@ -75,7 +77,7 @@ _EXACT = 2**53
 
 
 class Normaliser:
-    """Writes values of the types of `table`; `finish` adds rules per type, such as defaults."""
+    """Encodes values of the types in `table`. `finish` adds rules for single types, such as defaults."""
 
     def __init__(self, table: Table, finish: Mapping[str, Finish] = MappingProxyType({})) -> None:
         self._structs = {name: _Struct(finish.get(name)) for name in table}
@@ -84,7 +86,10 @@ class Normaliser:
                 self._structs[name].add(key, code, self._shape)
 
     def write(self, type_name: str, value: Mapping[str, Any]) -> Fields:
-        """A new mapping that may share parts with `value`, so neither may be changed later."""
+        """Return the encoded value as a new mapping.
+
+        It may share parts with `value`, so neither may be changed later.
+        """
         written: Fields = self._structs[type_name](value)
         return written
 
@@ -102,7 +107,7 @@ class Normaliser:
 
 
 class _Struct:
-    """Writes one type: each field by its rule, then the fields that are always written, then `finish`."""
+    """Encodes one type: each field by its rule, then the fields that are always written, then `finish`."""
 
     def __init__(self, finish: Finish | None) -> None:
         self._rules: dict[str, _Shape] = {}
@@ -157,7 +162,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _integer(value: Any) -> Any:
-    """Convert via a double, as upstream does, which loses digits beyond 2^53."""
+    """Convert an integer via a double, as upstream does, which loses digits beyond 2^53."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if type(value) is not int or -_EXACT <= value <= _EXACT:
@@ -198,15 +203,17 @@ _NO_TIME = "0001-01-01T00:00:00Z"
 
 
 class Structs:
-    """Encode values of the types of `table` as Go structs do: with the same fields in the same order, and
-    without unknown fields, which `Typed` keeps.
+    """Encodes values of the types in `table` as Go structs.
+
+    The result has the same fields in the same order as in Go, without unknown fields, which `Normaliser`
+    keeps.
     """
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     def write(self, code: str, value: Any) -> Any:
-        """Encode a value of this type (a code of the table); null stands for its zero value."""
+        """Encode a value of the type with this code. null stands for the zero value of the type."""
         if code[0] == "[":
             return None if value is None else [self.write(code[1:-1], item) for item in value]
         if code[0] == "{":
@@ -235,7 +242,7 @@ def _without_fraction(value: Any) -> Any:
 
 
 def _time(value: str) -> str | None:
-    """In UTC and whole seconds; the zero time is null."""
+    """Convert a time to UTC and whole seconds. The zero time becomes null."""
     if value == _NO_TIME:
         return None
     try:

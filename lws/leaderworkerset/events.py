@@ -21,14 +21,14 @@ _LEADERS = {"StatefulSet": "leader statefulset", "Deployment": "leader deploymen
 
 
 def creating_revision(lws: Object, revision: Reference, key: str, occasion: str) -> Announce:
-    """occasion: what the revision is for, the end of the sentence."""
+    """Return the Event about a new ControllerRevision. occasion: its purpose, which ends the sentence."""
     missing = "missing " if occasion.startswith("existing") else ""
     note = f"Creating {missing}revision with key {key} for {occasion}"
     return _event(lws, "CreatingRevision", "Create", note, revision)
 
 
 def guessed_revision(lws: Object, revision: Reference, key: str, guessed: str) -> Announce:
-    """A revision was rebuilt from running pods, some of whose fields could not be read."""
+    """Return the Event about a revision rebuilt from running pods of which some fields are unreadable."""
     note = (
         f"No StatefulSet is left that shows {guessed} under key {key}: it was taken from the set as it is; "
         f"groups of this key that are rebuilt get it"
@@ -37,7 +37,10 @@ def guessed_revision(lws: Object, revision: Reference, key: str, guessed: str) -
 
 
 def edited_revision(lws: Object, revision: Reference, fields: Iterable[str]) -> Announce:
-    """fields: labels and annotations of a revision that are not as they were recorded."""
+    """Return the Event about an edited revision.
+
+    fields: labels and annotations of the revision that differ from what was recorded.
+    """
     note = (
         f"ControllerRevision {revision.name} was edited: {', '.join(sorted(fields))}. It counts as it was "
         f"recorded, and is put back"
@@ -46,7 +49,7 @@ def edited_revision(lws: Object, revision: Reference, fields: Iterable[str]) -> 
 
 
 def created_leaders(lws: Object, revision: Reference | None) -> tuple[Announce, ...]:
-    """The leader StatefulSet or Deployment exists."""
+    """Return the Event that the leader StatefulSet or Deployment was created."""
     note = f"Created {_LEADERS[leaders_kind(lws)]} {lws['metadata']['name']}"
     return (_event(lws, "GroupsProgressing", "Create", note, revision),)
 
@@ -54,8 +57,10 @@ def created_leaders(lws: Object, revision: Reference | None) -> tuple[Announce, 
 def moved_leaders(
     lws: Object, stored: Object, rollout: Rollout, revision: Reference, is_begun: bool
 ) -> tuple[Announce, ...]:
-    """The partition came down, or surge groups go. is_begun: the StatefulSet has the template already; where
-    it has not, no group has moved so far, and none that is no longer wanted will.
+    """Return the Events for a lower partition and for the removal of surge groups.
+
+    is_begun: whether the StatefulSet already has the template. If not, no group has moved so far, and surplus
+    groups never will.
     """
     found = []
     partition, replicas = rollout.partition, rollout.replicas
@@ -75,21 +80,21 @@ def moved_leaders(
 
 
 def failed_leaders(lws: Object, verb: str) -> Announce:
-    """The leader StatefulSet or Deployment was rejected; verb: create or update."""
+    """Return the Event for a rejected leader StatefulSet or Deployment. verb: create or update."""
     note = f"Failed to {verb} {_LEADERS[leaders_kind(lws)]} {lws['metadata']['name']}"
     reason = "FailedCreate" if verb == "create" else "FailedUpdate"
     return _warning(lws, reason, verb.capitalize(), note)
 
 
 def failed_create(lws: Object, child: str) -> Announce:
-    """A child was refused; child: what and which it is, in upstream's words where it has them."""
+    """Return the Event for a rejected child. child: kind and name, in upstream's words if it has them."""
     return _warning(lws, "FailedCreate", "Create", f"Failed to create {child}")
 
 
 def left_behind(
     lws: Object, replicas: int, existing: int, leftovers: Sequence[Leftover]
 ) -> tuple[Announce, ...]:
-    """Scaling down deletes ready groups and keeps groups that are not ready."""
+    """Return the Event that a scale-down deletes ready groups and keeps groups that are not ready."""
     if not leftovers:
         return ()
     name = lws["metadata"]["name"]
@@ -104,7 +109,7 @@ def left_behind(
 
 
 def deleted_first(lws: Object, candidate: RankedGroup) -> Announce:
-    """A Deployment is going to delete this group before others that are as good by its leader alone."""
+    """Return the Event that a Deployment will delete this group before others whose leaders are as good."""
     group, why = group_id(candidate.leader), candidate.rank.why
     announce = _event(
         lws,
@@ -118,12 +123,12 @@ def deleted_first(lws: Object, candidate: RankedGroup) -> Announce:
 
 
 def claims_at_risk(lws: Object, statefulsets: Sequence[str]) -> Announce:
-    """Workers of an adopted set lose their PVCs whenever their group is recreated."""
+    """Return the Event that workers of an adopted set lose their PVCs whenever their group is recreated."""
     return _warning(lws, "ClaimsGoWithGroups", "Update", risk_of_claims(statefulsets))
 
 
 def broken_revisions(obj: Object, revisions: Iterable[Revision[Any]]) -> tuple[Announce, ...]:
-    """Revisions that nothing can be made from, each once."""
+    """Return one Event for each revision from which nothing can be created."""
     return tuple(
         replace(_warning(obj, "BrokenRevision", "Read", revision.broken, revision.reference), once=True)
         for revision in revisions
@@ -132,7 +137,7 @@ def broken_revisions(obj: Object, revisions: Iterable[Revision[Any]]) -> tuple[A
 
 
 def problems(lws: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
-    """What keeps the set from creating its groups; one Event for each new message."""
+    """Return one Event for each new message about a problem that keeps the set from creating its groups."""
     conditions = (lws.get("status") or {}).get("conditions") or ()
     told = "; ".join(
         str(condition.get("message", ""))

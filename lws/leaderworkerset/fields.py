@@ -1,4 +1,4 @@
-"""The fields of a LeaderWorkerSet that decisions read, by path. Types, defaults and limits are those of the
+"""Fields of a LeaderWorkerSet that decisions read, by path, with the types, defaults and limits of the
 models.
 
 The set may have been stored under any version of the CRD: fields may be missing, null or of the wrong type.
@@ -22,7 +22,7 @@ from lws_api.meta import ActsAs, KubeModel
 
 
 def value_at(raw: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """The value at a path; None if any part of the path is missing, null or no object."""
+    """Return the value at a path; None if any part of the path is missing, null or not an object."""
     value: Any = raw
     for part in path:
         # The first check saves a call: passes read hundreds of fields.
@@ -34,11 +34,14 @@ def value_at(raw: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """One field of a set. Outside the models, as in pod templates, only its path is known.
+    """One field of a set. Outside the models, for example in pod templates, only its path is known.
 
-    default: the value if the field is absent; None if there is no default. types: of its values in JSON.
-    choices: of an enum, by value. least: the smallest number, None if any will do. most: the largest number.
-    model: of the object in the field.
+    default: the value if the field is absent; None if there is no default.
+    types: types of its values in JSON.
+    choices: members of an enum, by value.
+    least: the smallest number; None if there is no limit.
+    most: the largest number.
+    model: the model of the object in the field.
     """
 
     path: tuple[str, ...]
@@ -57,35 +60,35 @@ class Field:
         return ".".join(self.path)
 
     def field(self, name: str) -> Field:
-        """A field of the object in this one."""
+        """Return a field of the object in this field."""
         return Field((*self.path, name), **_declared(self.model, name))
 
     @property
     def stored_default(self) -> Any:
-        """The default as JSON has it."""
+        """The default as JSON contains it."""
         return self.default.value if isinstance(self.default, StrEnum) else self.default
 
     def of(self, raw: Mapping[str, Any]) -> Any:
-        """The value of the field in a set; None if it is not set."""
+        """Return the stored value of the field in a set; None if it is not set."""
         return value_at(raw, self.path)
 
     def out_of_range(self, raw: Mapping[str, Any], least: int | None = None) -> str:
-        """The fault of a number that is out of range; empty if it is not. least: in place of the model's."""
+        """Describe a number that is out of range, else return "". least: replaces the model's minimum."""
         number, least = self.of(raw), self.least if least is None else least
         if number is None or least is None or least <= number <= self.most:
             return ""
         return f"{self} is {number}, not from {least} to {self.most}"
 
     def in_effect(self, raw: Mapping[str, Any]) -> Any:
-        """The value of the field in a set, as `read` takes it."""
+        """Return the value that takes effect in a set: the stored value or the default, see `read`."""
         return self.read(value_at(raw, self.path))
 
     def within(self, part: Mapping[str, Any]) -> Any:
-        """The same, from the object that the field belongs to."""
+        """Return the same as `in_effect`, but from the object that the field belongs to."""
         return self.read(part.get(self.name))
 
     def read(self, value: Any) -> Any:
-        """A stored value; the default if it is absent, unknown or of another type."""
+        """Return a stored value, or the default if the value is absent, unknown or of another type."""
         if type(value) in self.types or (dict in self.types and is_mapping(value)):
             return value
         return self.choices.get(value, self.default) if type(value) is str else self.default
@@ -93,7 +96,7 @@ class Field:
 
 @cache
 def _declared(model: type[KubeModel] | None, name: str) -> Mapping[str, Any]:
-    """What a model says of a field, as arguments of `Field`."""
+    """Return what a model declares about a field, as arguments of `Field`."""
     known = {} if model is None else model.__pydantic_fields__
     field = next((each for each in known.values() if each.alias == name), None)
     if field is None:
@@ -114,7 +117,7 @@ def _declared(model: type[KubeModel] | None, name: str) -> Mapping[str, Any]:
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
-    """The types and the notes of an annotation."""
+    """Yield the types and the metadata of an annotation."""
     origin = get_origin(annotation)
     if origin in (Annotated, Union, UnionType):
         for part in get_args(annotation):

@@ -1,8 +1,9 @@
 """Read and write the records of groups in the status of a set: `members`, the UIDs of a complete group, and
 `restarts`, how often the group was recreated.
 
-Stored records may hold anything. A record that is missing or unreadable neither delays nor causes a restart.
-The members are recorded because a pod that was replaced while no manager ran shows it only by its new UID.
+Stored records may contain anything. A record that is missing or unreadable neither delays nor causes a
+restart. Members are recorded because only a new UID shows that a pod was replaced while no manager was
+running.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy
 
-# Cached hashes: each pass over a set compares all of its leaders.
+# Number of cached hashes: each pass over a set compares all of its leaders.
 _CACHED = 16384
 _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 
@@ -32,8 +33,9 @@ _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 # No slots, because `text` is cached.
 @dataclass(frozen=True)
 class Members:
-    """The leader and the workers of a group, each as 8 hexadecimal digits of a hash of their UIDs; stored as
-    `leader-workers`. Different UIDs have the same hash with a probability of 2^-32.
+    """Leader and workers of a group, each as 8 hexadecimal digits of a hash of their UIDs.
+
+    The record is stored as `leader-workers`. Different UIDs have the same hash with a probability of 2^-32.
     """
 
     leader: str
@@ -41,7 +43,7 @@ class Members:
 
     @classmethod
     def of(cls, leader_uid: str, worker_uids: Iterable[str]) -> Members:
-        """The members with these UIDs. worker_uids: in any order; empty in a group of size 1."""
+        """Return the members with these UIDs. worker_uids: in any order; empty in a group of size 1."""
         return cls(_hash(leader_uid), _hash(",".join(sorted(worker_uids))))
 
     def __str__(self) -> str:
@@ -54,7 +56,7 @@ class Members:
 
 
 def recorded_members(lws: Object, index: int) -> Members | None:
-    """The recorded members of the group with this index; None if there is no readable record."""
+    """Return the recorded members of the group with this index; None if there is no readable record."""
     return _read(_stored(lws).get(str(index)))
 
 
@@ -74,12 +76,13 @@ def _parsed(text: str) -> Members | None:
 
 
 def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, Members]:
-    """The members to record, by index.
+    """Return the members to record, by index.
 
-    ready: indices of ready groups; only these are certainly complete. The record is made when the group is
-    first complete under its leader, and kept while the leader lives: the restart policy compares later
-    workers with it. With restartPolicy None nothing is recorded, so that pods that were replaced before a
-    change of the policy do not restart their group.
+    ready: indices of ready groups; only these are certainly complete.
+
+    Members are recorded when the group is first complete under its leader, and kept while the leader exists:
+    the restart policy compares later workers with them. With restartPolicy None nothing is recorded, so that
+    pods that were replaced before a change of the policy do not restart their group.
     """
     if snapshot.spec.restart_policy == RestartPolicy.NONE:
         return {}
@@ -104,8 +107,10 @@ FAILED = "Failed"
 
 
 DELETING, KEPT = "00000000", "ffffffff"
-"""Marks in place of the workers' hash in `status.members`: the restart of the group is counted and its leader
-is to be deleted; the group is kept because it is out of restarts.
+"""Marks in place of the workers' hash in `status.members`.
+
+DELETING: the restart of the group is counted and its leader is to be deleted. KEPT: the group is kept because
+it is out of restarts.
 """
 
 # Maximum number of groups that the condition names.
@@ -115,10 +120,12 @@ _RECORD = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,12})\.(.*)")
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """The restarts of one group; stored as `count.consecutive.last.key`.
+    """Restarts of one group; stored as `count.consecutive.last.key`.
 
-    key: revision key. count: restarts on this revision. consecutive: restarts in a row, without a stable time
-    in between. last: time of the last one in Unix seconds; 0 if there was none.
+    count: restarts on this revision.
+    consecutive: restarts in a row, without a stable time in between.
+    last: time of the last restart in Unix seconds; 0 if there was none.
+    key: revision key.
     """
 
     count: int = 0
@@ -135,12 +142,12 @@ class Restarts:
         return datetime.fromtimestamp(self.last + timing.RESTART_DELAY.after(self.consecutive), UTC)
 
     def incremented(self, now: datetime) -> Restarts:
-        """The record after one more restart."""
+        """Return the record after one more restart."""
         return Restarts(self.count + 1, self.consecutive + 1, int(now.timestamp()), self.key)
 
 
 def restarts_of(lws: Object, index: int, key: str, now: datetime) -> Restarts:
-    """The restarts of the group with this index that count on the revision with this key."""
+    """Return the restarts of the group with this index that count on the revision with this key."""
     stored = (lws.get("status") or {}).get("restarts")
     text = stored.get(str(index)) if isinstance(stored, Mapping) else None
     match = _RECORD.fullmatch(text) if isinstance(text, str) else None
@@ -157,10 +164,12 @@ def restarts_of(lws: Object, index: int, key: str, now: datetime) -> Restarts:
 def inherited_restarts(
     lws: Object, live: Collection[int], admitted: Iterable[tuple[int, str]]
 ) -> dict[str, str | None]:
-    """The patch of `status.restarts` that moves records to Hash groups from the groups that they replace,
-    which had other numbers. The records with the most restarts are moved first.
+    """Return the patch of `status.restarts` that moves records from replaced to new Hash groups.
 
-    live: numbers of groups that keep their records. admitted: number and revision key of each new group.
+    The replaced groups had other numbers. The records with the most restarts are moved first.
+
+    live: numbers of groups that keep their records.
+    admitted: number and revision key of each new group.
     """
     stored = (lws.get("status") or {}).get("restarts")
     records = stored if isinstance(stored, Mapping) else {}
@@ -179,12 +188,12 @@ def inherited_restarts(
 
 
 def is_used_up(limit: int | None, restarts: Restarts) -> bool:
-    """Whether a group has no restarts left on its revision. limit: None if there is no limit."""
+    """Report whether a group has no restarts left on its revision. limit: None if there is no limit."""
     return limit is not None and restarts.count >= limit
 
 
 def mark_of(lws: Object, index: int, leader: Object) -> str:
-    """DELETING or KEPT if the record of the group has this mark for exactly this leader pod, else ""."""
+    """Return DELETING or KEPT if the group's record has this mark for exactly this leader pod, else ""."""
     members = recorded_members(lws, index)
     if members is None or members.leader != Members.of(leader["metadata"]["uid"], ()).leader:
         return ""
@@ -192,8 +201,9 @@ def mark_of(lws: Object, index: int, leader: Object) -> str:
 
 
 def record_patch(index: int, leader: Object, restarts: Restarts | None, mark: str) -> dict[str, Any]:
-    """The patch of the status that marks the group of this leader. restarts: the new record; None if the
-    restart is not counted.
+    """Return the patch of the status that marks the group of this leader.
+
+    restarts: the new record; None if the restart is not counted.
     """
     marked = Members(Members.of(leader["metadata"]["uid"], ()).leader, mark)
     record = {"restarts": {str(index): str(restarts)}} if restarts is not None else {}
@@ -201,7 +211,7 @@ def record_patch(index: int, leader: Object, restarts: Restarts | None, mark: st
 
 
 def failed(stored: Iterable[Mapping[str, Any]], out_of_restarts: Sequence[int]) -> Iterator[Condition]:
-    """The condition Failed; none before it was first true. out_of_restarts: indices of groups."""
+    """Yield the condition Failed; nothing before it was first true. out_of_restarts: indices of groups."""
     if out_of_restarts:
         listed = ", ".join(map(str, out_of_restarts[:_LISTED])) + (
             ", …" if len(out_of_restarts) > _LISTED else ""
@@ -214,7 +224,7 @@ def failed(stored: Iterable[Mapping[str, Any]], out_of_restarts: Sequence[int]) 
 
 
 def out_of_restarts(snapshot: SetSnapshot) -> tuple[int, ...]:
-    """Indices of groups that failed with no restarts left and are kept for diagnosis."""
+    """Return the indices of groups that failed with no restarts left and are kept for diagnosis."""
     lws, limit, now = snapshot.lws, snapshot.spec.max_group_restarts, snapshot.now
     if limit is None or snapshot.spec.restart_policy == RestartPolicy.NONE:
         return ()
@@ -228,5 +238,5 @@ def out_of_restarts(snapshot: SetSnapshot) -> tuple[int, ...]:
 
 
 def revision_key_of(leader: Object) -> str:
-    """The revision key of a leader: restarts are counted for each revision."""
+    """Return the revision key of a leader: restarts are counted for each revision."""
     return labels_of(leader).get(REVISION_LABEL, "")

@@ -1,7 +1,7 @@
 """Compute the labels and annotations that identify the pods of a group, and find edits of them.
 
-In: pods as stored, and what cannot be edited: names, owners, the selector of the worker StatefulSet, the
-revision. Out: the pods with what they should carry, and the edits to revert.
+In: pods as stored, and facts that cannot be edited: names, owners, the selector of the worker StatefulSet,
+the revision. Out: the pods with the labels and annotations that they should have, and the edits to revert.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _HASH_KEY = re.compile(r"[0-9a-f]{40}")
 _DIGITS_IN_HOST_NAME = 8
 
 GATED_DELETION_COST = "-100"
-"""Deletion cost of a leader with the group replacement gate: the ReplicaSet removes it first."""
+"""Deletion cost of a leader with the group replacement gate: the ReplicaSet removes such a leader first."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodMarks:
-    """Labels and annotations that a pod should carry; None for one that it should not."""
+    """Labels and annotations that a pod should have; None for an annotation that it should not have."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str | None] = field(default_factory=dict)
@@ -71,11 +71,13 @@ class Edited:
 def marks_of_leader(
     leader: Object, key: str | None, size: int | None, template: Object, workers: Object | None
 ) -> PodMarks:
-    """The labels and annotations that the leader pod of a group should have.
+    """Return the labels and annotations that the leader pod of a group should have.
 
-    key, size: of its revision; None where that is not known. template: of the leader StatefulSet or
-    Deployment; what it says itself is no edit. workers: the StatefulSet that this very pod controls: its pods
-    are chosen by these labels, and that never changes.
+    key, size: revision key and size of its revision; None if unknown.
+    template: template of the leader StatefulSet or Deployment. Labels and annotations that it sets itself are
+    no edits.
+    workers: the StatefulSet that exactly this pod controls. Its selector, which never changes, has these
+    labels.
     """
     metadata = leader["metadata"]
     selected = _selected(workers) if workers is not None else {}
@@ -105,7 +107,7 @@ def marks_of_leader(
 
 
 def _hash_labels(leader: Object, selected: Mapping[str, str]) -> dict[str, str]:
-    """The labels of a Hash group. Without workers, only the host name proves the key of the leader."""
+    """Return the labels of a Hash group. Without workers, only the host name proves the key of the leader."""
     key = selected.get(GROUP_KEY_LABEL)
     if key is None:
         carried = (labels_of(leader).get(label, "") for label in (GROUP_KEY_LABEL, GROUP_INDEX_LABEL))
@@ -115,13 +117,15 @@ def _hash_labels(leader: Object, selected: Mapping[str, str]) -> dict[str, str]:
 
 
 def _identity(leader: Object) -> dict[str, str]:
-    """The annotation of all pods of a Hash group."""
+    """Return the annotation that all pods of a Hash group have; empty for other groups."""
     return {GROUP_IDENTITY_ANNOTATION: GroupIdentity.HASH.value} if is_of_hash_group(leader) else {}
 
 
 def marks_of_worker(worker: Object, leader: Object, workers: Object, size: int | None) -> PodMarks:
-    """What a worker pod should carry. workers: the StatefulSet that controls it. size: of its group, None
-    where the workers are of another revision than the leader.
+    """Return the labels and annotations that a worker pod should have.
+
+    workers: the StatefulSet that controls the pod.
+    size: size of its group; None if the workers are of another revision than the leader.
     """
     selected, key = _selected(workers), key_of_template(workers)
     named = {NAME_LABEL: selected.get(NAME_LABEL)} | {name: selected.get(name) for name in _OF_GROUP}
@@ -137,25 +141,25 @@ def marks_of_worker(worker: Object, leader: Object, workers: Object, size: int |
 
 
 def lacks_group(leader: Object) -> bool:
-    """The labels are missing that the pod webhook gives a leader."""
+    """Report whether the leader lacks labels that the pod webhook gives it."""
     return not set(_OF_GROUP) <= labels_of(leader).keys()
 
 
 def was_admitted(pod: Object) -> bool:
-    """The pod, whole, has the environment that the pod webhook gives its containers."""
+    """Report whether the containers of the untrimmed pod have the environment that the pod webhook adds."""
     containers = (pod.get("spec") or {}).get("containers") or ()
     return any(each.get("name") == LEADER_ADDRESS_ENV for one in containers for each in one.get("env") or ())
 
 
 def without_group(marks: PodMarks) -> PodMarks:
-    """The same for a pod that the webhook has never seen: with the labels it would look complete."""
+    """Leave out the group labels of a pod that the webhook has never seen: it would look complete."""
     return PodMarks(
         {name: value for name, value in marks.labels.items() if name not in _OF_GROUP}, marks.annotations
     )
 
 
 def with_identity(pod: Object, marks: PodMarks) -> Object:
-    """The pod as it should be; the very same where it is."""
+    """Return the pod with these labels and annotations; the same object if nothing differs."""
     if edited_of(pod, marks) is None:
         return pod
     kept = {
@@ -169,7 +173,7 @@ def with_identity(pod: Object, marks: PodMarks) -> Object:
 
 
 def edited_of(pod: Object, marks: PodMarks) -> Edited | None:
-    """The edits of a pod's labels and annotations; None if there are none."""
+    """Return the edits of a pod's labels and annotations; None if there are none."""
     labels, annotations = labels_of(pod), annotations_of(pod)
     one = {name: value for name, value in marks.labels.items() if labels.get(name) != value}
     two = {name: value for name, value in marks.annotations.items() if annotations.get(name) != value}
@@ -177,30 +181,32 @@ def edited_of(pod: Object, marks: PodMarks) -> Edited | None:
 
 
 def edits_of(pods: Iterable[tuple[Object, PodMarks]]) -> tuple[Edited, ...]:
-    """The edits of pods that are not terminating."""
+    """Return the edits of all pods that are not terminating."""
     found = (edited_of(pod, marks) for pod, marks in pods if not is_terminating(pod))
     return tuple(each for each in found if each is not None)
 
 
 def _selected(workers: Object) -> Mapping[str, str]:
-    """By which labels a StatefulSet chooses its pods. The store keeps its selector only where the labels of
-    the StatefulSet itself do not say the same.
+    """Return the labels by which a StatefulSet selects its pods.
+
+    The store keeps the selector only if the labels of the StatefulSet itself do not match it.
     """
     chosen = (workers["spec"].get("selector") or {}).get("matchLabels")
     return chosen if is_mapping(chosen) else labels_of(workers)
 
 
-# --- Who a pod of a set is: which group, which worker, whose leader, at what address.
+# --- Identity of a pod of a set: its group, its worker index, its leader and its address.
 
 
 def is_leader(pod: Mapping[str, Any]) -> bool:
-    """True for the pod with worker index 0, the leader of its group."""
+    """Report whether the pod has worker index 0, which the leader of a group has."""
     return labels_of(pod).get(WORKER_INDEX_LABEL) == "0"
 
 
 def must_return_to(pod: Mapping[str, Any]) -> str:
-    """The only node that a pod without a node may run on, by the term that the pod webhook gave it; empty for
-    any other pod.
+    """Return the only node that a pod without a node may run on; empty for any other pod.
+
+    The pod webhook restricts the pod to this node by a term of its affinity.
     """
     node = "" if node_of(pod) else annotations_of(pod).get(RETURNS_TO_ANNOTATION, "")
     affinity = (pod.get("spec") or {}).get("affinity") or {}
@@ -208,62 +214,69 @@ def must_return_to(pod: Mapping[str, Any]) -> str:
 
 
 def group_size_of(pod: Mapping[str, Any]) -> int | None:
-    """Pods of the pod's group, its leader included, from its annotation; None where that is missing or no
-    plain number.
-    """
+    """Return the size of the pod's group from its annotation; None if missing or not a plain number."""
     return whole_number(annotations_of(pod).get(SIZE_ANNOTATION))
 
 
 def leader_name(set_name: str, group_index: int | str) -> str:
-    """Name of the leader pod of a group; its worker StatefulSet and its own Service have the same."""
+    """Return the name of a group's leader pod, which its worker StatefulSet and its own Service share."""
     return f"{set_name}-{group_index}"
 
 
 def group_key(namespace: str, leader: str) -> str:
-    """Key that no other group of the cluster has: 40 hex digits, SHA-1 of `<namespace>/<leader>`.
+    """Return the key of a group, unique in the cluster: 40 hex digits, SHA-1 of `<namespace>/<leader>`.
 
-    leader: name of the leader pod; of a Hash group, random characters.
+    leader: name of the leader pod; for a Hash group, random characters.
     """
     text = f"{namespace}/{leader}".encode(errors="surrogatepass")
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
 
 def is_hash_key(value: object) -> TypeGuard[str]:
-    """True for the key of a Hash group, which is in the label of its index too."""
+    """Report whether the value is the key of a Hash group, which also is the value of its index label."""
     return isinstance(value, str) and _HASH_KEY.fullmatch(value) is not None
 
 
 def hash_host_name(set_name: str, key: str) -> str:
-    """Host name of the leader of a Hash group; its worker StatefulSet has the same name."""
+    """Return the host name of the leader of a Hash group; its worker StatefulSet has the same name."""
     return leader_name(set_name, key[:_DIGITS_IN_HOST_NAME])
 
 
 def leader_address(leader: str, subdomain: str, namespace: str) -> str:
-    """Host name under which every pod of a group finds its leader (LWS_LEADER_ADDRESS)."""
+    """Return the host name under which every pod of a group finds its leader (LWS_LEADER_ADDRESS)."""
     return f"{leader}.{subdomain}.{namespace}"
 
 
 def own_workers(leader: Object, workers: Object | None) -> Object | None:
-    """The StatefulSet, only where this very leader controls it. workers: the one of its name."""
+    """Return `workers` if exactly this leader controls it, else None.
+
+    workers: the StatefulSet with the name of the group's workers.
+    """
     return workers if workers is not None and is_controlled_by(workers, uid_of(leader)) else None
 
 
 def notes_parallel(leader: Object, workers: Object | None) -> bool:
-    """Whether the group says podTerminationPolicy Parallel, for when its set is gone: its worker StatefulSet,
-    or with upstream its leader.
+    """Report whether an annotation of the group records podTerminationPolicy Parallel.
+
+    The record is needed once the set is deleted. It is on the worker StatefulSet, or with upstream on the
+    leader.
     """
     notes = (annotations_of(obj).get(POD_TERMINATION_POLICY_ANNOTATION) for obj in (workers or {}, leader))
     return next(filter(None, notes), "") == PodTerminationPolicy.PARALLEL
 
 
 def is_marked_hash(pod: Mapping[str, Any]) -> bool:
-    """The pod says that it belongs to a Hash group. `is_of_hash_group` is sure of stored leaders."""
+    """Report whether an annotation marks the pod as part of a Hash group.
+
+    For stored leaders, `is_of_hash_group` gives a reliable answer.
+    """
     return annotations_of(pod).get(GROUP_IDENTITY_ANNOTATION) == GroupIdentity.HASH
 
 
 def is_worker_of(pod: Mapping[str, Any], workers: str, size: int) -> bool:
-    """Whether the pod has one of the names that the workers of a group of this size have. workers: name of
-    their StatefulSet.
+    """Report whether the pod has one of the names that the workers of a group of this size have.
+
+    workers: name of their StatefulSet.
     """
     name = pod["metadata"]["name"]
     index = parent_and_ordinal(name)[1]
@@ -271,14 +284,15 @@ def is_worker_of(pod: Mapping[str, Any], workers: str, size: int) -> bool:
 
 
 def is_of_hash_group(leader: Mapping[str, Any]) -> bool:
-    """The leader is a pod of a ReplicaSet (groupIdentity Hash); no edit of the pod changes that."""
+    """Report whether the leader is a pod of a ReplicaSet (groupIdentity Hash), which no edit changes."""
     owner = controller_of(leader)
     return owner is not None and owner.get("kind") == "ReplicaSet"
 
 
 def group_name(leader: Mapping[str, Any]) -> str:
-    """Name of the worker StatefulSet and of the Service of a group: the name of an Ordinal leader, the host
-    name of a Hash leader.
+    """Return the name of the worker StatefulSet and of the Service of a group.
+
+    This is the name of an Ordinal leader, or the host name of a Hash leader.
     """
     name: str = leader["metadata"]["name"]
     return str((leader.get("spec") or {}).get("hostname") or name) if is_of_hash_group(leader) else name
@@ -289,8 +303,9 @@ MOST_GROUP_NUMBER = 0xFFFFFFFF
 
 
 def group_number(leader: Mapping[str, Any]) -> int:
-    """A number that no other group of the set has: the index of an Ordinal group, the first 8 hexadecimal
-    digits of the key of a Hash group. It is not read off what can be edited.
+    """Return a number that no other group of the set has, from facts that cannot be edited.
+
+    This is the index of an Ordinal group, or the first 8 hexadecimal digits of the key of a Hash group.
     """
     if not is_of_hash_group(leader):
         return index_by_name(leader)
@@ -299,7 +314,7 @@ def group_number(leader: Mapping[str, Any]) -> int:
 
 
 def group_id(leader: Mapping[str, Any]) -> str:
-    """The group in messages: the index of an Ordinal group, the key of a Hash group."""
+    """Return the name of the group in messages: the index of an Ordinal group, the key of a Hash group."""
     return (
         labels_of(leader).get(GROUP_INDEX_LABEL, "")
         if is_of_hash_group(leader)
@@ -308,7 +323,8 @@ def group_id(leader: Mapping[str, Any]) -> str:
 
 
 def index_by_name(pod: Mapping[str, Any]) -> int:
-    """The ordinal that a StatefulSet gave the pod: of a leader its group, of a worker its place in the group;
-    -1 for a pod of nobody.
+    """Return the ordinal in the name of a StatefulSet's pod; -1 if the name has none.
+
+    The ordinal is the group index of a leader, or the worker index of a worker.
     """
     return parent_and_ordinal(pod["metadata"]["name"])[1]

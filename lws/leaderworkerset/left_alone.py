@@ -26,14 +26,15 @@ from lws.runtime.actions import Object, Plan, Problem, Reference, Status
 from lws_api.config.v1alpha1 import WORKLOAD_AWARE_SCHEDULING
 
 UNSUPPORTED_FIELD = "UnsupportedField"
-"""Reason of the condition of a set that is left alone for one of its fields."""
+"""Reason of the condition of a set that is left alone because of one of its fields."""
 
 
 def why_left_alone(lws: Object, is_covered: bool, scheduler: Scheduler, fault: str = "") -> Problem | None:
-    """The reason not to act on this set; None if the controller reconciles it.
+    """Return the reason not to act on this set; None if the controller reconciles it.
 
-    is_covered: the pod webhook is called for pods of its namespace. scheduler: the scheduler for
-    `spec.scheduling`. fault: why its spec cannot be read; empty if it can.
+    is_covered: whether the pod webhook is called for pods of its namespace.
+    scheduler: the scheduler for `spec.scheduling`.
+    fault: why its spec cannot be read; empty if it can.
     """
     if name := other_manager(lws):
         # An empty reason: the other controller writes the status, so nothing is reported.
@@ -59,7 +60,7 @@ def why_left_alone(lws: Object, is_covered: bool, scheduler: Scheduler, fault: s
 
 
 def unreadable(fault: str) -> Problem:
-    """The problem of a set of any kind whose spec cannot be read. fault: the reason."""
+    """Return the problem of a set of any kind whose spec cannot be read. fault: the reason."""
     return Problem(
         "UnreadableSpec",
         f"{fault}: a CRD of another version admitted this; nothing of the set is created, changed or "
@@ -90,7 +91,13 @@ def reported(obj: Object, problem: Problem, now: datetime) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A field that has no effect here. why: the reason. remedy: what the user can do."""
+    """A field of a set that has no effect here.
+
+    field: path of the field within `spec`.
+    value: the stored value.
+    why: the reason.
+    remedy: what the user can do.
+    """
 
     field: str
     value: Any
@@ -99,12 +106,12 @@ class Unsupported:
 
     @property
     def path(self) -> str:
-        """The field's path in the set."""
+        """Path of the field in the set."""
         return f"spec.{self.field}"
 
 
 def unsupported_in(lws: Object, scheduler: Scheduler) -> tuple[Unsupported, ...]:
-    """Fields of the set that would have no effect although the set relies on them."""
+    """Return the fields of the set that would have no effect although the set relies on them."""
     spec = lws.get("spec")
     if not isinstance(spec, Mapping) or spec.get("scheduling") is None:
         return ()
@@ -114,7 +121,7 @@ def unsupported_in(lws: Object, scheduler: Scheduler) -> tuple[Unsupported, ...]
 
 
 def _why_unscheduled(lws: Object, scheduler: Scheduler) -> tuple[str, str] | None:
-    """Why no scheduler serves its `spec.scheduling`, and the remedy; None if one does."""
+    """Return why no scheduler serves `spec.scheduling` of the set, and the remedy; None if one does."""
     if not scheduler.is_enabled:
         remedy = (
             "enable it, or remove the field: gangSchedulingManagement in the manager's configuration is "
@@ -132,8 +139,9 @@ def _why_unscheduled(lws: Object, scheduler: Scheduler) -> tuple[str, str] | Non
 
 
 def scheduler_seen(lws: Object) -> Scheduler:
-    """The scheduler, for callers that do not know the configuration of the manager: derived from the
-    condition that the manager has written to the set.
+    """Derive the scheduler from the condition that the manager has written to the set.
+
+    This is for callers that do not know the configuration of the manager.
     """
     conditions = (lws.get("status") or {}).get("conditions")
     failure = find(conditions, REPLICA_FAILURE) if is_true(conditions, REPLICA_FAILURE) else None

@@ -1,6 +1,6 @@
 """Plan one pass over a set: revisions, leaders, Services and other children, and the status.
 
-In: a SetSnapshot. Out: a Plan. This file is the table of contents; each child and each part of the status is
+In: a SetSnapshot. Out: a Plan. This file is the table of contents: each child and each part of the status is
 planned in a file of its own.
 """
 
@@ -142,8 +142,10 @@ def plan(snapshot: SetSnapshot) -> Plan:
 def _restart_counts(
     snapshot: SetSnapshot, rollout: RolloutState, only_key: str
 ) -> tuple[tuple[Merge, ...], tuple[Problem, ...]]:
-    """Remove restart counts of deleted groups and, unless `only_key` is empty, of revisions with other keys;
-    or report that the counts are unreadable. Counts of Hash groups are handed on: see `plan_succession`.
+    """Plan the removal of restart counts that are no longer needed, or report that the counts are unreadable.
+
+    Counts of deleted groups are removed and, unless `only_key` is empty, counts of revisions with other keys.
+    Counts of Hash groups are handed to their successors instead: see `plan_succession`.
     """
     try:
         is_hash, counts = rollout.deployment is not None, counts_in(snapshot.lws)
@@ -178,18 +180,18 @@ def _figures(snapshot: SetSnapshot, ready: Collection[int], status: SetStatus) -
 
 
 def _desired_groups(rollout: RolloutState) -> int:
-    """Number of groups that should exist, surge groups included."""
+    """Return the number of groups that should exist, including surge groups."""
     return max(rollout.replicas, rollout.statefulset.replicas if rollout.statefulset is not None else 0)
 
 
 def _status_writes(snapshot: SetSnapshot, status: SetStatus, rollout: RolloutState) -> tuple[Status, ...]:
-    """The write of the status, and whether it can be delayed; none if nothing changes."""
+    """Return the status write and whether it can be delayed; empty if the status does not change."""
     if (patch := status.patch) is None:
         return ()
     lws = snapshot.lws
     stored = lws.get("status") or {}
     created = moment_of(lws["metadata"].get("creationTimestamp")) or snapshot.now
-    # An older set without a status had one, which another client removed.
+    # An older set without a status once had one, and another client removed it.
     is_new = snapshot.now - created <= timedelta(seconds=timing.LONGEST_STATUS_SECONDS)
     has_lost_groups = has_shrunk(stored, patch, _desired_groups(rollout))
     can_delay = not (has_lost_groups or has_surged(stored, patch, rollout.replicas))
@@ -200,7 +202,7 @@ def _status_writes(snapshot: SetSnapshot, status: SetStatus, rollout: RolloutSta
 def _revisions_to_report(
     snapshot: SetSnapshot, target: TargetRevision, step: LeaderStep, is_done: bool
 ) -> Revisions:
-    """The revisions of the status; none if this pass does not record the target revision first."""
+    """Return the revisions for the status; none if this pass does not record the target revision first."""
     (first, *_) = step.plan.sequences or ((),)
     if first[: len(target.actions)] != target.actions:
         return Revisions()
@@ -209,7 +211,7 @@ def _revisions_to_report(
 
 
 def _recorded_names(lws: Object) -> tuple[str, ...]:
-    """Revisions from which a leader StatefulSet that is lost in this rollout would be recreated."""
+    """Return the revisions from which a leader StatefulSet lost in this rollout would be recreated."""
     position, current = recorded_position(lws), (lws.get("status") or {}).get("currentRevision")
     return (*((position.revision,) if position is not None else ()), str(current or ""))
 
@@ -258,7 +260,7 @@ def _status(
 
 
 def _prewarm_record(snapshot: SetSnapshot, assessment: Assessment) -> Mapping[str, Any]:
-    """The value of `status.prewarm`."""
+    """Return the value of `status.prewarm`."""
     if assessment.prewarming is not None:
         return assessment.prewarming.record(snapshot.now)
     if snapshot.spec.prewarm is None:
@@ -273,7 +275,7 @@ def _prewarm_record(snapshot: SetSnapshot, assessment: Assessment) -> Mapping[st
 
 
 def _taken_over(snapshot: SetSnapshot, revisions: Revisions) -> tuple[Announce, ...]:
-    """The Event about PVCs that upstream's StatefulSets would delete, written once, with our first status."""
+    """Announce PVCs that upstream's StatefulSets would delete, once, with our first status."""
     if (snapshot.lws.get("status") or {}).get("currentRevision") or not revisions.current:
         return ()
     at_risk = claims_at_risk(snapshot.lws, (group.workers for group in snapshot.groups))
@@ -281,7 +283,7 @@ def _taken_over(snapshot: SetSnapshot, revisions: Revisions) -> tuple[Announce, 
 
 
 def _position_to_record(lws: Object, revisions: Revisions, step: LeaderStep) -> Mapping[str, Any] | None:
-    """The position of a rollout in progress that is not recorded because another controller began it."""
+    """Return the unrecorded position of a rollout that another controller began; None if there is none."""
     position = step.position
     if position is None or step.has_moved or position == recorded_position(lws):
         return None
@@ -290,8 +292,9 @@ def _position_to_record(lws: Object, revisions: Revisions, step: LeaderStep) -> 
 
 
 def _unseen_pods(snapshot: SetSnapshot, ready: Collection[int]) -> float | None:
-    """Seconds until a recheck if a ready group lacks pods: the stream of pods is behind that of StatefulSets,
-    and worker pods do not enqueue the set.
+    """Return the seconds until a recheck if a ready group lacks pods, else None.
+
+    The stream of pods is then behind the stream of StatefulSets, and worker pods do not enqueue the set.
     """
     is_behind = any([group.index in ready and not group.is_complete for group in snapshot.groups])
     return timing.RECHECK_SECONDS if is_behind else None

@@ -79,7 +79,7 @@ ENDPOINTS: Mapping[str, Resource] = MappingProxyType(
 
 
 def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str, Handler]:
-    """The handlers of all `ENDPOINTS`."""
+    """Return the handlers of all `ENDPOINTS`, which read from the store."""
     provider = settings.gang_provider
     gang = PROVIDERS[provider] if provider is not None else None
     scheduler = partial(scheduler_of, settings, store)
@@ -103,9 +103,12 @@ def handlers_with(
     has_former: Callable[[Object, str], bool] = lambda pod, namespace: False,
     gates_hash_leader: Callable[[Object, str], bool] = lambda pod, namespace: True,
 ) -> Mapping[str, Handler]:
-    """The handlers of all `ENDPOINTS`. gang: the gang scheduler, if configured. scheduler: the scheduler for
-    `spec.scheduling`. node_of: (metadata of a pod, namespace) → the node that the pod returns to; None for
-    none. has_former: (pod, namespace) → whether pods of the former group of the same leader name may exist.
+    """Return the handlers of all `ENDPOINTS`.
+
+    gang: the gang scheduler, if configured.
+    scheduler: returns the scheduler for `spec.scheduling`.
+    node_of: (metadata of a pod, namespace) → the node that the pod returns to; None for none.
+    has_former: (pod, namespace) → whether pods of the former group of the same leader name may exist.
     gates_hash_leader: (pod, namespace) → whether a pass would remove the gate of a Hash leader.
     """
 
@@ -133,10 +136,10 @@ def _defaulted(raw: Object) -> Object:
 def may_have_former_group(
     store: Store, scheduler: Callable[[], Scheduler], raw: Object, namespace: str
 ) -> bool:
-    """Whether workers of a former leader of this name may still run. The new leader must not join them.
+    """Report whether workers of a former leader of this name may still run.
 
-    True if the store is not current: only a stream that has shown the deletion of the former leader has shown
-    all of its workers.
+    The new leader must not join them. True if the store is not current: only a stream that has shown the
+    deletion of the former leader has shown all of its workers.
     """
     name, set_name = str(metadata_of(raw).get("name") or ""), labels_of(raw).get(NAME_LABEL, "")
     owner = controller_of(raw) or {}
@@ -151,8 +154,10 @@ def may_have_former_group(
 
 
 def gates_hash_leader(store: Store, scheduler: Callable[[], Scheduler], raw: Object, namespace: str) -> bool:
-    """Whether a leader of a Hash group is gated: not if no pass would remove the gate, because its set is
-    left alone, or was deleted without its Deployment. A set that is not known may be new.
+    """Report whether a leader of a Hash group is gated.
+
+    It is not gated if no pass would remove the gate, because its set is left alone or was deleted without its
+    Deployment. A set that is not known may be new.
     """
     set_name = labels_of(raw).get(NAME_LABEL, "")
     lws = store.get(KIND, namespace, set_name)
@@ -167,7 +172,7 @@ def _is_run(lws: Object, scheduler: Scheduler) -> bool:
 
 
 def _has_pods_of_former_group(store: Store, namespace: str, leader: str) -> bool:
-    """Whether the store has the former leader, unless it was alone, or workers of it."""
+    """Report whether the store has workers of the former leader, or that leader in a group of size > 1."""
     former = store.get("Pod", namespace, leader)
     if former is not None and group_size_of(former) != 1:
         return True
@@ -191,14 +196,14 @@ def _pod_admitter(
         return gang.marks(labels, size, unique)
 
     async def admit_pod(*, new: Object | None, namespace: str | None, **_: Any) -> None:
-        # Rules are deterministic, so randomness comes from here.
+        # Rules are deterministic, so the randomness comes from here.
         of_gang = partial(marks, unique=secrets.token_hex(4)) if gang is not None else None
         unique, place = secrets.token_hex(8), namespace or ""
         former = await node_of(new or {}, place)
 
         def admitted(raw: Object) -> Object:
             try:
-                # Others have no such gate, and reading a whole spec takes longer than admitting a pod.
+                # Other pods have no such gate, and reading a whole spec takes longer than admitting a pod.
                 is_ungated = is_marked_hash(raw) and is_leader(raw) and not gates_hash_leader(raw, place)
                 is_former = has_former(raw, place)
                 return pod.admitted(raw, place, of_gang, unique, former, is_former, not is_ungated)
@@ -211,7 +216,7 @@ def _pod_admitter(
 
 
 async def _allow_pod(**_: Any) -> None:
-    """Webhook configurations of earlier releases send every pod update here; all are admitted."""
+    """Admit every pod update. Webhook configurations of earlier releases send them here."""
 
 
 # --- Metrics of LeaderWorkerSets.
@@ -368,8 +373,9 @@ def _set_of(snapshot: SetSnapshot | GroupSnapshot | Abandoned) -> Object | None:
 
 
 def _applier(parts: Parts, writes: SetWrites, cluster: Cluster) -> Applier:
-    """The executor of plans. When a write is rejected, or succeeds again, the set is enqueued, so that its
-    status reports it.
+    """Build the executor of plans.
+
+    If a write is rejected, or succeeds again, the set is enqueued, so that its status reports this.
     """
 
     def rejected(action: Action, error: ApiError, owner: Reference) -> None:
@@ -405,8 +411,9 @@ REGISTRATION = Registration(
 
 
 def of_set(snapshot: SetSnapshot) -> Fields:
-    """Fields of log lines about a set. revision: the target revision key; empty if the set is left alone or
-    is being deleted.
+    """Return the fields of log lines about a set.
+
+    revision: the target revision key; empty if the set is left alone or is being deleted.
     """
     lws = snapshot.lws
     is_left_alone = why_left_alone(lws, snapshot.is_covered, snapshot.scheduler, snapshot.fault) is not None
@@ -415,8 +422,9 @@ def of_set(snapshot: SetSnapshot) -> Fields:
 
 
 def of_group(snapshot: GroupSnapshot | Abandoned) -> Fields:
-    """Fields of log lines about a group. revision: the revision key of the leader; empty if the label is
-    missing.
+    """Return the fields of log lines about a group.
+
+    revision: the revision key of the leader; empty if the label is missing.
     """
     if isinstance(snapshot, Abandoned):
         return {}

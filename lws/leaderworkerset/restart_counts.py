@@ -1,5 +1,5 @@
 """Upstream's restart budget (KEP-820): the restarts of each group on its revision, counted in an annotation
-of the set, and the mark and finalizer of groups that have exhausted it.
+of the set, and the mark and finalizer of groups that have exhausted the budget.
 
 In: the set and pods as stored. Out: the counts, and the writes that change them.
 """
@@ -30,7 +30,9 @@ _NO_OBJECT = "invalid group restart counts: expected a JSON object"
 
 
 class InvalidCounts(Exception):
-    """The counts of a set cannot be read: no group is recreated or recovered until a user fixes them."""
+    """Raised if the counts of a set cannot be read. No group is recreated or recovered until a user fixes
+    them.
+    """
 
     @property
     def wait(self) -> Plan:
@@ -39,7 +41,7 @@ class InvalidCounts(Exception):
 
 
 def counts_in(lws: Object) -> dict[str, int]:
-    """`<revision key>/<group index>` → restarts. Raises InvalidCounts."""
+    """Return the restarts by `<revision key>/<group index>`. Raises InvalidCounts."""
     text = annotations_of(lws).get(GROUP_RESTART_COUNTS_ANNOTATION)
     if not text:
         return {}
@@ -58,7 +60,7 @@ def counts_in(lws: Object) -> dict[str, int]:
 
 
 def count_key(leader: Object) -> str:
-    """The key under which the restarts of this leader's group are counted."""
+    """Return the key under which the restarts of this leader's group are counted."""
     labels = labels_of(leader)
     return f"{labels.get(REVISION_LABEL, '')}/{labels.get(GROUP_INDEX_LABEL, '')}"
 
@@ -71,7 +73,7 @@ def increment(lws: Object, leader: Object) -> Merge:
 
 
 def reset(lws: Object, leader: Object) -> Merge | None:
-    """Remove the count of this leader's group; None if there is none. Raises InvalidCounts."""
+    """Remove the count of this leader's group; return None if there is none. Raises InvalidCounts."""
     counts, key = counts_in(lws), count_key(leader)
     if counts.pop(key, None) is None:
         return None
@@ -79,8 +81,8 @@ def reset(lws: Object, leader: Object) -> Merge | None:
 
 
 def pruned(lws: Object, replicas: int, key: str) -> Merge | None:
-    """Remove the counts of groups from `replicas` on, and those of revisions other than `key` unless it is
-    empty; None if there are none. Raises InvalidCounts.
+    """Remove the counts of groups from index `replicas` on and, unless `key` is empty, of revisions with
+    other keys; return None if there are none. Raises InvalidCounts.
     """
     counts = counts_in(lws)
     kept = {}
@@ -96,9 +98,10 @@ def pruned(lws: Object, replicas: int, key: str) -> Merge | None:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts of Hash groups: a group has another key than the group that it replaces.
+    """Counts of Hash groups, whose keys differ from the keys of the groups that they replace.
 
-    stored: count by key. free: keys whose group does not exist any more, the highest count first.
+    stored: count by key.
+    free: keys whose group no longer exists, the highest count first.
     """
 
     stored: Mapping[str, int]
@@ -106,8 +109,9 @@ class Counts:
 
     @classmethod
     def of(cls, lws: Object, owners: Collection[tuple[str, int]]) -> Counts:
-        """owners: revision key and number of the groups that exist or are kept. Unreadable counts are treated
-        as empty: a condition reports them, and no leader waits for the fix.
+        """Read the counts of a set. owners: revision key and number of the groups that exist or are kept.
+
+        Unreadable counts are treated as empty: a condition reports them, and no leader waits for the fix.
         """
         try:
             counts = counts_in(lws)
@@ -117,7 +121,10 @@ class Counts:
         return cls(counts, tuple(sorted(free, key=lambda key: (-counts[key], key))))
 
     def inherited(self, keys: Iterable[str]) -> dict[str, str]:
-        """Key of a new group → key of the free count of its revision that it inherits."""
+        """Return, by key of each new group, the key of the free count that it inherits.
+
+        The count has the same revision as the new group.
+        """
         free, inherited = list(self.free), {}
         for key in keys:
             former = next((candidate for candidate in free if _revision(candidate) == _revision(key)), None)
@@ -129,12 +136,14 @@ class Counts:
     def hand_on(
         self, lws: Object, inherited: Mapping[str, str], released: Collection[str], spare: int, only: str
     ) -> Merge | None:
-        """Move counts to the groups that inherit them, and remove counts that no group will inherit; None if
-        nothing changes.
+        """Move counts to the groups that inherit them, and remove counts that no group will inherit.
 
-        inherited: as from `inherited`, for groups that start now. released: keys of kept groups that will be
-        deleted. spare: number of groups of each revision that may still be created. only: the only revision
-        that is left; empty if there may be others.
+        Return None if nothing changes.
+
+        inherited: as from `inherited`, for groups that start now.
+        released: keys of kept groups that will be deleted.
+        spare: number of groups of each revision that may still be created.
+        only: the only revision that is left; empty if there may be others.
         """
         counts = dict(self.stored)
         counts |= {key: counts.pop(former) for key, former in inherited.items()}
@@ -152,16 +161,19 @@ def _revision(key: str) -> str:
 
 
 def _owner(key: str) -> tuple[str, int | None]:
-    """Revision key and number of the Hash group that a count belongs to; both are part of the count's key, so
-    edited labels do not matter.
+    """Return the revision key and number of the Hash group that a count belongs to.
+
+    Both are part of the count's key, so edited labels do not matter.
     """
     revision, _, digits = key.rpartition("/")
     return revision, int(digits[:8], 16) if _HASH_KEY.fullmatch(digits) else None
 
 
 def _merge(lws: Object, counts: Mapping[str, int], why: str) -> Merge:
-    """Replace all counts. The write names the resourceVersion of the set, because groups may fail at the same
-    time and no count may be lost.
+    """Replace all counts.
+
+    The write names the resourceVersion of the set, because groups may fail at the same time and no count may
+    be lost.
     """
     text = json.dumps(counts, sort_keys=True, separators=(",", ":")) if counts else None
     metadata: dict[str, Any] = {"annotations": {GROUP_RESTART_COUNTS_ANNOTATION: text}}

@@ -48,8 +48,10 @@ from lws_api.leaderworkerset.v1 import (
 
 
 class Routing:
-    """leader_pods_of: the leader pods of a set. is_as_written: whether the status of a set is as our last
-    write left it.
+    """Map changes of stored objects to the passes that they trigger.
+
+    leader_pods_of: a function that returns the leader pods of a set.
+    is_as_written: a function that reports whether the status of a set is as our last write left it.
     """
 
     def __init__(
@@ -84,8 +86,9 @@ class Routing:
         return [(key, self._delay(key, before, after)) for key in keys]
 
     def _woken_by_pod(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """Also enqueue the set when a pod of a Hash group is deleted: new leaders wait for the last pod of a
-        former group.
+        """Wake the passes of a changed pod, and the set when a pod of a Hash group is deleted.
+
+        New leaders of the set wait for the last pod of a former group.
         """
         woken = self._without_deleted_leaders(before, after)
         if before is None or after is not None or not is_marked_hash(before):
@@ -99,8 +102,8 @@ class Routing:
         return [*woken, *((key, 0.0) for key in keys if all(key != other for other, _ in woken))]
 
     def _woken_by_pod_group(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """Also enqueue the group of a deleted or edited PodGroup that the set owned: its pass recreates or
-        repairs the PodGroup.
+        """Wake the passes of a changed PodGroup, and the group if the set owned the PodGroup and it was
+        deleted or edited. The pass over the group recreates or repairs the PodGroup.
         """
         woken = self._woken_by_child(before, after)
         owner = controller_of(before) if before is not None else None
@@ -113,9 +116,10 @@ class Routing:
         return [*woken, *((Key("group", namespace, pod["metadata"]["name"]), 0.0) for pod in leaders)]
 
     def _without_deleted_leaders(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """Do not enqueue a Hash group whose leader is deleted: it is never recreated, and there is nothing to
-        decide about its workers unless a finalizer keeps them. The deletion of workers caused 4 of 12 passes
-        over each group that a rollout replaced.
+        """Wake the passes of a changed object, except the pass over a Hash group whose leader is deleted.
+
+        Such a leader is never recreated, and there is nothing to decide about its workers unless a finalizer
+        keeps them. The deletion of workers caused 4 of 12 passes over each group that a rollout replaced.
         """
         woken = self._woken_by_child(before, after)
         if not all(_is_hash_worker(obj) for obj in (before, after) if obj is not None):
@@ -135,8 +139,9 @@ class Routing:
         return [*woken, *self._groups_of_set(after)] if wakes(before, after) is Wakes.ALL else woken
 
     def _is_own_write(self, before: Object, after: Object) -> bool:
-        """Whether the change is the set's own status write, which needs no pass. `restarts` is written by
-        passes over groups and needs one.
+        """Report whether the change is our own status write, which needs no pass.
+
+        Passes over groups write `restarts`; such a write needs a pass over the set.
         """
         if wakes(before, after) is not Wakes.SET or not self._is_as_written(after):
             return False
@@ -146,8 +151,8 @@ class Routing:
         return bool(old.get("restarts") == new.get("restarts"))
 
     def _woken_by_leaders(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """Also enqueue all groups of a StatefulSet or Deployment that was unknown or an orphan, because no
-        pass has observed them.
+        """Wake the passes of a changed leader StatefulSet or Deployment, and all of its groups if it was
+        unknown or an orphan, because no pass has observed these groups.
         """
         obj = after or before or {}
         woken = [*self._without_deleted_leaders(before, after), *self._kept_groups(obj)]
@@ -161,8 +166,8 @@ class Routing:
         return [*woken, *self._groups_of_set({"kind": KIND, "metadata": metadata, "spec": spec})]
 
     def _woken_by_replica_set(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """Also enqueue all groups of a ReplicaSet that was unknown or an orphan: before, its pods could not
-        be recognised as leaders.
+        """Wake the passes of a changed ReplicaSet, and all of its groups if it was unknown or an orphan:
+        until now, its pods could not be recognised as leaders.
         """
         woken = [*self._woken_by_child(before, after), *self._kept_groups(after or before or {})]
         if after is None or not _was_unowned(before):
@@ -172,7 +177,7 @@ class Routing:
         return [*woken, *((Key("group", namespace, pod["metadata"]["name"]), 0.0) for pod in pods)]
 
     def keys(self, scope: Scope) -> Iterator[Key]:
-        """The key of every set and every group in these namespaces."""
+        """Yield the key of every set and every group in the namespaces of `scope`."""
         for lws in self._store.of_kind(KIND):
             if scope(lws["metadata"]["namespace"]):
                 yield Key("set", lws["metadata"]["namespace"], lws["metadata"]["name"])
@@ -183,7 +188,7 @@ class Routing:
                 yield from (key for key in _keys_of_pod(pod) if key.kind == "group")
 
     def _delay(self, key: Key, before: Object | None, after: Object | None) -> float:
-        """Seconds by which the pass over `key` may be delayed."""
+        """Return the seconds by which the pass over `key` may be delayed."""
         # The worker StatefulSet of an Ordinal group has the name of the leader pod.
         obj = after or before or {}
         name = key.name if key.kind == "group" else obj["metadata"]["name"]
@@ -200,20 +205,24 @@ class Routing:
         return 0.0 if leader is None else group_delay_of(before, after, leader, workers)
 
     def _kept_groups(self, owner: Object) -> Iterator[Wake]:
-        """Enqueue groups that a finalizer keeps because their restart budget is exhausted: the set and its
-        StatefulSet decide how long. owner: one of these two.
+        """Wake the groups that a finalizer keeps because their restart budget is exhausted.
+
+        owner: the set or its StatefulSet, which decide how long the finalizer keeps the groups.
         """
         for pod in self._store.kept(owner["metadata"]["namespace"], owner["metadata"]["name"]):
             yield from ((key, 0.0) for key in _keys_of_pod(pod) if key.kind == "group")
 
     def _groups_of_set(self, lws: Object) -> Iterator[Wake]:
-        """Enqueue every group of a set: passes over groups read its spec and labels."""
+        """Wake every group of a set: passes over groups read the spec and labels of the set."""
         for pod in self._leader_pods_of(lws):
             yield Key("group", pod["metadata"]["namespace"], pod["metadata"]["name"]), 0.0
 
 
 def _is_hash_worker(obj: Object) -> bool:
-    """A worker pod of a Hash group that no finalizer of ours keeps, or the StatefulSet of such pods."""
+    """Report whether the object is a worker pod of a Hash group, or the StatefulSet of such pods.
+
+    Worker pods that our finalizer keeps do not count.
+    """
     if obj["kind"] == "Pod":
         return is_marked_hash(obj) and not is_leader(obj) and not is_kept(obj)
     owner = controller_of(obj) or {}
@@ -221,12 +230,15 @@ def _is_hash_worker(obj: Object) -> bool:
 
 
 def _was_unowned(before: Object | None) -> bool:
-    """The object was unknown or an orphan."""
+    """Report whether the object was unknown or an orphan."""
     return before is None or controller_of(before) is None
 
 
 def _is_lost_or_edited(before: Object, after: Object | None) -> bool:
-    """The object is gone, or its labels or owners have changed; while it is terminating, nothing is done."""
+    """Report whether the object was deleted, or its labels or owners were edited.
+
+    Edits of a terminating object do not count.
+    """
     if after is None:
         return True
     one, two = ((labels_of(obj), obj["metadata"].get("ownerReferences")) for obj in (before, after))
@@ -234,7 +246,7 @@ def _is_lost_or_edited(before: Object, after: Object | None) -> bool:
 
 
 def _is_of_other_owner(obj: Object) -> bool:
-    """The controller of the object is neither a set nor an object created for one."""
+    """Report whether the controller of the object is neither a set nor an object created for one."""
     owner = controller_of(obj)
     return owner is not None and owner["kind"] not in (KIND, *LEADER_WORKER_SET.owners)
 
@@ -245,8 +257,10 @@ _REPORTED = (observed_generation_of, current_revision_of, update_revision_of)
 def set_delay_of(
     before: Object | None, after: Object | None, leader: Object | None, workers: Object | None
 ) -> float:
-    """Seconds by which the pass over the set may be delayed. leader: the leader pod of the group that the
-    changed object belongs to. workers: its worker StatefulSet.
+    """Return the seconds by which the pass over the set may be delayed.
+
+    leader: the leader pod of the group that the changed object belongs to.
+    workers: the worker StatefulSet of that group.
     """
     obj = after or before or {}
     owner_kind = (controller_of(obj) or {}).get("kind")
@@ -266,8 +280,10 @@ def set_delay_of(
 
 
 def _delay_of_leader(before: Object | None, after: Object | None, workers: Object | None) -> float:
-    """The delay for a change of a leader pod. No delay for a new pod, which may have the wrong revision, nor
-    if the group becomes ready; a long one while the pod gets a node and starts, or ends after its deletion.
+    """Return the delay for a change of a leader pod.
+
+    There is no delay for a new pod, which may have the wrong revision, or for a group that becomes ready. The
+    delay is long while the pod is scheduled and starts, or if it is gone after its deletion.
     """
     if before is None:
         return 0.0
@@ -283,14 +299,16 @@ def _delay_of_leader(before: Object | None, after: Object | None, workers: Objec
 
 
 def _delay_of_leaders(before: Object | None, after: Object | None) -> float:
-    """The delay for a change of the leader StatefulSet. If only its counts change, leader pods were deleted
-    or recreated, which may wait unless they belong to a surge.
+    """Return the delay for a change of the leader StatefulSet.
+
+    If only its counts change, leader pods were deleted or recreated. The set can wait for these unless they
+    belong to a surge.
     """
     if before is None or after is None or wakes(before, after) is not Wakes.SET:
         return 0.0
     if _has_observed_write(before, after):
         return timing.AT_ONCE
-    # Simulators report no generation; then a changed count may be all that they report.
+    # Simulated controllers report no generation; a changed count may then be all that they report.
     if not observed_generation_of(before) or any(field(before) != field(after) for field in _REPORTED):
         return 0.0
     old, new = map(existing_replicas, (before, after))
@@ -300,16 +318,19 @@ def _delay_of_leaders(before: Object | None, after: Object | None) -> float:
 
 
 def _has_observed_write(before: Object, after: Object) -> bool:
-    """Whether the StatefulSet controller has observed our last write, so that the rest of the step may
-    follow. A delay here cost 0.1 s for each of 100 groups: 0.960 of the ideal speed with slow pods, 0.977
-    without it.
+    """Report whether the StatefulSet controller has just observed our last write.
+
+    The next part of the step may then follow. A delay here cost 0.1 s for each of 100 groups: 0.960 of the
+    ideal speed with slow pods, 0.977 without it.
     """
     return 0 < observed_generation_of(before) < observed_generation_of(after) and has_seen_template(after)
 
 
 def _delay_of_workers(before: Object | None, after: Object | None, leader: Object | None) -> float:
-    """The delay for a change of a worker StatefulSet. Workers are created after their leader and deleted with
-    it, so the set only waits until they are ready; if some are missing, its status should soon say why.
+    """Return the delay for a change of a worker StatefulSet.
+
+    Workers are created after their leader and deleted with it, so the set only waits until they are ready. If
+    some are missing, the status of the set should soon show why.
     """
     if leader is None or is_terminating(leader):
         return timing.STARTING_SET_SECONDS
@@ -323,9 +344,9 @@ def _delay_of_workers(before: Object | None, after: Object | None, leader: Objec
 
 
 def keys_of(before: Object | None, after: Object | None) -> set[Key]:
-    """Keys of the sets and groups that a change may concern.
+    """Return the keys of the sets and groups that a change may concern.
 
-    They follow from the controller reference; labels only show which set an orphan may concern. A superfluous
+    Keys follow from the controller reference; labels only show which set an orphan may concern. A superfluous
     key costs a pass that writes nothing, a missing key costs correctness.
     """
     woken = wakes(before, after) if before is not None and after is not None else Wakes.ALL
@@ -358,7 +379,7 @@ def _keys_of_pod(pod: Object) -> Iterator[Key]:
         leader = annotations_of(pod).get(LEADER_NAME_ANNOTATION) if is_marked_hash(pod) else None
         yield Key("group", namespace, leader or owner["name"])
         if leader and is_kept(pod):
-            # The leader may be deleted.
+            # If the leader is deleted, its kept workers are found by their owner's name.
             yield Key("group", namespace, owner["name"])
         if set_name and not leader and parent_and_ordinal(owner["name"])[0] != set_name:
             # The name label of the pod was edited: the pod may be a leader.
@@ -370,7 +391,7 @@ def _keys_of_pod(pod: Object) -> Iterator[Key]:
 
 
 def _keys_of_child(obj: Object) -> Iterator[Key]:
-    """Keys for StatefulSets, Services, ControllerRevisions and PodDisruptionBudgets."""
+    """Yield keys for objects that are created for a set or a group, by their controller reference."""
     namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
     set_name = labels_of(obj).get(NAME_LABEL)
     owner = controller_of(obj)
@@ -428,8 +449,10 @@ ROUTED = frozenset(_ROUTES)
 def group_delay_of(
     before: Object | None, after: Object | None, leader: Object, workers: Object | None
 ) -> float:
-    """Seconds by which the pass over the group may be delayed. leader, workers: its leader pod and its worker
-    StatefulSet.
+    """Return the seconds by which the pass over the group may be delayed.
+
+    leader: the leader pod of the group.
+    workers: the worker StatefulSet of the group.
     """
     if is_terminating(leader):
         is_awaited = workers is not None and not is_terminating(workers) and notes_parallel(leader, workers)
@@ -449,7 +472,10 @@ def group_delay_of(
 
 
 def _has_failed(before: Object | None, after: Object | None) -> bool:
-    """Whether a pod of the group fails or is deleted by this change; its later changes do not count."""
+    """Report whether a pod of the group fails or starts to terminate by this change.
+
+    Later changes of the pod do not count.
+    """
     if before is None or after is None or after["kind"] != "Pod":
         return False
     if is_terminating(after):

@@ -1,5 +1,5 @@
-"""Read `spec.scheduling` (KEP-666): its level and its scheduler, and build the Workload and PodGroups of
-Kubernetes for it.
+"""Read level and scheduler of `spec.scheduling` (KEP-666), and build the Workload and PodGroups of Kubernetes
+for it.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ UNAVAILABLE = (
 
 
 class Level(StrEnum):
-    """The pods that are scheduled as a unit, with upstream's names: all pods of the set, those of each group,
-    or the leader and the workers of each group separately.
+    """Unit that pods are scheduled in, with upstream's names: all pods of the set, those of each group, or
+    the leader and the workers of each group separately.
     """
 
     SET = "lws"
@@ -60,9 +60,11 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """The scheduler for `spec.scheduling`. is_enabled: the feature gate WorkloadAwareScheduling is on.
-    provider: the configured gang scheduler; empty for none. lacks_workloads: the API server is known not to
-    serve Workloads.
+    """The scheduler for `spec.scheduling`.
+
+    is_enabled: whether the feature gate WorkloadAwareScheduling is on.
+    provider: the configured gang scheduler; empty for none.
+    lacks_workloads: whether the API server is known not to serve Workloads.
     """
 
     is_enabled: bool = False
@@ -76,7 +78,7 @@ ASSUMED = Scheduler(is_enabled=True, provider=KUBERNETES)
 
 
 def levels_of(raw: Mapping[str, Any]) -> tuple[Level, ...]:
-    """The levels that have fields; `Level.REPLICA` if none has."""
+    """Return the levels that have fields; `Level.REPLICA` if none has."""
     has_roles = any(place.of(raw) is not None for place in (LEADER, WORKER))
     replica = REPLICA.of(raw)
     active = {
@@ -96,9 +98,11 @@ def _has_own(place: Field, raw: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """The Workload and PodGroups of a set. is_served, is_missing: whether the API server serves Workloads or
-    not; both False while that is unknown. workload: the Workload with the name that the set needs, regardless
-    of owner. pod_groups: PodGroups that the set controls or whose names it needs, regardless of owner.
+    """Workload and PodGroups of a set.
+
+    is_served, is_missing: whether the API server serves Workloads or not; both False while that is unknown.
+    workload: the Workload with the name that the set needs, regardless of owner.
+    pod_groups: PodGroups that the set controls or whose names it needs, regardless of owner.
     """
 
     is_served: bool = False
@@ -107,14 +111,17 @@ class Scheduled:
     pod_groups: tuple[Object, ...] = ()
 
     def named(self, name: str) -> Object | None:
-        """The PodGroup with this name."""
+        """Return the PodGroup with this name; None if there is none."""
         return next((pod_group for pod_group in self.pod_groups if name_of(pod_group) == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Pods that are scheduled as a unit. name: of their template in the Workload. place: the field of the set
-    that configures them. members: their number.
+    """Pods that are scheduled as a unit.
+
+    name: name of their template in the Workload.
+    place: the field of the set that configures them.
+    members: number of pods.
     """
 
     name: str
@@ -123,34 +130,41 @@ class Part:
 
 
 def needs_workload(lws: Object, scheduler: Scheduler) -> bool:
-    """Whether the set needs a Workload of Kubernetes."""
+    """Report whether the set needs a Workload of Kubernetes."""
     return scheduler.is_enabled and scheduler.provider == KUBERNETES and SCHEDULING.of(lws) is not None
 
 
 def level_of(lws: Object) -> Level:
-    """The level of a set; admission allows only one."""
+    """Return the level of a set; admission allows only one."""
     return levels_of(lws)[0]
 
 
 def workload_name(lws: Object) -> str:
-    """Contains a hash of the UID: a recreated set of the same name gets a Workload of another name."""
+    """Return the name of the Workload of a set.
+
+    It contains a hash of the UID: a recreated set of the same name gets a Workload of another name.
+    """
     return f"{name_of(lws)}-{safe_encoded(str(fnv_1a(uid_of(lws), bits=32)))}"
 
 
 def template_annotations(lws: Object) -> dict[str, str]:
-    """Annotations of the pod templates of a set with `spec.scheduling`."""
+    """Return the annotations of the pod templates of a set with `spec.scheduling`."""
     if SCHEDULING.of(lws) is None:
         return {}
     return {SCHEDULING_LEVEL_ANNOTATION: level_of(lws).value, WORKLOAD_NAME_ANNOTATION: workload_name(lws)}
 
 
 def pod_group_of_set(workload: str) -> str:
-    """Name of the PodGroup of all pods of a set."""
+    """Return the name of the PodGroup of all pods of a set."""
     return f"{workload}-{Level.SET}"
 
 
 def pod_group_of_leader(workload: str, level: Level, labels: Mapping[str, str]) -> str:
-    """Name of the PodGroup of a leader. workload: the name in its annotation. labels: those of the leader."""
+    """Return the name of the PodGroup of a leader.
+
+    workload: the name in the annotation of the leader.
+    labels: the labels of the leader.
+    """
     if level is Level.SET:
         return pod_group_of_set(workload)
     role = (OF_LEADER,) if level is Level.ROLE else ()
@@ -158,7 +172,7 @@ def pod_group_of_leader(workload: str, level: Level, labels: Mapping[str, str]) 
 
 
 def pod_group_of_workers(lws: Object, leader: Object) -> str:
-    """Name of the PodGroup of the workers of a leader; empty if the leader names none."""
+    """Return the name of the PodGroup of the workers of a leader; empty if the leader names none."""
     name = pod_group_name_in(leader)
     if SCHEDULING.of(lws) is None or level_of(lws) is not Level.ROLE:
         return name
@@ -168,8 +182,10 @@ def pod_group_of_workers(lws: Object, leader: Object) -> str:
 
 
 def pod_groups_of_group(lws: Object, leader: Object) -> dict[str, str]:
-    """Part → name of the PodGroup that the group of this leader needs for it. Empty if all pods of the set
-    share one PodGroup, or if the API server has dropped the name from the leader.
+    """Return the names of the PodGroups that the group of this leader needs, by part.
+
+    Empty if all pods of the set share one PodGroup, or if the API server has dropped the name from the
+    leader.
     """
     name, level = pod_group_name_in(leader), level_of(lws)
     if not name or level is Level.SET:
@@ -181,12 +197,12 @@ def pod_groups_of_group(lws: Object, leader: Object) -> dict[str, str]:
 
 
 def pod_group_name_in(pod: Object) -> str:
-    """The PodGroup that the spec of a pod names; empty for none."""
+    """Return the PodGroup that the spec of a pod names; empty for none."""
     return str(((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName") or "")
 
 
 def parts_of(spec: SetSpec) -> tuple[Part, ...]:
-    """The units that the set is scheduled in."""
+    """Return the units that the set is scheduled in."""
     match level_of(spec.lws):
         case Level.SET:
             return (Part(Level.SET.value, SCHEDULING, max(spec.replicas * spec.size, 1)),)
@@ -196,7 +212,7 @@ def parts_of(spec: SetSpec) -> tuple[Part, ...]:
 
 
 def build_workload(spec: SetSpec) -> dict[str, Any]:
-    """The Workload of a set."""
+    """Build the Workload of a set."""
     lws = spec.lws
     return {
         "apiVersion": API_VERSION,
@@ -214,9 +230,13 @@ def build_workload(spec: SetSpec) -> dict[str, Any]:
 def build_pod_group(
     spec: SetSpec, part: Part, name: str, workload: Object, leader: Object | None = None, members: int = 0
 ) -> dict[str, Any]:
-    """A PodGroup, owned by the set. workload: of the set. leader: of the group; None for the PodGroup of all
-    pods. members: 0 for the number of the part. The deletion of the set does not wait for the PodGroup, which
-    Kubernetes keeps as long as its pods exist.
+    """Build a PodGroup, owned by the set.
+
+    workload: the Workload of the set.
+    leader: the leader of the group; None for the PodGroup of all pods.
+    members: number of pods; 0 for the number of the part.
+
+    The deletion of the set does not wait for the PodGroup, which Kubernetes keeps as long as its pods exist.
     """
     lws = spec.lws
     labels = {NAME_LABEL: name_of(lws), SCHEDULING_LEVEL_LABEL: level_of(lws).value}
@@ -242,7 +262,7 @@ def build_pod_group(
 
 
 def _common_fields(spec: SetSpec, part: Part, members: int) -> dict[str, Any]:
-    """The fields that a template of a Workload and its PodGroups have in common."""
+    """Return the fields that a template of a Workload and its PodGroups have in common."""
     is_gang = _is_gang(spec.lws, part.place)
     common: dict[str, Any] = {
         "schedulingPolicy": {"gang": {"minCount": members}} if is_gang else {"basic": {}}
@@ -263,18 +283,18 @@ def _is_gang(lws: Object, place: Field) -> bool:
 
 
 def are_groups_gangs(lws: Object) -> bool:
-    """Whether each group is a gang: none of its pods is scheduled before all of them can be."""
+    """Report whether each group is a gang: none of its pods is scheduled before all of them can be."""
     return level_of(lws) is Level.REPLICA and _is_gang(lws, REPLICA)
 
 
 def dropped_fields(stored: Object, intent: Object) -> list[str]:
-    """Fields of a Workload or PodGroup that the API server dropped because their feature gate is off."""
+    """Return fields of a Workload or PodGroup that the API server dropped: their feature gate is off."""
     pairs = _template_pairs(stored, intent)
     return sorted({name for desired, actual in pairs for name in desired if actual.get(name) is None})
 
 
 def has_drifted(stored: Object, intent: Object) -> bool:
-    """Whether immutable fields of a Workload or PodGroup differ from the intent: all but `minCount`."""
+    """Report whether immutable fields of a Workload or PodGroup (all but `minCount`) are not as intended."""
     return len(_templates(stored)) != len(_templates(intent)) or any(
         actual.get(name) is not None and _without_count(actual[name]) != _without_count(value)
         for desired, actual in _template_pairs(stored, intent)
@@ -283,7 +303,7 @@ def has_drifted(stored: Object, intent: Object) -> bool:
 
 
 def count_patch(stored: Object, intent: Object) -> dict[str, Any]:
-    """The patch that sets the intended `minCount`; empty if nothing differs."""
+    """Return the patch that sets the intended `minCount`; empty if nothing differs."""
     pairs = _template_pairs(stored, intent)
     templates = [_with_count(actual, desired) for desired, actual in pairs]
     if templates == [actual for _, actual in pairs]:
@@ -299,7 +319,7 @@ def _templates(obj: Object) -> list[Mapping[str, Any]]:
 
 
 def _template_pairs(stored: Object, intent: Object) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """(desired, actual) template or spec of each part."""
+    """Return the desired and the actual template or spec of each part."""
     return list(zip(_templates(intent), _templates(stored), strict=False))
 
 

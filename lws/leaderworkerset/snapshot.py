@@ -1,4 +1,4 @@
-"""The facts of one pass over a LeaderWorkerSet, all that its plan may use, read at one instant.
+"""Facts of one pass over a LeaderWorkerSet: everything that its plan may use, read at one instant.
 
 `lws.leaderworkerset.observe.observer` collects them.
 """
@@ -29,19 +29,19 @@ from lws.runtime.children import ChildOwner
 from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL, SIZE_ANNOTATION
 
 
-# No slots: derived facts are cached. Of a thousand groups, few change between two passes.
+# No slots: derived facts are cached, and most of a thousand groups do not change between two passes.
 @dataclass(frozen=True)
 class GroupFacts:
-    """One group, by its leader pod and worker StatefulSet.
+    """One group: its leader pod, its worker StatefulSet and what is known about its pods.
 
     index: ordinal of the leader pod, 0-based.
-    leader: the leader pod, controlled by the leader StatefulSet. Its revision label is the key that it was
-    created from, even if the label was edited.
+    leader: the leader pod, controlled by the leader StatefulSet. Its revision label is the key that the pod
+    was created from, even if the label was edited.
     workers: the worker StatefulSet, only if *this* leader pod (by UID) controls it.
-    conflict: a StatefulSet, or a Service if the group needs one, that has the leader's name and another
-    existing owner, or none.
+    conflict: a StatefulSet, or a Service if the group needs one, that has the leader's name and either
+    another existing owner or no owner.
     worker_uids: UIDs of the ready pods that `workers` controls, without terminating ones.
-    deleting: another pass is deleting the leader at this moment.
+    deleting: whether another pass is deleting the leader at this moment.
     waits: waits of its pods for a node.
     """
 
@@ -55,12 +55,12 @@ class GroupFacts:
 
     @cached_property
     def uid(self) -> str:
-        """UID of the leader."""
+        """UID of the leader pod."""
         return uid_of(self.leader)
 
     @cached_property
     def created(self) -> str:
-        """Creation time of the leader, RFC 3339; empty if unknown."""
+        """Creation time of the leader pod in RFC 3339; empty if unknown."""
         return self.leader["metadata"].get("creationTimestamp") or ""
 
     @cached_property
@@ -70,52 +70,55 @@ class GroupFacts:
 
     @cached_property
     def is_exhausted(self) -> bool:
-        """The group has used up its restarts by upstream's rules."""
+        """Whether the group has used up its restarts by upstream's rules."""
         return is_exhausted(self.leader)
 
     @cached_property
     def leader_terminating(self) -> bool:
-        """The leader has a deletion timestamp."""
+        """Whether the leader pod has a deletion timestamp."""
         return is_terminating(self.leader)
 
     @cached_property
     def leader_up(self) -> bool:
-        """The leader is Running and Ready."""
+        """Whether the leader pod is Running and Ready."""
         return is_running(self.leader) and is_ready(self.leader)
 
     @cached_property
     def leader_key(self) -> str | None:
-        """Revision key of the leader, None if unknown."""
+        """Revision key of the leader pod; None if unknown."""
         return labels_of(self.leader).get(REVISION_LABEL)
 
     @cached_property
     def worker_key(self) -> str | None:
-        """Revision key of the worker StatefulSet, None if unknown or without one."""
+        """Revision key of the worker StatefulSet; None if unknown or if there is no worker StatefulSet."""
         return key_of_template(self.workers) if self.workers is not None else None
 
     @cached_property
     def workers_settled(self) -> bool:
-        """There is a worker StatefulSet, and its controller has all pods available on one revision."""
+        """Whether a worker StatefulSet exists and reports all of its pods available on one revision."""
         return self.workers is not None and is_settled(self.workers)
 
     @cached_property
     def workers_short(self) -> bool:
-        """There is a worker StatefulSet, and its controller has not created all of its pods."""
+        """Whether a worker StatefulSet exists and its controller has not created all of its pods."""
         return self.workers is not None and is_short(self.workers)
 
     @cached_property
     def lacks_start_ordinal(self) -> bool:
-        """The API server dropped `ordinals.start`: the workers would be numbered from 0, like leaders."""
+        """Whether the API server dropped `ordinals.start`: workers would be numbered from 0, like leaders."""
         return self.workers is not None and "start" not in (self.workers["spec"].get("ordinals") or {})
 
     @cached_property
     def size(self) -> int | None:
-        """Pods of the group, by the annotation of its leader; None if unknown."""
+        """Pods of the group according to the annotation of its leader; None if unknown."""
         return whole_number(annotations_of(self.leader).get(SIZE_ANNOTATION))
 
     @cached_property
     def is_complete(self) -> bool:
-        """All worker pods are ready, and there are no others: users may scale the worker StatefulSet."""
+        """Whether all worker pods of the group are ready, and their number matches the size of the group.
+
+        Users may scale the worker StatefulSet, so its replicas can differ from the size.
+        """
         replicas = desired_replicas(self.workers) if self.workers is not None else 0
         return len(self.worker_uids) == replicas and self.size in (None, replicas + 1)
 
@@ -124,8 +127,9 @@ class GroupFacts:
 class Teardown:
     """A Hash group that has pods but no live leader.
 
-    group: its key. is_current: it has the revision of the Deployment. is_kept: it has used up its restarts by
-    upstream's rules, so its pods are kept.
+    group: the key of the group.
+    is_current: whether the group has the revision of the Deployment.
+    is_kept: whether the group has used up its restarts by upstream's rules, so that its pods are kept.
     """
 
     group: str
@@ -135,7 +139,7 @@ class Teardown:
 
 @dataclass(frozen=True, slots=True)
 class FormerGang:
-    """A PodGroup that the set controls, of a group without a leader. has_pods: some of the group are left."""
+    """A PodGroup that the set controls, without a leader. has_pods: whether pods of the group remain."""
 
     pod_group: Object
     has_pods: bool
@@ -143,7 +147,7 @@ class FormerGang:
 
 @dataclass(frozen=True, slots=True)
 class NodesOfGroup:
-    """Where the pods of a group run. leader: empty if it has no node yet."""
+    """Nodes that the pods of a group run on. leader: the node of the leader pod; empty if it has none yet."""
 
     leader: str = ""
     workers: frozenset[str] = frozenset()
@@ -151,8 +155,11 @@ class NodesOfGroup:
 
 @dataclass(frozen=True, slots=True)
 class PrewarmFacts:
-    """What there is for `rolloutStrategy.prewarm`. jobs: those that the set controls. nodes: by index of the
-    group. refused: what the API server says of the pods of Jobs that have none, by UID of the Job.
+    """Facts that `rolloutStrategy.prewarm` needs.
+
+    jobs: pre-warming Jobs that the set controls.
+    nodes: nodes of the pods of each group, by index of the group.
+    refused: why the API server rejects the pods of Jobs that have none, by UID of the Job.
     """
 
     jobs: tuple[Object, ...] = ()
@@ -160,44 +167,46 @@ class PrewarmFacts:
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
-# No slots: the spec is read once.
+# No slots: the spec is parsed once and cached.
 @dataclass(frozen=True)
 class SetSnapshot:
-    """A LeaderWorkerSet and its objects.
+    """A LeaderWorkerSet and its objects at one instant.
 
     leader, service, disruption_budget: the StatefulSet (or Deployment), Service and PodDisruptionBudget with
-    the name of the set, regardless of owner. leader_service: the Service with the name that the Service of
-    the leaders needs, regardless of owner.
-    groups: by index, including those whose leader is terminating.
+    the name of the set, regardless of owner.
+    leader_service: the Service with the name of the leaders' Service, regardless of owner.
+    groups: groups by index, including those whose leader is terminating.
     revisions: recorded revisions that the set owns or may adopt.
     live_keys: keys of pods and StatefulSets of the set, and keys that its leaders may be recreated with.
-    knows_live_keys: False if the leader StatefulSet reports a revision of its own that is not in the store:
-    leaders may be recreated with another key then.
+    knows_live_keys: False if the leader StatefulSet names a ControllerRevision that the store lacks: leaders
+    may then be recreated with a key that is not in `live_keys`.
     taken: ControllerRevisions of other owners that have names for revisions of the set.
     unrecorded: templates that run under keys that no revision records, read live.
-    claims: PersistentVolumeClaims with the name label of the set, regardless of owner; none if the set has no
-    claim templates.
+    claims: PersistentVolumeClaims with the name label of the set, regardless of owner; empty if the set has
+    no claim templates.
     owners_alive: UIDs of existing controllers of `leader`, the Services and `disruption_budget`.
     reread: the set, read live; None unless an object must be created or may be adopted.
     applied: digest of the last intent for the leader StatefulSet, and the generation that it led to.
-    drops_start_ordinal: the API server has recently dropped `spec.ordinals.start`.
-    rejections: writes that the API server rejects, ours and those of StatefulSet controllers. recheck_after:
-    seconds until these may have changed. refused_at: time of the last rejected pod of a StatefulSet that is
-    short of pods, by UID. leaders_refused: the API server has recently rejected an update of the leader
-    StatefulSet.
+    drops_start_ordinal: whether the API server has recently dropped `spec.ordinals.start`.
+    rejections: writes that the API server rejects, both the manager's and those of StatefulSet controllers.
+    recheck_after: seconds until `rejections` or the waits of `returning` pods may have changed.
+    refused_at: time of the last rejected pod of a StatefulSet that is short of pods, by UID.
+    leaders_refused: whether the API server has recently rejected an update of the leader StatefulSet.
     terminating: pods with names of the set that are being deleted and wait for their kubelet.
-    returning: pods without a node that have long waited for the one that they must return to.
-    nodes: nodes of overdue `terminating` pods, and of `returning` ones if they were due, read live; None for
-    one that does not exist.
+    returning: pods without a node that have long waited for the node that they must return to.
+    nodes: nodes of overdue `terminating` pods, and of `returning` pods if these were due, read live; None for
+    a node that does not exist.
     policies: settings of the manager.
     teardowns: Hash groups that have pods but no live leader; only known while a leader is gated.
-    is_covered: the pod webhook receives pods of the namespace. If not, nothing else is read.
-    scheduler: what serves `spec.scheduling`. scheduled: its objects; None for a set without a Workload.
-    former_gangs: with `spec.scheduling`, PodGroups of other schedulers than that of Kubernetes.
-    occupied: indices that leaders of a lost StatefulSet occupy; only known with `spec.startStrategy`.
-    has_replica_sets: there are ReplicaSets that the Deployment of the set controls or may adopt.
-    prewarm: the facts of `rolloutStrategy.prewarm`; None without any, and in commands.
-    fault: why the spec cannot be read; empty if it can. If not, nothing else is known.
+    occupied: number of indices that leaders of a lost StatefulSet occupy; only known with
+    `spec.startStrategy`.
+    has_replica_sets: whether there are ReplicaSets that the Deployment of the set controls or may adopt.
+    is_covered: whether the pod webhook receives pods of the namespace. If False, nothing else is read.
+    scheduler: the scheduler that serves `spec.scheduling`.
+    scheduled: objects of that scheduler; None for a set without a Workload.
+    former_gangs: with `spec.scheduling`, PodGroups of schedulers other than the Kubernetes scheduler.
+    prewarm: facts of `rolloutStrategy.prewarm`; None without prewarm, and in commands.
+    fault: why the spec cannot be read, or empty. With a fault, no field but `lws` and `now` is filled in.
     """
 
     lws: Object
@@ -237,7 +246,7 @@ class SetSnapshot:
 
     @cached_property
     def spec(self) -> SetSpec:
-        """The desired state."""
+        """Desired state of the set."""
         return SetSpec.of(self.lws)
 
     @property
@@ -254,5 +263,5 @@ class SetSnapshot:
 
     @property
     def is_set_alive(self) -> bool:
-        """The set was read live and is not terminating: only then may it adopt."""
+        """Whether the set was read live and is not terminating, which adoption requires."""
         return may_adopt(self.lws, self.reread)

@@ -1,6 +1,6 @@
-"""What a LeaderWorkerSet asks for: its fields with the defaults of the API, read from the plain object.
+"""Read the spec of a LeaderWorkerSet from the plain object, with the defaults of the API.
 
-In: a LeaderWorkerSet as anyone stored it: fields may be absent, or hold meaningless values. Out: plain
+In: a LeaderWorkerSet as any client stored it: fields may be absent or have meaningless values. Out: plain
 values.
 """
 
@@ -55,39 +55,43 @@ PLACEMENT_ANNOTATIONS = (
     GROUP_NODE_SELECTOR_ANNOTATION,
     GROUP_TOLERATIONS_ANNOTATION,
 )
-"""Annotations of a set that change its pods: revisions record them, and pod templates carry them."""
+"""Annotations of a set that change its pods: revisions record them, and pod templates contain them."""
 
 _OF_SUBGROUPS = (SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION)
 _EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 
 
-# 2^30 s are longer than any cap.
+# 2^30 s is longer than any cap.
 _MOST_DOUBLINGS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class RestartBackoff:
-    """`restartBackoff`, in seconds."""
+    """`restartBackoff` in seconds."""
 
     base: float
     cap: float
 
     @classmethod
     def of(cls, backoff: Mapping[str, Any]) -> RestartBackoff:
-        """Read in either spelling; what cannot be read counts as left out."""
+        """Read the backoff in either notation. Unreadable values count as absent."""
         return cls(
             _seconds(backoff, fields.BACKOFF_BASE, "base"), _seconds(backoff, fields.BACKOFF_CAP, "cap")
         )
 
     def delay(self, restarts: int) -> timedelta:
-        """How long a leader is left alone after so many restarts of its group."""
+        """Return the minimum age of a leader before its group is recreated after this many restarts."""
         doublings = min(max(0, restarts), _MOST_DOUBLINGS)
         return timedelta(seconds=min(self.cap, self.base * 2**doublings))
 
 
 @dataclass(frozen=True, slots=True)
 class StartWaves:
-    """`startStrategy`: groups of the first wave, and how many times the ready groups may exist then."""
+    """`startStrategy` as numbers.
+
+    seed: number of groups in the first wave.
+    growth: a factor. In later waves, at most `growth` times the number of ready groups may exist.
+    """
 
     seed: int
     growth: int
@@ -97,14 +101,17 @@ class StartWaves:
         return cls(fields.SEED_GROUPS.within(strategy), fields.GROWTH_FACTOR.within(strategy))
 
     def most(self, ready: int) -> int:
-        """How many groups of a revision may exist, of which so many are ready."""
+        """Return how many groups of a revision may exist if this many of them are ready."""
         return max(self.seed, self.growth * ready)
 
 
 @dataclass(frozen=True, slots=True)
 class Prewarm:
-    """`rolloutStrategy.prewarm`. deadline: in seconds. parallelism: nodes at a time. command: empty if there
-    is nothing to run.
+    """`rolloutStrategy.prewarm`.
+
+    deadline: in seconds.
+    parallelism: nodes at a time.
+    command: command to run on each node; empty for none.
     """
 
     deadline: int
@@ -133,15 +140,18 @@ def _seconds(backoff: Mapping[str, Any], field: Field, as_duration: str) -> floa
 
 @dataclass(frozen=True, slots=True)
 class SetSpec:
-    """The spec of a set, and the annotations that belong to it. An attribute with a field has its value, with
-    defaults, or what is made of it.
+    """The spec of a set, and the annotations that belong to it.
+
+    An attribute that is annotated with a field has the value of that field, with defaults, or what is derived
+    from it.
 
     lws: the set itself, for its metadata and status.
-    restart_policy: `Default`, the former name of `None`, is read as `None`. waits_for_start: no group is
-    recreated before its pods have left Pending. restart_budget: upstream's limit, None if it is not set or
-    `max_group_restarts` is. restart_backoff: upstream's wait, None for ours.
-    exempt_containers, exempts_sidecars: whose restarts do not count (KEP-753).
-    leader_template: the worker template if the set has none of its own.
+    restart_policy: `Default`, the former name of `None`, is read as `None`.
+    waits_for_start: whether no group is recreated before its pods have left Pending.
+    restart_budget: upstream's limit; None if it is not set or if `max_group_restarts` is set.
+    restart_backoff: upstream's delay; None for ours.
+    exempt_containers, exempts_sidecars: containers whose restarts do not count (KEP-753).
+    leader_template: the worker template if the set has no leader template.
     placement: as from `placement_annotations`.
     """
 
@@ -175,8 +185,9 @@ class SetSpec:
 
     @classmethod
     def of(cls, lws: Object) -> SetSpec:
-        """The spec of a set, or of one that a revision was restored into."""
-        # Not a model: pydantic takes 21 µs in place of 12, and refuses what another CRD let through.
+        """Read the spec of a set, or of a set into which a revision was restored."""
+        # Not read through a model: pydantic takes 21 µs instead of 12, and rejects values that another CRD
+        # admitted.
         given = dict(_DEFAULTS)
         for path, attributes in _BY_PART.items():
             if is_mapping(part := value_at(lws, path)):
@@ -205,7 +216,7 @@ class SetSpec:
 
     @property
     def counts_restarts(self) -> bool:
-        """Restarts are counted as upstream counts them, in the annotation of the set."""
+        """Whether restarts are counted as upstream counts them, in the annotation of the set."""
         return self.restart_budget is not None or self.restart_backoff is not None
 
     @property
@@ -221,12 +232,12 @@ class SetSpec:
 
     @property
     def floor(self) -> int:
-        """Groups below this index keep their revision."""
+        """Index below which groups keep their revision."""
         return max(0, self.partition)
 
     @property
     def subgroup_annotations(self) -> dict[str, str]:
-        """Annotations that tell a pod its subgroup size and policy (KEP-115, KEP-257)."""
+        """Annotations that give a pod its subgroup size and policy (KEP-115, KEP-257)."""
         policy = self.subgroup or {}
         told = {
             SUBGROUP_POLICY_TYPE_ANNOTATION: policy.get(fields.SUBGROUP_TYPE.name),
@@ -236,7 +247,7 @@ class SetSpec:
 
 
 def _attributes() -> Iterator[tuple[str, Field, Callable[[Any], Any]]]:
-    """The attributes that are values of a field: name, field, and what makes them of a stored value."""
+    """Yield the attributes that come from a field: name, field, and the conversion of a stored value."""
     for name, hint in get_type_hints(SetSpec, include_extras=True).items():
         if notes := getattr(hint, "__metadata__", ()):
             source, *made = notes
@@ -254,48 +265,54 @@ for _name, _source, _read in _attributes():
 
 
 def has_hash_groups(lws: Object) -> bool:
-    """Groups have keys in place of indices: their leaders are pods of a Deployment (groupIdentity Hash)."""
+    """Report whether groups have keys instead of indices (groupIdentity Hash).
+
+    Their leaders are pods of a Deployment.
+    """
     return bool(fields.GROUP_IDENTITY.of(lws) == GroupIdentity.HASH)
 
 
 def other_manager(lws: Object) -> str:
-    """The controller that runs a set in place of this one (`spec.managedBy`); empty if this one does."""
+    """Return the other controller that runs a set (`spec.managedBy`); empty if this one does."""
     name = fields.MANAGED_BY.of(lws)
     return name if isinstance(name, str) and name != CONTROLLER_NAME else ""
 
 
 def ends_in_parallel(lws: Object) -> bool:
-    """The workers of a deleted leader are terminated with it (podTerminationPolicy Parallel)."""
+    """Report whether workers are terminated together with their leader (podTerminationPolicy Parallel)."""
     return bool(fields.POD_TERMINATION.of(lws) == PodTerminationPolicy.PARALLEL)
 
 
 def node_return_of(lws: Object) -> NodeReturn | None:
-    """How recreated pods return to the nodes of the former pods of their names; None if they do not."""
+    """Return how recreated pods return to the nodes of their former pods; None if they do not."""
     value = annotations_of(lws).get(NODE_RETURN_ANNOTATION)
     return NodeReturn(value) if value in tuple(NodeReturn) else None
 
 
 def effective_node_return(lws: Object) -> NodeReturn | None:
-    """The same; None, too, where exclusive topologies decide, or Hash groups have no names to return by."""
+    """Return `node_return_of` the set, or None if it has no effect.
+
+    Exclusive topologies take precedence, and Hash groups have no stable names to return by.
+    """
     placed = placement_annotations(lws)
     is_exclusive = any(key in placed for key in _EXCLUSIVE)
     return None if is_exclusive or has_hash_groups(lws) else node_return_of(lws)
 
 
 def return_to(lws: Object, node: str) -> NodeReturn | None:
-    """How recreated pods return to the node of this name; None if they do not, or if it is excepted."""
+    """Return how recreated pods return to this node; None if they do not, or if the node is excepted."""
     how = node_return_of(lws)
     return how if how is not None and node not in nodes_of_no_return(lws) else None
 
 
 def nodes_of_no_return(lws: Object) -> tuple[str, ...]:
-    """Names of nodes to which no pod returns."""
+    """Return the names of nodes to which no pod returns."""
     names = str(annotations_of(lws).get(NODE_RETURN_EXCEPT_ANNOTATION) or "").split(",")
     return tuple(name.strip() for name in names if name.strip())
 
 
 def completed_backoff(backoff: Mapping[str, Any]) -> dict[str, Any]:
-    """A `restartBackoff` with its defaults, which never stand beside the spelling as durations."""
+    """Return a `restartBackoff` with its defaults, or without them if it is written as durations."""
     given = {name: value for name, value in backoff.items() if value is not None}
     if "base" in given or "cap" in given:
         return given
@@ -303,34 +320,35 @@ def completed_backoff(backoff: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def leaders_kind(lws: Object) -> str:
-    """Kind of the object that makes the leader pods; it has the name of the set."""
+    """Return the kind of the object that creates the leader pods and has the name of the set."""
     return "Deployment" if has_hash_groups(lws) else "StatefulSet"
 
 
 def recorded_size(recorded: Object) -> int:
-    """Pods per group in a recorded spec."""
+    """Return the pods per group in a recorded spec."""
     return int(fields.SIZE.in_effect({"spec": recorded}))
 
 
 def subdomain_policy_of(lws: Object) -> SubdomainPolicy:
-    """One Service for all groups, or one per group."""
+    """Return whether there is one Service for all groups, or one per group."""
     policy: SubdomainPolicy = fields.SUBDOMAIN_POLICY.in_effect(lws)
     return policy
 
 
 def placement_annotations(lws: Object) -> dict[str, str]:
-    """Annotations that say where groups run, as pod templates carry them (KEP-115); those without effect are
-    left out, so that an edit of them is no rollout.
+    """Return annotations that determine where groups run, as pod templates contain them (KEP-115).
+
+    Annotations without effect are left out, so that an edit of them starts no rollout.
     """
     return _placement(annotations_of(lws), has_subgroups=fields.SUBGROUP.of(lws) is not None)
 
 
 def placement_given(pod: Object, template: Object, requested: Mapping[str, str]) -> dict[str, str]:
-    """Annotations about where groups run that a pod (or a template in use) has from its set.
+    """Return annotations about placement that a pod (or a template in use) has from its set.
 
     template: the template that the user wrote for the pod. Annotations of this template take effect for the
-    pod and belong to the template, unless the set requests the same. requested: as from
-    `placement_annotations`.
+    pod and belong to the template, unless the set requests the same.
+    requested: as from `placement_annotations`.
     """
     existing, own = annotations_of(pod), annotations_of(template)
     return {
@@ -341,9 +359,9 @@ def placement_given(pod: Object, template: Object, requested: Mapping[str, str])
 
 
 def group_topology(placement: Mapping[str, str]) -> str:
-    """The node label whose value is the same for all pods of a group; empty if there is none.
+    """Return the node label whose value is the same for all pods of a group; empty if there is none.
 
-    placement: as from `placement_annotations`, or of a template that carries them.
+    placement: as from `placement_annotations`, or annotations of a template that contains them.
     """
     return placement.get(EXCLUSIVE_TOPOLOGY_ANNOTATION) or placement.get(SHARED_TOPOLOGY_ANNOTATION) or ""
 

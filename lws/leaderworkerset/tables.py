@@ -1,7 +1,8 @@
-"""Every field that some decision reads, kind by kind: what the store keeps, what is news, and for whom.
+"""Fields of each watched kind that some decision reads: what the store keeps of an object, which changes
+count, and which passes they wake.
 
-In: objects as the API server sends them. Out: what is kept of them; whether two states differ; the passes
-that a change wakes. Thousands of pods stay in memory, and most of their changes concern nobody.
+In: objects as the API server sends them. Out: the excerpt to keep, whether two states differ, and the passes
+that a change wakes. Thousands of pods stay in memory, and most of their changes concern no pass.
 """
 
 from __future__ import annotations
@@ -66,13 +67,14 @@ from lws_api.leaderworkerset.v1 import (
 )
 
 # --- Classify changes of a pod that are steps of its start, and the passes they wake. Half of all changes
-# while a set is created are of this kind, and a pass over the group would find nothing to do. Too few
-# passes cost correctness, too many only time.
+# while a set is created are of this kind, and a pass over the group would find nothing to do. Waking too few
+# passes costs correctness; waking too many only costs time.
 
 
 def is_undisturbed(pod: Object) -> bool:
-    """It has not ended, and nothing has happened to a container. A restart that was ignored while the pod was
-    Pending may count once it runs.
+    """Report whether the pod has not ended and none of its containers has ended or restarted.
+
+    A restart that was ignored while the pod was Pending may count once the pod runs.
     """
     status = pod.get("status") or {}
     if status.get("reason") or status.get("phase", "Pending") not in ("Pending", "Running"):
@@ -89,18 +91,20 @@ def is_undisturbed(pod: Object) -> bool:
 
 
 def on_node(before: Object, after: Object) -> Wakes:
-    """It got its node. Workers may wait for that of their leader."""
+    """Return the passes to wake when the pod is scheduled: its workers may have waited for the node."""
     return ALL if node_of(before) else _step(after)
 
 
 def on_phase(before: Object, after: Object) -> Wakes:
-    """It runs."""
+    """Return the passes to wake when the phase changes. Only Running → Pending wakes all passes."""
     return ALL if (_phase(before), _phase(after)) == ("Running", "Pending") else SET
 
 
 def on_conditions(before: Object, after: Object) -> Wakes:
-    """It is ready. Workers may wait for their leader to be. A leader that its former group kept from a node
-    may show it after these pods are gone.
+    """Return the passes to wake when conditions change.
+
+    Workers may wait for their leader to become Ready. A leader whose former group kept it from a node may
+    show this only after the pods of that group are gone.
     """
     was, now = is_ready(before), is_ready(after)
     if was == now:
@@ -120,7 +124,7 @@ def _phase(pod: Object) -> str:
 
 
 def _is_leader(pod: Object) -> bool:
-    """By either of the two labels that say it: one of them may be edited."""
+    """Report whether the pod is a leader by its worker index or its owner, because labels may be edited."""
     labels, owner = labels_of(pod), controller_of(pod)
     return labels.get(WORKER_INDEX_LABEL) == "0" or (
         owner is not None and owner["name"] == labels.get(NAME_LABEL)
@@ -128,7 +132,8 @@ def _is_leader(pod: Object) -> bool:
 
 
 _OURS = f"{PREFIX}/"
-# Labels and annotations of others that are read: the StatefulSet's own revision, the gang, the deletion cost.
+# Labels and annotations of other software that are read: the revision of a StatefulSet's pods, the gang of a
+# pod, the deletion cost.
 _ALSO_KEPT = frozenset(
     {
         STATEFULSET_REVISION_LABEL,
@@ -137,9 +142,10 @@ _ALSO_KEPT = frozenset(
         DELETION_COST_ANNOTATION,
     }
 )
-# What workers of a Hash group wait for, because the leader is not Ready before they are; and what says that.
+# Conditions of Hash leaders. Workers wait for the leader's containers, because the leader is not Ready before
+# its workers are; the other condition reports that they are.
 _OF_HASH_LEADERS = (CONTAINERS_READY, GROUP_READY_CONDITION)
-# How a container ended: what users are told, and whether the group had started by then.
+# How a container ended: users are told, and it shows whether the group had started by then.
 _MOMENTS = ("exitCode", "reason", "startedAt", "finishedAt")
 
 
@@ -151,19 +157,20 @@ def nothing(value: Any, obj: Mapping[str, Any]) -> None:
 
 
 def ours(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:
-    """Labels or annotations that some decision reads."""
+    """Keep labels or annotations that some decision reads."""
     return _ours(values) or None
 
 
 def ours_and_tools(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:
-    """Labels or annotations that some decision reads, and the keys of those of deployment tools, which
-    adoption removes. Their values may be whole manifests, and are dropped.
+    """Keep labels or annotations that some decision reads, and the keys that deployment tools set.
+
+    Adoption removes the latter. Their values may be whole manifests and are dropped.
     """
     return {**_ours(values), **{key: "" for key in values if belongs_to_a_tool(key)}} or None
 
 
 def writers_of_orphan(entries: Sequence[Any], obj: Mapping[str, Any]) -> list[Any] | None:
-    """The managedFields entries of field manager `lws`. They show who created an orphan."""
+    """Keep managedFields entries of field manager `lws` on orphans. They show who created the orphan."""
     if controller_of(obj) is not None:
         return None
     return [entry for entry in entries if entry.get("manager") == "lws"]
@@ -173,7 +180,7 @@ def writers_of_orphan(entries: Sequence[Any], obj: Mapping[str, Any]) -> list[An
 
 
 def set_status(status: Any, lws: Mapping[str, Any]) -> Any:
-    """The readable fields: another version of the CRD may have accepted anything."""
+    """Keep the readable fields of the status: another version of the CRD may have accepted any value."""
     return readable_status(status)
 
 
@@ -197,12 +204,15 @@ def conditions(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> l
 
 
 def finalizers(stored: Sequence[str], pod: Mapping[str, Any]) -> list[str] | None:
-    """The finalizers of groups that have used up their restarts, and of leaders that orphan their workers."""
+    """Keep our finalizer of groups that have used up their restarts, and the one that orphans workers."""
     return [each for each in stored if each in (RESTART_BUDGET_FINALIZER, ORPHAN_FINALIZER)] or None
 
 
 def gates(stored: Sequence[Any], pod: Mapping[str, Any]) -> list[Any] | None:
-    """One gate is enough, as all must be removed; with ours, all are kept, because we remove it."""
+    """Keep all scheduling gates if ours is among them, because we remove it; else only the first.
+
+    All gates must be removed before the pod is scheduled, so one shows that the pod is gated.
+    """
     return list(stored if has_gate(pod, GROUP_REPLACEMENT_GATE) else stored[:1]) or None
 
 
@@ -213,30 +223,30 @@ def on_gates(before: Object, after: Object) -> Wakes:
 
 
 def of_workload(spec: Any, pod_group: Mapping[str, Any]) -> Any:
-    """The spec of a PodGroup for `spec.scheduling`, which is compared with the intent."""
+    """Keep the spec of a PodGroup for `spec.scheduling`, which is compared with the intent."""
     return spec if is_mapping(spec) and "workloadRef" in spec else None
 
 
 def host_name(stored: str, pod: Mapping[str, Any]) -> str | None:
-    """The host name of a Hash leader, which its workers are named after."""
+    """Keep the host name of a Hash leader, which its workers are named after."""
     # The host name of a StatefulSet's pod is its name.
     return stored if stored != pod["metadata"]["name"] and is_of_hash_group(pod) else None
 
 
 def of_return(value: Any, pod: Mapping[str, Any]) -> Any:
-    """What decides whether a pod could still run on the node that it waits to return to."""
+    """Keep fields that decide whether a pod could still run on the node that it waits to return to."""
     return value if RETURNS_TO_ANNOTATION in annotations_of(pod) and not node_of(pod) else None
 
 
 def eventful(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Containers that restarted or have ended with an error."""
+    """Keep containers that have restarted or have ended with an error."""
     return [_container(entry) for entry in stored if _is_eventful(entry)] or None
 
 
 def eventful_or_last(
     stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]
 ) -> list[dict[str, Any]] | None:
-    """As `eventful`, plus the container that was started last: its start is when the pod left Pending."""
+    """Keep what `eventful` keeps, and the last started container: its start is when the pod left Pending."""
     kept, last, started = [], None, ""
     for entry in stored:
         if _is_eventful(entry):
@@ -247,7 +257,7 @@ def eventful_or_last(
 
 
 def tpu_requests(containers: Any, pod: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Which containers use TPUs: workers learn whether their leader does."""
+    """Keep the containers that use TPUs: workers need to know whether their leader uses TPUs."""
     using = tpu_containers(pod["spec"])
     return [{key: each[key] for key in ("name", "resources") if key in each} for each in using] or None
 
@@ -255,7 +265,7 @@ def tpu_requests(containers: Any, pod: Mapping[str, Any]) -> list[dict[str, Any]
 def restarted_sidecars(
     containers: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]
 ) -> list[dict[str, Any]] | None:
-    """Which of the init containers that restarted run beside the others."""
+    """Keep the sidecars among the init containers that restarted."""
     stored = (pod.get("status") or {}).get("initContainerStatuses") or ()
     names = {entry["name"] for entry in stored if _is_eventful(entry)}
     return [
@@ -269,25 +279,27 @@ def restarted_sidecars(
 
 
 def our_applies(entries: Sequence[Any], statefulset: Mapping[str, Any]) -> list[Any]:
-    """What a server-side apply of ours owns."""
+    """Keep the managedFields entries of our server-side applies."""
     return [entry for entry in entries if entry.get("manager") == "lws" and entry.get("operation") == "Apply"]
 
 
 def claims_go_too(policy: Mapping[str, str], statefulset: Mapping[str, Any]) -> dict[str, str] | None:
-    """The retention policy if it deletes PVCs with the StatefulSet, else None."""
+    """Keep the retention policy if it deletes PVCs together with the StatefulSet."""
     return {"whenDeleted": "Delete"} if policy.get("whenDeleted") == "Delete" else None
 
 
 def unlike_selector(selector: Mapping[str, Any], statefulset: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The selector, unless the StatefulSet's own labels match it; then None. Thousands of StatefulSets repeat
-    their labels here, so equal ones are not stored.
+    """Keep the selector unless the StatefulSet's own labels match it.
+
+    Thousands of StatefulSets repeat their labels in the selector, so a selector that equals them is not
+    stored.
     """
     carried, chosen = labels_of(statefulset), selector.get("matchLabels") or {}
     return None if chosen.items() <= carried.items() else {"matchLabels": chosen}
 
 
 def unlike_template(template: Any, statefulset: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Our labels of the template, if its revision label differs from the StatefulSet's, else None."""
+    """Keep our labels of the template if its revision label differs from the StatefulSet's."""
     inside = template_labels(statefulset)
     if inside is None or inside.get(REVISION_LABEL) == labels_of(statefulset).get(REVISION_LABEL):
         return None
@@ -298,7 +310,7 @@ def unlike_template(template: Any, statefulset: Mapping[str, Any]) -> dict[str, 
 
 
 def ends(stored: Sequence[Mapping[str, Any]], job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The conditions that say whether the Job ended, and why."""
+    """Keep the conditions that show whether the Job ended, and why."""
     kept = ("type", "status", "reason")
     return [
         {field: each[field] for field in kept if field in each}
@@ -311,17 +323,17 @@ def ends(stored: Sequence[Mapping[str, Any]], job: Mapping[str, Any]) -> list[di
 
 
 def ports(stored: Sequence[Any], service: Mapping[str, Any]) -> Any:
-    """Headless Services have none."""
+    """Keep the ports of a Service; headless Services have none."""
     return stored or None
 
 
 def type_unless_default(stored: str, service: Mapping[str, Any]) -> str | None:
-    """The type of a Service; left out for ClusterIP without ports."""
+    """Keep the type of a Service, except ClusterIP without ports."""
     return stored if service["spec"].get("ports") or stored != "ClusterIP" else None
 
 
 def address_unless_headless(stored: str, service: Mapping[str, Any]) -> str | None:
-    """The cluster IP. Not stored for headless Services with an owner: there are thousands."""
+    """Keep the cluster IP, except of headless Services with an owner: there are thousands."""
     return None if stored == "None" and controller_of(service) is not None else stored or None
 
 
@@ -329,9 +341,10 @@ def address_unless_headless(stored: str, service: Mapping[str, Any]) -> str | No
 
 
 def recorded_data(data: Any, revision: Mapping[str, Any]) -> Any:
-    """The data of a set's revisions. StatefulSets' own revisions have our labels too, copied from the pod
-    template. Of their data, only our labels of the template are kept, and only if the revision label of the
-    ControllerRevision was edited.
+    """Keep the data of revisions of sets.
+
+    Revisions of StatefulSets have our labels too, copied from the pod template. Of their data, only our
+    labels of the template are kept, and only if the revision label of the ControllerRevision was edited.
     """
     recorded = data.get("spec") if isinstance(data, dict) else None
     # Data nested too deeply cannot be compared.
@@ -351,7 +364,7 @@ def _ours(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _has_waited(pod: Mapping[str, Any], scheduled: Mapping[str, Any]) -> bool:
-    # Most get their node in the second in which they are made, and moments cost time to read.
+    # Most pods are scheduled in the second in which they are created, and parsing times is expensive.
     created = pod["metadata"].get("creationTimestamp")
     is_at_once = scheduled["status"] == "True" and scheduled.get("lastTransitionTime") == created
     return not is_at_once and wait_for_node(pod) is not None
@@ -384,18 +397,21 @@ def _is_of_group(statefulset: Mapping[str, Any]) -> bool:
 
 
 def _on_count(before: Object, after: Object) -> Wakes:
-    """A change of the counters of a worker StatefulSet. Groups are judged by their pods; the set only needs
-    to know whether all pods exist, and whether the StatefulSet is settled.
+    """Return the passes to wake when the counters of a worker StatefulSet change.
+
+    Groups are judged by their pods; the set only needs to know whether all pods exist, and whether the
+    StatefulSet is settled.
     """
     is_settled_as_before = is_settled(before) == is_settled(after)
     if not is_settled_as_before and (controller_of(after) or {}).get("name") != name_of(after):
-        # The leader of a Hash group says whether its workers are ready.
+        # The pass over a Hash group reports on its leader whether the workers are ready.
         return ALL
     return NONE if is_settled_as_before and is_short(before) == is_short(after) else SET
 
 
-# These annotations trigger no pass. After a retry, the StatefulSet controller reports the result. Records of
-# a DisaggregatedSet on its children caused six passes over each child and all of its groups in a rollout.
+# Changes of these annotations trigger no pass. After a retry, the StatefulSet controller reports the result.
+# Records of a DisaggregatedSet on its children caused six passes over each child and all of its groups in a
+# rollout.
 _REMEMBERED_BY_OTHERS = frozenset(
     {
         PODS_RETRIED_AT_ANNOTATION,
@@ -411,7 +427,7 @@ def _on_annotations(before: Object, after: Object) -> Wakes:
     changed = {key for key in one.keys() | two.keys() if one.get(key) != two.get(key)}
     if changed <= _REMEMBERED_BY_OTHERS:
         return NONE
-    # Passes over groups write the counts; the pass over the set takes out those of groups that are gone.
+    # Passes over groups write the counts; the pass over the set removes the counts of deleted groups.
     return SET if changed <= {GROUP_RESTART_COUNTS_ANNOTATION} else ALL
 
 
@@ -428,17 +444,17 @@ _METADATA = (
     StoredField("metadata.annotations", excerpt=ours),
 )
 # For kinds that may be adopted: adoption removes labels and annotations of deployment tools. Any label may be
-# one that we restore.
+# one that the manager restores.
 _METADATA_OF_ADOPTABLE = (
     *_IDENTITY,
     StoredField("metadata.labels"),
     StoredField("metadata.annotations", excerpt=ours_and_tools),
 )
-# They move with every write, whatever it changes.
+# managedFields changes with every write, whichever field is written.
 _WRITERS_OF_ORPHAN = StoredField("metadata.managedFields", NONE, writers_of_orphan)
 
-# Kept whole, because it is what users ask for. The generation tells of the spec. A status is news unless our
-# last write has left it so, which is known where changes are routed.
+# A set is kept whole, because it is the desired state. Its generation shows that the spec changed. A changed
+# status counts unless it is as our last write left it, which is checked where changes are routed.
 _SET = StoredFields(
     "LeaderWorkerSet",
     (
@@ -500,7 +516,7 @@ _STATEFULSET = StoredFields(
     (
         *_OF_LEADERS,
         *(StoredField(f"status.{name}", SET) for name in ("currentRevision", "updateRevision")),
-        # Groups are judged by their pods, which come sooner.
+        # Groups are judged by their pods, whose changes arrive sooner.
         *(StoredField(f"status.{name}", NONE) for name in ("readyReplicas", "availableReplicas")),
         *(StoredField(f"status.{name}", NONE) for name in ("currentReplicas", "updatedReplicas")),
     ),
@@ -517,7 +533,7 @@ _DEPLOYMENT = StoredFields(
     ),
     others=ALL,
 )
-# Whether it has ended, and has a pod.
+# A Job is read for whether it has ended and whether it has a pod.
 _JOB = StoredFields(
     "Job",
     (
@@ -526,7 +542,7 @@ _JOB = StoredFields(
         StoredField("status.conditions", SET, ends, []),
     ),
 )
-# What its pods are made from.
+# A ReplicaSet is read for the template of its pods.
 _REPLICA_SET = StoredFields(
     "ReplicaSet",
     (
@@ -549,7 +565,7 @@ _SERVICE = StoredFields(
         StoredField("spec.clusterIP", excerpt=address_unless_headless),
     ),
 )
-# What its own controller reports of it changes with every pod, and decides nothing here.
+# The status that the disruption controller writes changes with every pod, and decides nothing here.
 _DISRUPTION_BUDGET = StoredFields(
     "PodDisruptionBudget", (*_METADATA_OF_ADOPTABLE, _WRITERS_OF_ORPHAN, StoredField("spec", default={}))
 )
@@ -563,7 +579,7 @@ _REVISION = StoredFields(
         StoredField("data", excerpt=recorded_data),
     ),
 )
-# Nothing matters but that they are there, and whose they are.
+# PVCs are only read for their existence and their owners.
 _CLAIM = StoredFields("PersistentVolumeClaim", _METADATA)
 _POD_GROUP = StoredFields("PodGroup", (*_METADATA_OF_ADOPTABLE, StoredField("spec", excerpt=of_workload)))
 _WORKLOAD = StoredFields("Workload", (*_METADATA_OF_ADOPTABLE, StoredField("spec", default={})))
@@ -584,7 +600,7 @@ LEADER_WORKER_SET = Workload(
     ),
     frozenset({"StatefulSet", "Deployment", "ReplicaSet", "Pod"}),
 )
-"""What is watched for LeaderWorkerSets."""
+"""Kinds that are watched for LeaderWorkerSets."""
 
 TABLES = (
     _SET,
@@ -605,12 +621,12 @@ _BY_KIND = {table.kind: table for table in TABLES}
 
 
 def table_of(obj: Mapping[str, Any]) -> StoredFields | None:
-    """The fields that are read of such an object; None for a kind that is not watched."""
+    """Return the fields that are read of the object; None for a kind that is not watched."""
     table = _BY_KIND.get(obj["kind"])
     return table.of(obj) if table is not None else None
 
 
 def wakes(before: Object, after: Object) -> Wakes:
-    """The passes that a change wakes, of those over the sets and groups that the object concerns."""
+    """Return the passes that a change wakes, of those over the sets and groups that the object concerns."""
     table = table_of(after)
     return table.wakes(before, after) if table is not None else ALL

@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-# --- Metrics of a workload, as data of plans.
+# --- Metrics of a workload, as part of a plan.
 
 
 ROLLING = "rolling"
-"""1 during a rollout, else 0; the same word for every kind of workload."""
+"""Word of the gauge that is 1 during a rollout and 0 otherwise, for every kind of workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Increment of a counter after the write that carries it. kind, name: of the workload. label: value of
-    the counter's label, such as a reason.
+    """An increment of a counter, counted after the write that carries it.
+
+    kind, name: kind and name of the workload.
+    word: the counter's name in plans.
+    label: the value of the counter's additional label, such as a reason.
     """
 
     kind: str
@@ -27,12 +30,13 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Gauges of a workload, or a part of it, until the next pass over the same key.
+    """Gauges of a workload, or of a part of it, until the next pass over the same key.
 
-    kind, name: of the workload. numbers: by word and label, summed over the parts of a workload. revision:
-    the target revision key, empty if unknown. rolling_since: start of the current rollout (RFC 3339), empty
-    if unknown. groups: by UID of the leader pod, its creation time (RFC 3339) if its group is ready, else
-    empty.
+    kind, name: kind and name of the workload.
+    numbers: the values by word and label, summed over the parts of a workload.
+    revision: the target revision key; empty if unknown.
+    rolling_since: the start of the current rollout (RFC 3339); empty if unknown.
+    groups: by UID of the leader pod, its creation time (RFC 3339) if its group is ready; otherwise empty.
     """
 
     kind: str
@@ -59,7 +63,7 @@ class Verbatim:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Identifies an object by name, and by UID if `uid` is set."""
+    """A reference to an object by name, and by UID if `uid` is set."""
 
     api_version: str
     kind: str
@@ -70,7 +74,7 @@ class Reference:
 
     @classmethod
     def to(cls, obj: Object) -> Reference:
-        """The reference of an object as the API server returned it."""
+        """Return the reference to an object that the API server returned."""
         metadata = obj["metadata"]
         return cls(
             api_version=obj["apiVersion"],
@@ -87,10 +91,15 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """How to combine an Event with others of its kind. template: note with {} for the names of the members.
-    related: the object that all members belong to. change: counts of the member before and after; of several
-    changes, the first and the last count are reported. waits: not even the first few are written one by one.
-    is_shared: members are combined although each Event regards another object.
+    """How to combine an Event with others of its kind.
+
+    template: the note of the combined Event, with {} for the names of the members.
+    member: the name of the member that the Event is about.
+    related: the object that all members belong to.
+    change: the counts of the member before and after. Of several changes, the first and the last count are
+    reported.
+    waits: whether even the first few Events are combined instead of being written one by one.
+    is_shared: whether Events are combined although each regards another object.
     """
 
     template: str
@@ -105,8 +114,10 @@ class Fold:
 class Announce:
     """A Kubernetes Event (events.k8s.io/v1), emitted after the write that it reports.
 
-    fold: how it may be combined with others, a little later. once: every pass plans it while the condition
-    lasts, but each manager writes it only once. ends: delayed Events about the object are written before it.
+    fold: how to combine the Event with others, a little later; None for an Event that is written alone.
+    once: whether each manager writes the Event only once, although every pass plans it while the condition
+    lasts.
+    ends: whether delayed Events about the object are written before this one.
     """
 
     regarding: Reference
@@ -122,11 +133,12 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Server-side apply of the whole intent, field manager `lws`.
+    """Server-side apply of the whole intent by the field manager `lws`.
 
-    uid: of the object in the snapshot; if empty, there was none, and the apply is not forced, so that it
-    cannot take fields of another owner's new object. failure: announced with the error appended to its note.
-    tallies: counted after success.
+    uid: the UID of the object in the snapshot; empty if there was none. Without it the apply is not forced,
+    so that it cannot take fields of another owner's new object.
+    failure: an Event for a rejection. The error is appended to its note.
+    tallies: increments that are counted after success.
     """
 
     intent: Object
@@ -139,10 +151,11 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create if absent.
+    """Create an object if it does not exist.
 
-    An existing object of the name counts as created if it has the same controller by UID, is not terminating,
-    and has the labels and verbatim data of the intent. Any other is an error and part of the next snapshot.
+    An existing object with this name counts as created if it has the same controller by UID, is not
+    terminating, and has the labels and verbatim data of the intent. Any other object is an error and part of
+    the next snapshot.
     """
 
     intent: Object
@@ -155,10 +168,13 @@ class Create:
 class Merge:
     """A JSON merge patch (RFC 7386) of an object that we control, guarded by its UID.
 
-    A patch with a `resourceVersion` is written to that version only; otherwise the next pass plans again.
-    subresource: `status` for records that must be stored before the next action of the sequence; other fields
-    of a status are written by `Status`. is_strategic: a strategic merge patch of a built-in kind, which
-    merges lists by key.
+    A patch with a `resourceVersion` is written to that version only. If the object has changed, the next pass
+    plans again.
+
+    subresource: `status` for records that must be stored before the next action of the sequence. `Status`
+    writes all other fields of a status.
+    is_strategic: whether this is a strategic merge patch, which merges lists by key. Only built-in kinds
+    support it.
     """
 
     target: Reference
@@ -171,11 +187,12 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete the object with this name *and* UID; a missing object counts as deleted.
+    """Delete the object with this name *and* UID. A missing object counts as deleted.
 
-    grace_seconds: grace period of a pod; 0 forces the deletion, None uses the pod's own. version: the
-    resourceVersion that the object must still have, or the next pass plans again; any if it is empty.
-    tallies: counted after success.
+    grace_seconds: the grace period of a pod. 0 forces the deletion, None uses the pod's own grace period.
+    version: the resourceVersion that the object must still have; empty for any. If it differs, the next pass
+    plans again.
+    tallies: increments that are counted after success.
     """
 
     target: Reference
@@ -189,13 +206,14 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class SetOwner:
-    """Add or remove an owner of an object; other owners stay.
+    """Add or remove an owner of an object. Other owners stay.
 
     The object is read live, and written only if it has the same UID, is not terminating and has no other
     controller. If it changes meanwhile, nothing is written and the next pass plans again.
 
-    owner: the owner reference. is_owner: add it if true, else remove it. patch: other changes of the same
-    write.
+    owner: the owner reference.
+    is_owner: whether to add the owner; otherwise it is removed.
+    patch: other changes for the same write.
     """
 
     target: Reference
@@ -208,12 +226,13 @@ class SetOwner:
 
 @dataclass(frozen=True, slots=True)
 class SetFinalizer:
-    """Add or remove a finalizer of an object; other finalizers stay.
+    """Add or remove a finalizer of an object. Other finalizers stay.
 
-    The object is read live. A finalizer cannot be added to a terminating object; from a missing object it
-    counts as removed. If the object changes meanwhile, nothing is written and the next pass plans again.
+    The object is read live. A finalizer cannot be added to a terminating object, and counts as removed if the
+    object is missing. If the object changes meanwhile, nothing is written and the next pass plans again.
 
-    is_there: add it if true, else remove it. patch: other changes of the same write.
+    is_there: whether to add the finalizer; otherwise it is removed.
+    patch: other changes for the same write.
     """
 
     target: Reference
@@ -228,19 +247,22 @@ Action = Apply | Create | Merge | SetOwner | SetFinalizer | Delete
 
 
 def target_of(action: Action) -> Reference:
-    """The object that an action writes."""
+    """Return a reference to the object that an action writes."""
     return Reference.to(action.intent) if isinstance(action, Apply | Create) else action.target
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A JSON merge patch of the status subresource, guarded by the UID; planned only if it changes the
+    """A JSON merge patch of the status subresource, guarded by the UID. It is planned only if it changes the
     status.
 
-    can_wait: it may be batched with later ones. is_first: the first of its target, which only reports that
-    creation has begun; it may be batched with the result. before: the status that the patch is based on; if
-    the stored one differed, a further pass runs; None skips the check. only_after_failure: written only if
-    another write of the plan fails; otherwise the next pass reports more.
+    can_wait: whether it may be batched with later statuses.
+    is_first: whether it is the first status of its target, which only reports that creation has begun. It may
+    be batched with the result of the creation.
+    before: the status that the patch is based on. If the stored status was another one, a further pass runs.
+    None skips the check.
+    only_after_failure: whether it is written only if another write of the plan fails. Otherwise the next pass
+    reports more.
     """
 
     target: Reference
@@ -254,7 +276,9 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Postponable:
-    """Actions of a plan that can wait if `target` was written a moment ago, to be batched with later ones."""
+    """Actions of a plan that may be delayed if `target` was written a moment ago, to be batched with later
+    ones.
+    """
 
     target: Reference
     actions: tuple[Action, ...]
@@ -264,8 +288,9 @@ class Postponable:
 class Problem:
     """A reason why an object of an owner cannot be written.
 
-    reason: one word, such as NameClash or QuotaExceeded. is_reported: an Event has reported it already.
-    action: the `action` of Events about it.
+    reason: one word, such as NameClash or QuotaExceeded.
+    is_reported: whether an Event has already reported the problem.
+    action: the `action` of Events about the problem.
     """
 
     reason: str
@@ -278,15 +303,18 @@ class Problem:
 class Plan:
     """Everything that one pass does, or a part of it.
 
-    sequences: independent of each other; each runs in order and stops at its first failure.
-    statuses: written last, even after failures.
-    announce: Events that no write carries (a rejection, a wait).
-    again_after: seconds until the next pass, if no event will trigger it.
-    stuck_pods: number of pods stuck in Terminating on lost nodes.
-    problems: reported by the caller in a condition or an Event.
-    postponable: the actions in `sequences` that can wait.
-    standing: states of the owner, by which metrics count owners. figures: its gauges.
-    owner: the workload that the plan is for; its status reports rejected writes.
+    sequences: rows of actions that are independent of each other. Each runs in order and stops at its first
+    failure.
+    statuses: statuses, which are written last, even after failures.
+    announce: Events that no write carries, such as a rejection or a wait.
+    again_after: the seconds until the next pass, if no event triggers it.
+    waiting_for: what the pass waits for, as a phrase for the log.
+    stuck_pods: the number of pods stuck in Terminating on lost nodes.
+    problems: problems that the caller reports in a condition or an Event.
+    postponable: the actions in `sequences` that may be delayed.
+    standing: the states of the owner, by which metrics count owners.
+    figures: the gauges of the owner.
+    owner: the workload that the plan is for. Its status reports rejected writes.
     """
 
     sequences: tuple[tuple[Action, ...], ...] = ()
@@ -303,7 +331,7 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """True when carrying the plan out would write nothing."""
+        """True if carrying out the plan would write nothing."""
         return not (any(self.sequences) or self.statuses or self.announce)
 
 
@@ -311,7 +339,7 @@ _NOTHING = Plan()
 
 
 def together(*parts: Plan) -> Plan:
-    """One plan of all parts, in their order."""
+    """Combine parts into one plan, in their order."""
     # Most parts of most passes are empty.
     parts = tuple(part for part in parts if part != _NOTHING)
     if not parts:
@@ -332,15 +360,19 @@ def together(*parts: Plan) -> Plan:
 
 
 def soonest(waits: Iterable[float | None]) -> float | None:
-    """The shortest of these waits; None if there is none."""
+    """Return the shortest of these waits in seconds; None if there is none."""
     return min((wait for wait in waits if wait is not None), default=None)
 
 
-# --- Types shared by kinds of workload and the queue.
+# --- Types that the kinds of workload share with the queue.
 
 
 class Key(NamedTuple):
-    """Identifies a pass. kind: of pass, unique among all kinds of workload. name: of an object."""
+    """A queue key: what a pass reconciles.
+
+    kind: the kind of pass, unique among all kinds of workload.
+    name: the name of an object.
+    """
 
     kind: str
     namespace: str
@@ -348,7 +380,7 @@ class Key(NamedTuple):
 
 
 Wake = tuple[Key, float]
-"""A pass that a change starts, and the seconds by which it may be delayed."""
+"""A pass that a change starts, and the seconds by which the pass may be delayed."""
 
 Route = Callable[[Object | None, Object | None], Iterable[Wake]]
-"""(before, after) of an object, None if it does not exist → the passes to start."""
+"""A function from an object before and after a change (None if it does not exist) to the passes to start."""

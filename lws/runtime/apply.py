@@ -44,24 +44,26 @@ from lws.runtime.refusals import matches_intent
 # foreground, the garbage collector does not wait for it, and old workers coexist with the new leader.
 
 
-# Far more than can be in flight at a time.
+# Far more deletions than can be in flight at a time.
 _DELETED = 10_000
 
 
 class OwnerLocks:
-    """Creations for an owner run concurrently, its deletion before or after all of them."""
+    """Locks by owner: children are created concurrently, but never while their owner is being deleted."""
 
     def __init__(self) -> None:
-        # Number of running creations by UID of the owner, and the deletion that waits until there are none.
+        # By UID of the owner: the number of running creations, and the Event for which its deletion waits.
         self._creating: Counter[str] = Counter()
         self._created: dict[str, asyncio.Event] = {}
-        # Set when a running deletion has ended.
+        # By UID of the owner: the Event that is set when its running deletion has ended.
         self._deleting: dict[str, asyncio.Event] = {}
         self._deleted: dict[str, None] = {}
 
     @asynccontextmanager
     async def creating(self, uid: str) -> AsyncIterator[bool]:
-        """Yield whether children may be created for this owner; its deletion waits meanwhile."""
+        """Yield whether children may be created for this owner. A deletion of the owner waits for this
+        context.
+        """
         while uid in self._deleting:
             await self._deleting[uid].wait()
         if uid in self._deleted:
@@ -79,7 +81,9 @@ class OwnerLocks:
 
     @asynccontextmanager
     async def deleting(self, uid: str) -> AsyncIterator[None]:
-        """Block creations for this owner, indefinitely unless the deletion fails (raises)."""
+        """Block creations for this owner. They stay blocked afterwards unless the deletion raises an
+        error.
+        """
         while uid in self._deleting:
             await self._deleting[uid].wait()
         ended = self._deleting[uid] = asyncio.Event()
@@ -109,7 +113,7 @@ def _no_record(*_: Any) -> None:
 
 
 class Statuses(Protocol):
-    """Records our last writes to statuses."""
+    """A record of our last writes to statuses (`WrittenStatuses`)."""
 
     def expect(self, target: Reference, patch: Object) -> Object | None: ...
 
@@ -118,12 +122,15 @@ class Statuses(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WriteHooks:
-    """Called with the results of writes, so that no plan is older than our own writes.
+    """Functions that receive the results of writes, so that no plan is older than our own writes.
 
-    put: objects as the API server returned them. succeeded, rejected: each action, with the workload whose
-    plan it is from. name_taken: a create whose name belongs to another object. deleting: UIDs that plans
-    under way are deleting. deleted: objects that a deletion removed at once. statuses: writes of statuses,
-    before they begin and with their results.
+    put: called with each object that the API server returned.
+    applied: called with each successful apply and the object that it returned.
+    rejected, succeeded: called with each rejected or successful action and the owner of its plan.
+    name_taken: called with each create whose name belongs to another object.
+    deleting: the UIDs of objects that running plans delete.
+    deleted: called with each object that no longer exists after a write.
+    statuses: a record that receives each status write before it is sent, and its result.
     """
 
     put: Callable[[Mapping[str, Any]], None]
@@ -138,9 +145,12 @@ class WriteHooks:
 
 @dataclass(slots=True)
 class Outcome:
-    """errors: at most one per sequence or status. forced: number of forced deletions. overtaken: another
-    client changed an object first; nothing failed, but a further pass is needed. tallies: increments of
-    counters for successful writes.
+    """The result of carrying out a plan.
+
+    errors: the failures. A sequence stops at its first one, or after a row of concurrent deletions.
+    forced: the number of forced deletions.
+    overtaken: whether another client changed an object first. Nothing failed, but a further pass is needed.
+    tallies: increments of counters for successful writes.
     """
 
     errors: list[ClusterError] = field(default_factory=list)
@@ -150,12 +160,15 @@ class Outcome:
 
     @property
     def retry_after(self) -> float:
-        """Seconds to wait before a retry, as the server requested."""
+        """The longest wait before a retry that the server requested, in seconds; 0 if it requested none."""
         return max((e.retry_after or 0.0 for e in self.errors if isinstance(e, ApiError)), default=0.0)
 
 
 class Applier:
-    """Carries out plans on one cluster. locks: the locks of all owners."""
+    """Carries out plans on one cluster.
+
+    locks: the owner locks that it shares with other appliers; by default, its own.
+    """
 
     def __init__(
         self, cluster: Cluster, recorder: EventRecorder, hooks: WriteHooks, locks: OwnerLocks | None = None
@@ -164,7 +177,7 @@ class Applier:
         self._recorder = recorder
         self._hooks = hooks
         self._locks = locks or OwnerLocks()
-        # By UID: the resourceVersion of a status write, and its fields that were not stored.
+        # By UID of the object: the resourceVersion after a status write, and the fields that were not stored.
         self._pruned: OrderedDict[str, tuple[str, Mapping[str, Any]]] = OrderedDict()
 
     def forget(self, obj: Object) -> None:
@@ -172,8 +185,10 @@ class Applier:
         self._pruned.pop(uid_of(obj), None)
 
     async def apply(self, plan: Plan) -> Outcome:
-        """Run sequences concurrently, each in order up to its first failure, deletions in a row of one kind
-        at once; then write the statuses, even after failures.
+        """Carry out a plan: run its sequences concurrently, then write its statuses, even after failures.
+
+        Each sequence runs in order and stops at its first failure. Consecutive deletions of one kind run
+        concurrently.
         """
         outcome = Outcome()
         due = {str(status.target): status for status in plan.statuses}
@@ -199,7 +214,7 @@ class Applier:
     ) -> None:
         for deleted, group in groupby(sequence, lambda each: isinstance(each, Delete) and each.target.kind):
             actions = tuple(group)
-            # One after the other, the last objects would have been deleted by others before.
+            # If they were deleted one after the other, other controllers would delete the last objects first.
             for step in [actions] if deleted else [(action,) for action in actions]:
                 if not await self._take_all(step, outcome, due, owner):
                     return
@@ -207,10 +222,10 @@ class Applier:
     async def _take_all(
         self, actions: Sequence[Action], outcome: Outcome, due: dict[str, Status], owner: Reference | None
     ) -> bool:
-        """Carry out actions at once. False if nothing may follow them."""
+        """Carry out actions concurrently. Return False if the sequence must stop."""
         taking = [self._take(action, outcome, due, owner) for action in actions]
         if len(taking) == 1:
-            # As a task of its own it would let other sequences go first.
+            # As a task of its own, a single action would let other sequences go first.
             return await taking[0]
         results = await asyncio.gather(*taking, return_exceptions=True)
         for bug in results:
@@ -221,7 +236,7 @@ class Applier:
     async def _take(
         self, action: Action, outcome: Outcome, due: dict[str, Status], owner: Reference | None
     ) -> bool:
-        """Carry out one action. False if nothing may follow it."""
+        """Carry out one action. Return False if the sequence must stop."""
         try:
             if isinstance(action, Merge) and action.subresource == "status" and str(action.target) in due:
                 await self._write_record(action, due, outcome)
@@ -246,7 +261,11 @@ class Applier:
         return True
 
     async def _locked(self, action: Action) -> bool:
-        """Carry out an action under the lock of its owner. False if another pass has deleted the owner."""
+        """Carry out an action under the lock of the owner that it deletes, or for which it creates or adopts
+        an object.
+
+        Return False if another pass has deleted the owner.
+        """
         if isinstance(action, Delete) and action.target.uid:
             async with self._locks.deleting(action.target.uid):
                 await self._carry_out(action)
@@ -292,7 +311,7 @@ class Applier:
             self._hooks.put(stored)
 
     async def _write_record(self, action: Merge, due: dict[str, Status], outcome: Outcome) -> None:
-        """Write a record together with the rest of the status: one write instead of two."""
+        """Write a record and the rest of the status in one request instead of two."""
         log.debug("merge %s: %s", action.target, action.why)
         status = due[str(action.target)]
         joined = replace(status, patch={**status.patch, **action.patch["status"]})
@@ -304,7 +323,8 @@ class Applier:
     async def _apply(self, action: Apply) -> None:
         intent = action.intent
         if action.uid:
-            # With the UID, the apply fails instead of creating an object or changing another one of the name.
+            # With the UID, the apply fails instead of creating an object or changing another one of this
+            # name.
             intent = {**intent, "metadata": {**intent["metadata"], "uid": action.uid}}
         stored = await self._cluster.apply(intent, force=bool(action.uid))
         self._hooks.put(stored)
@@ -316,11 +336,11 @@ class Applier:
             self._hooks.put(await self._cluster.create(intent))
         except AlreadyExists as error:
             if error.is_refusal:
-                # Webhooks may reject with any status.
+                # A webhook may reject a request with any status.
                 raise
             reference = Reference.to(intent)
             existing = await self._cluster.get(reference.kind, reference.namespace, reference.name)
-            # The next plan must see the object that has the name.
+            # The next plan must see the object that has this name.
             self._hooks.put(existing)
             if not matches_intent(existing, intent):
                 self._hooks.name_taken(action)
@@ -350,9 +370,9 @@ class Applier:
             self._hooks.deleted(action.target)
 
     async def _is_another(self, target: Reference) -> bool:
-        """Report whether the object is gone or another one has its name.
+        """Report whether the object no longer exists or another object has its name.
 
-        The UID is not the only thing that makes a deletion a conflict: webhooks answer 409 too.
+        A 409 alone does not prove that the UID differs, because a webhook may respond with 409 too.
         """
         try:
             existing = await self._cluster.get(target.kind, target.namespace, target.name)
@@ -382,7 +402,7 @@ class Applier:
 
     async def _merge_status(self, status: Status, outcome: Outcome) -> Mapping[str, Any]:
         stored = await self._write_to_status(status.target, {"status": status.patch}, status.before)
-        # The stream reports too late what another client cleared meanwhile: the response is newer.
+        # The stream reports too late that another client cleared a field. The response is newer.
         if status.before is not None:
             now = stored.get("status") or {}
             outcome.overtaken |= not is_merged_into(status.before, status.patch, now)
@@ -400,8 +420,9 @@ class Applier:
         return stored
 
     def _record_pruned(self, uid: str, patch: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
-        """Record the fields that an older CRD dropped. Sending them again for the same version would change
-        nothing.
+        """Record the fields of a status that an older CRD dropped.
+
+        Sending them again for the same resourceVersion would change nothing.
         """
         status = stored.get("status") or {}
         dropped = {key: value for key, value in patch.items() if value is not None and key not in status}
@@ -412,7 +433,7 @@ class Applier:
                 self._pruned.popitem(last=False)
 
     def _announce_failure(self, action: Action, error: ClusterError, owner: Reference | None) -> None:
-        # Only rejections concern the user; broken connections are retried without an Event.
+        # Only rejections concern the user. Broken connections are retried without an Event.
         if not isinstance(error, ApiError) or not error.is_refusal:
             return
         target = target_of(action)
@@ -434,7 +455,7 @@ class Applier:
 
 
 def _owner_in(action: Action) -> Mapping[str, Any] | None:
-    """The controller of a created object, or the new owner of an adopted one."""
+    """Return the controller of an object to create, or the owner in a SetOwner; None for other actions."""
     if isinstance(action, SetOwner):
         return action.owner
     return controller_of(action.intent) if isinstance(action, Create) else None
@@ -450,11 +471,13 @@ def _lingers(deleted: Mapping[str, Any]) -> bool:
 
 
 async def write_owner(cluster: Cluster, action: SetOwner, see: Callable[[Mapping[str, Any]], None]) -> Object:
-    """Set or remove an owner and return the object. Raises `Overtaken` if it differs from the planned object.
+    """Add or remove an owner of an object, and return the object.
 
     A list of owners can only be replaced as a whole, so the new list is built from a live read, and the write
-    carries the resourceVersion of that read. see: called with the live object if it differs from the planned
-    one; the next plan must see it.
+    carries the resourceVersion of that read. Raises `Overtaken` if the live object is not as planned: it has
+    another controller, was replaced, is terminating or has changed since the read.
+
+    see: called with the live object if it is not as planned, because the next plan must see it.
     """
     live = await _read(cluster, action.target)
     if not _is_as_planned(live, action):
@@ -470,8 +493,11 @@ async def write_owner(cluster: Cluster, action: SetOwner, see: Callable[[Mapping
 async def write_finalizer(
     cluster: Cluster, action: SetFinalizer, see: Callable[[Mapping[str, Any]], None]
 ) -> Object | None:
-    """The object with or without the finalizer; None if it does not exist any more. Raises `Overtaken` if the
-    finalizer cannot be added. see: as for `write_owner`.
+    """Add or remove a finalizer, and return the object; None if it no longer exists.
+
+    Raises `Overtaken` if the finalizer cannot be added or the object has changed since it was read.
+
+    see: as for `write_owner`.
     """
     try:
         live = await _read(cluster, action.target)
@@ -492,8 +518,10 @@ async def write_finalizer(
 
 
 async def write_merge(cluster: Cluster, action: Merge, see: Callable[[Mapping[str, Any]], None]) -> Object:
-    """The object with the patch; `Overtaken` if the patch is for another version. see: as for
-    `write_owner`.
+    """Apply a merge patch and return the object. Raises `Overtaken` if the patch is for another version of
+    it.
+
+    see: as for `write_owner`.
     """
     if "resourceVersion" not in (action.patch.get("metadata") or {}):
         return await cluster.merge(action.target, action.patch, subresource=action.subresource)

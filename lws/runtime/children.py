@@ -32,11 +32,13 @@ _SERVICE_DEFAULTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ChildOwner:
-    """The controller of a child: a workload, or the leader pod of a group.
+    """For whom a child exists.
 
-    kind, name: the workload that needs the child. reference: the controller reference of the child. is_alive:
-    as in `may_adopt`. adoption: the reason for an adoption, with {kind} for the kind of the child.
-    until_alive: what an adoption waits for.
+    kind, name: the workload, named in messages.
+    reference: the controller of the child, which is the workload or the leader pod of a group.
+    is_alive: the controller was read live and is not being deleted, so it may adopt.
+    adoption: the reason for an adoption, with {kind} for the kind of the child.
+    until_alive: what an adoption waits for while `is_alive` is false.
     """
 
     kind: str
@@ -49,8 +51,9 @@ class ChildOwner:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """The object with the name of a child, and who owns it. former: phrase for an object that must be deleted
-    first.
+    """The stored object with the name of a child, and its relation to the owner.
+
+    former: how messages name an existing object that must disappear first, such as 'the former Service'.
     """
 
     ownership: Ownership
@@ -59,11 +62,15 @@ class Child:
 
 
 Repairs = Callable[[Object, Object], "Mapping[str, Object] | Plan"]
-"""(stored, intent) → patches that make a child's spec as intended, by reason; or a plan to follow instead."""
+"""A function from (stored, intent) to patches that make a child's spec as intended, by reason, or to a plan
+to follow instead.
+"""
 
 
 def plan_child(owner: ChildOwner, child: Child, create: Create, repairs: Repairs | None = None) -> Plan:
-    """Reconcile a desired child. Its labels are restored, whatever its kind: see `label_patches`."""
+    """Create, adopt or repair a child that should exist. For every kind, its labels are restored
+    (`label_patches`).
+    """
     if (blocked := plan_obstacle(owner, child)) is not None:
         return blocked
     if child.stored is None:
@@ -75,7 +82,7 @@ def plan_child(owner: ChildOwner, child: Child, create: Create, repairs: Repairs
 
 
 def plan_unwanted(owner: ChildOwner, stored: Object | None, why: str) -> Plan:
-    """Delete a child that is not desired; objects of other owners are left alone."""
+    """Delete a child that is not desired. Objects of other owners are left alone."""
     uid = owner.reference["uid"]
     if stored is None or not is_controlled_by(stored, uid) or is_terminating(stored):
         return Plan()
@@ -83,7 +90,9 @@ def plan_unwanted(owner: ChildOwner, stored: Object | None, why: str) -> Plan:
 
 
 def plan_obstacle(owner: ChildOwner, child: Child) -> Plan | None:
-    """Plan for an object that has the name of a child; None if the child can be written."""
+    """Return what to do about an existing object that blocks the name; None if the child can be created or
+    repaired.
+    """
     stored, ownership = child.stored, child.ownership
     if stored is None or ownership == Ownership.OURS:
         return None
@@ -98,7 +107,7 @@ def plan_obstacle(owner: ChildOwner, child: Child) -> Plan | None:
 
 
 def adopt(owner: ChildOwner, orphan: Object) -> Plan:
-    """Set the owner of an orphan and remove metadata of tools that it must not keep."""
+    """Set the owner of an orphan, and remove metadata of deployment tools that it must not keep."""
     if not owner.is_alive:
         return Plan(waiting_for=owner.until_alive)
     why = owner.adoption.format(kind=orphan["kind"])
@@ -107,7 +116,10 @@ def adopt(owner: ChildOwner, orphan: Object) -> Plan:
 
 
 def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
-    """Restore all edited fields in one write. patches: by reason; empty if not needed."""
+    """Restore all edited fields in one write.
+
+    patches: a merge patch for each reason; those that are empty are ignored.
+    """
     needed = {why: patch for why, patch in patches.items() if patch}
     if not needed:
         return Plan()
@@ -117,22 +129,27 @@ def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
 def label_patches(
     stored: Object, desired: Mapping[str, str], why: str = "its labels were edited"
 ) -> dict[str, Object]:
-    """Patches that restore the labels of a child, by reason (see `repair`): the desired ones are ours, labels
-    that somebody added stay. Watches select objects by the name label.
+    """Return patches that restore the labels of a child, by reason (see `repair`).
+
+    Only the desired labels are restored; labels that somebody added stay. Watches select objects by the name
+    label.
     """
     labels = missing_labels(stored, desired)
     return {why: {"metadata": {"labels": labels}}} if labels else {}
 
 
 def difference(fields: Iterable[str]) -> str:
-    """Why fields of a child are written. Either they were edited, or what is wanted has changed."""
+    """Return the reason to write fields of a child: either they were edited, or the desired state has
+    changed.
+    """
     return f"differs from what is wanted: {', '.join(fields)}"
 
 
 def repair_service(stored: Object, intent: Object) -> Mapping[str, Object] | Plan:
-    """Write the fields that a Service's intent sets (see `Repairs`).
+    """Return the patches that restore the fields of a Service's intent (see `Repairs`).
 
-    Other fields stay, as the API server or others set them: addresses, families, node ports, sessions.
+    Other fields stay as the API server or other clients set them: addresses, families, node ports, sessions.
+    A cluster IP cannot be removed, so a Service that must be headless is deleted and recreated.
     """
     spec, desired = stored.get("spec") or {}, {**_SERVICE_DEFAULTS, **intent["spec"]}
     is_headless = desired.get("clusterIP") == _HEADLESS
@@ -159,7 +176,9 @@ def _is_as_desired(field: str, current: Object, desired: Object) -> bool:
 
 
 def _with_node_ports(desired: Object, current: Object) -> list[dict[str, Any]]:
-    """Keep allocated node ports: a merge patch replaces the list."""
+    """Return the desired ports with their allocated node ports, because a merge patch replaces the whole
+    list.
+    """
     if desired["type"] == _CLUSTER_IP:
         return list(desired["ports"])
     allocated = {

@@ -1,7 +1,7 @@
-"""What a step, a status write and a pass cost, and the minimum interval between two of a kind.
+"""What a step, a status write and a pass cost, and the minimum interval between two of the same type.
 
-In: the number of groups. Out: seconds. Nothing is delayed longer than its cost justifies: delays of a set of
-40 groups are not noticeable.
+In: the number of groups. Out: seconds. No delay is longer than its cost justifies: delays of a set of 40
+groups are not noticeable.
 
 Figures are CPU seconds of the control plane and the manager, measured by sixty writes in a row to a settled
 set.
@@ -16,26 +16,29 @@ from datetime import timedelta
 from lws import timing
 
 PASS_SHARE = 0.02
-"""Share of a core for the passes over one key: they run in our only thread, and reviews of pods wait for
+"""Share of a core for the passes over one key. Passes run in the only thread, and reviews of pods wait for
 them.
 """
 
 ALL_PASSES_SHARE = 0.04
-"""Share of a core for the passes over all sets; beyond it, each key is delayed longer. Ten sets of 500 groups
-in a rollout would take 0.2 of a core otherwise, as much as all the work for their groups. Now they take 0.07,
-a hundred sets 0.15.
+"""Share of a core for the passes over all sets. If it is exceeded, each key is delayed longer.
+
+Otherwise ten sets of 500 groups in a rollout would take 0.2 of a core, as much as all the work for their
+groups. Now they take 0.07, and a hundred sets take 0.15.
 """
 
 READ_SHARE = 0.05
-"""Share of the time for reads of the Events of one namespace, which the API server filters one by one. On a
-busy cluster, where pods are created slowly, a read took 0.7 s: every 4 s, it added to the load.
+"""Share of the time for reads of the Events of one namespace, which the API server filters one by one.
+
+On a busy cluster, where pods are created slowly, a read took 0.7 s. Such a read every 4 s added to the load.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """CPU seconds of one write, and in addition for each group of the set. share: of a core that the writes
-    of one set may take in the long run.
+    """The CPU seconds of one write: a fixed part, and a part for each group of the set.
+
+    share: the share of a core that the writes of one set may take in the long run.
     """
 
     fixed: float
@@ -43,42 +46,49 @@ class Cost:
     share: float
 
     def pace(self, groups: int) -> float:
-        """Seconds between two writes in the long run; limited, so that large sets show progress too."""
+        """Return the seconds between two writes in the long run, limited so that large sets show progress."""
         cost = self.fixed + self.per_group * max(0, groups)
         return min(cost / self.share, timing.LONGEST_PACE_SECONDS)
 
 
 STEP = Cost(0.022, 0.00006, share=0.025)
-"""The checkpoint in the set's status, the apply of its StatefulSet, that controller's reconcile of all
-leaders and its status, and our passes: 24 ms for 40 groups, 46 ms for 400; replacing one group of four pods
-takes 300 ms. Groups that may restart are idle while a step waits, so it may take more than a status.
+"""Cost of a step: the checkpoint in the set's status, the apply of its StatefulSet, the StatefulSet
+controller's reconcile of all leaders and its status, and our passes.
+
+A step takes 24 ms for 40 groups and 46 ms for 400; replacing one group of four pods takes 300 ms. Groups that
+may restart are idle while a step waits, so a step may take more than a status.
 """
 
 STATUS = Cost(0.010, 0.00004, share=0.007)
-"""The write, what the API server sends to the set's watchers, and our pass: 12 ms for 40 groups, 26 ms for
-400, each of which it names. Only readers of the status wait for it.
+"""Cost of a status: the write, what the API server sends to the set's watchers, and our pass.
+
+A status names each group, and takes 12 ms for 40 groups and 26 ms for 400. Only readers of the status wait
+for it.
 """
 
 
 def status_pause(groups: int) -> float:
-    """Seconds between two statuses that only report progress.
+    """Return the seconds between two statuses that only report progress.
 
-    For a set of one group, a status costs a tenth of its rollout: no group is reported more often than every
-    5 s on average.
+    For a set of one group, a status costs a tenth of its rollout. So no group is reported more often than
+    every 5 s on average.
     """
     return max(STATUS.pace(groups), timing.LONGEST_PACE_SECONDS / max(1, groups))
 
 
 def read_pause(read: float) -> timedelta:
-    """Time until the next read of Events, after one that took so many seconds; at most the interval between
-    two reads for one StatefulSet.
+    """Return the time until the next read of Events: at most the interval of reads for one StatefulSet.
+
+    read: the seconds that the last read took.
     """
     pause = max(timing.FAILED_CREATES_FRESH, timedelta(seconds=read / READ_SHARE))
     return min(pause, timing.FAILED_CREATES_READ_AGAIN)
 
 
 def delay_after(duration: float) -> float:
-    """Seconds from the beginning of a pass of this duration until events may start the next one."""
+    """Return the seconds from the beginning of a pass of this duration until events may start the next
+    one.
+    """
     return duration / PASS_SHARE
 
 
@@ -90,8 +100,9 @@ class PassLoad:
         self._at = 0.0
 
     def delay_after(self, duration: float, now: float) -> float:
-        """As the function of this name, or longer if the passes over all sets exceed their share. now: by any
-        clock.
+        """Return the result of `delay_after`, or more if the passes over all sets exceed their share.
+
+        now: the time by any clock.
         """
         self._taken = self._taken * math.exp((self._at - now) / timing.PASS_LOAD_SECONDS) + duration
         self._at = now

@@ -1,6 +1,7 @@
-"""Everything that caches the state of the cluster: streams, store, passes, elections. If that state is no
-longer valid, the manager discards the engine and builds another one, while webhooks and probes keep being
-served.
+"""Everything that caches the state of the cluster: streams, store, passes, elections.
+
+If that state is no longer valid, the manager discards the engine and builds another one. Webhooks and probes
+keep being served meanwhile.
 
 In: Settings, a connection, the admission server. Out: passes, until a part fails.
 """
@@ -44,8 +45,11 @@ _CONCURRENT_PASSES = 32
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an engine is built from; it outlives the engine. identity: holder identity in Leases. listen:
-    installs our signal handlers after kopf has installed its own. registrations: kinds of workload to serve.
+    """What an engine is built from. These parts outlive the engine.
+
+    identity: the holder identity in Leases.
+    listen: a function that installs our signal handlers after kopf has installed its own.
+    registrations: the kinds of workload to serve.
     """
 
     settings: Settings
@@ -58,8 +62,9 @@ class Surroundings:
 
 
 class Engine:
-    """Streams and passes over one history of the cluster. Call `start`, `ended` and `take_down`, in this
-    order.
+    """The streams and passes over one history of the cluster.
+
+    Callers call `start`, `ended` and `take_down`, in this order.
     """
 
     def __init__(self, within: Surroundings) -> None:
@@ -68,7 +73,7 @@ class Engine:
         self._kopf_stop = asyncio.Event()
         self._rollback = Rollback()
         self._election = self._build_election()
-        # Events are not fenced by the time left of a Lease: no controller acts on them.
+        # Writes of Events need not end within the time left of a Lease, because no controller acts on Events.
         event_client = cluster.fenced(self._may_write)
         self._terms = Terms(self._begin, self._may_write)
 
@@ -107,7 +112,7 @@ class Engine:
         self._is_down = False
 
     def start(self) -> None:
-        """Start to list and watch, to compete for Leases, and to act while they are held."""
+        """Start to list and watch, to compete for Leases, and to run passes while Leases are held."""
         self._silence.begin()
         streams = self._kopf_streams.items()
         self._tasks = [
@@ -123,11 +128,11 @@ class Engine:
         ]
 
     async def ended(self) -> None:
-        """Return once a part has ended. The end is logged; the caller needs another engine."""
+        """Wait until a part has ended, and log its end. The caller then needs another engine."""
         await first_end(self._tasks, "the manager relists everything")
 
     async def take_down(self) -> None:
-        """Finish passes, write pending Events, release Leases, then close everything."""
+        """Finish passes, write pending Events, release Leases, and then close everything."""
         is_finished = await self._finish()
         # A pass that still waits for a response must not write while the next engine does.
         self._is_down = True
@@ -136,7 +141,7 @@ class Engine:
         if is_finished and not self._within.cluster.may_arrive(everywhere):
             await self._election.release()
         else:
-            # No other manager may list before the last write has arrived or was abandoned.
+            # No other manager may list before the last write has arrived or has been abandoned.
             log.warning("the API server is slow: a write may still arrive, so Leases are left to expire")
         self._kopf_stop.set()
         kopf_tasks = [task for task in self._tasks if task.get_name() == "kopf"]
@@ -147,7 +152,7 @@ class Engine:
         self._loop.forget(everywhere)
 
     async def _finish(self) -> bool:
-        """Report whether every pass ended in time."""
+        """Finish passes and write pending Events. Return whether every pass ended in time."""
         try:
             await asyncio.wait_for(self._queue.drain(), timing.DRAIN_SECONDS)
         except TimeoutError:
@@ -160,14 +165,14 @@ class Engine:
         return True
 
     def checks(self) -> dict[str, Check]:
-        """Checks for the liveness probe, by stream."""
+        """Checks for the liveness probe by name: those of all streams and controllers."""
         checks = {name: self._silence.check(stream) for name, stream in self._streams().items()}
         for controller in self._controllers:
             checks |= controller.checks
         return checks
 
     def queued(self) -> dict[str, int]:
-        """Number of keys by state: `Queue.counts`."""
+        """Number of keys by state (see `Queue.counts`)."""
         return self._queue.counts()
 
     def cached(self) -> dict[str, int]:
@@ -175,13 +180,14 @@ class Engine:
         return self._store.sizes()
 
     def not_listed(self) -> str | None:
-        """Kinds that are not listed yet, for the readiness probe."""
+        """Name the streams that have not listed yet, for the readiness probe; None if all have."""
         missing = [name for name, stream in self._streams().items() if not stream.listed.is_set()]
         return f"not listed yet: {', '.join(missing)}" if missing else None
 
     def _is_current(self) -> bool:
-        """Whether every stream has listed, and each informer has received something within the time in which
-        a healthy watch does.
+        """Report whether every stream has listed and each informer has received something recently.
+
+        Recently is the time within which a healthy watch receives something.
         """
         behind = (informer.behind_for for informer in self._informers.values())
         is_recent = all(seconds <= timing.SILENT_WATCH_SECONDS for seconds in behind)
@@ -214,7 +220,7 @@ class Engine:
         return together([controller.begin(cluster) for controller in self._controllers])
 
     def _start_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a background task that ends by itself; the engine continues if it fails."""
+        """Start a background task that ends by itself. The engine continues if the task fails."""
         task = start("background", work)
         self._background.add(task)
         task.add_done_callback(self._end_background)
@@ -278,7 +284,7 @@ class Engine:
         return not is_running and not self._within.cluster.may_arrive(scope)
 
     async def _resync(self) -> None:
-        """Enqueue everything at intervals: a missed event costs time, never correctness."""
+        """Enqueue everything at intervals, so that a missed event costs time but never correctness."""
         while True:
             await asyncio.sleep(timing.RESYNC_SECONDS)
             self._triggers.everything()
@@ -288,8 +294,10 @@ class Engine:
 
 
 class Triggers:
-    """Puts keys into a queue. route_of: the route of a changed object, or None. forget: called with each
-    deleted object.
+    """Puts the keys that a change concerns into a queue.
+
+    route_of: a function that returns the route of a changed object, or None.
+    forget: a function that is called with each deleted object.
     """
 
     def __init__(
@@ -304,7 +312,10 @@ class Triggers:
         self._keys: list[Callable[[Scope], Iterable[Key]]] = []
 
     def add(self, keys: Callable[[Scope], Iterable[Key]]) -> None:
-        """Add the keys of a controller. keys: all keys of some namespaces."""
+        """Add the keys of a controller.
+
+        keys: a function that returns all keys of the controller in some namespaces.
+        """
         self._keys.append(keys)
 
     def on_change(self, before: Object | None, after: Object | None) -> None:

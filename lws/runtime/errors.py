@@ -1,4 +1,4 @@
-"""Errors of requests to the API server: `ClusterError`, and `ApiError` if the server has answered."""
+"""Errors of requests to the API server: `ClusterError`, and `ApiError` if the server has responded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lws.kube.conditions import ADMISSION_WORDS
 
 
 class ClusterError(Exception):
-    """A request to the API server failed. message: the server's own sentence, if any."""
+    """A request to the API server failed. message: the server's own sentence, if it sent one."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -19,21 +19,22 @@ class ClusterError(Exception):
 
 
 class Unreachable(ClusterError):
-    """The API server did not answer: connection refused, reset or timed out."""
+    """The API server did not respond: no connection, no credentials, a timeout, or a response of a proxy."""
 
 
 class NotLeading(ClusterError):
-    """The Lease of this process is not fresh, so nothing was sent: another manager may be acting."""
+    """The Lease of this process is not fresh, so nothing was sent. Another manager may be acting."""
 
 
 class Overtaken(ClusterError):
-    """Another client changed the object between plan and write, so nothing was written. The next pass plans
-    again.
+    """Another client changed the object between plan and write, so nothing was written.
+
+    The next pass plans again.
     """
 
 
 class ApiError(ClusterError):
-    """The API server answered with an error status."""
+    """The API server responded with an error status."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -45,22 +46,26 @@ class ApiError(ClusterError):
 
     @property
     def is_namespace_terminating(self) -> bool:
-        """The namespace is terminating or gone: nothing can be created in it, and nothing is reported."""
+        """True if the namespace is terminating or gone: nothing can be created in it, and nothing is
+        reported.
+        """
         return "NamespaceTerminating" in self.causes or (self.status == 404 and self.about == "namespaces")
 
     @property
     def is_kind_unknown_yet(self) -> bool:
-        """The owner's CRD was created a moment ago, and the admission plugin
-        OwnerReferencesPermissionEnforcement has not discovered it yet: it retries every 30 seconds.
+        """True if the owner's CRD was created a moment ago and admission does not know it yet.
+
+        The plugin OwnerReferencesPermissionEnforcement has not discovered the CRD: it retries every 30
+        seconds.
         """
         return self.status == 403 and "cannot find RESTMapping" in self.message
 
     @property
     def is_refusal(self) -> bool:
-        """The server rejects this until something changes, so it must be reported to users.
+        """True if the server rejects the request until something changes, so that users must know about it.
 
-        Excludes errors that the next pass resolves: a deleted object, a taken name, a concurrent change. A
-        webhook may reject with any status.
+        Errors that a later pass resolves are excluded: a deleted object, a taken name, a concurrent change, a
+        failing server. A webhook may reject with any status, so its rejections are found by their message.
         """
         if self.is_namespace_terminating or self.is_kind_unknown_yet:
             return False
@@ -70,11 +75,11 @@ class ApiError(ClusterError):
 
 
 class NotFound(ApiError):
-    """404."""
+    """404: the object or its namespace does not exist."""
 
 
 class AlreadyExists(ApiError):
-    """409 on a create."""
+    """409 on a create: the name is taken."""
 
 
 class Conflict(ApiError):
@@ -90,11 +95,11 @@ class Forbidden(ApiError):
 
 
 class Invalid(ApiError):
-    """422: the object is not legal."""
+    """422: the object is not valid, or a test of a JSON patch failed."""
 
 
 class Throttled(ApiError):
-    """429 or 503: retry after `retry_after` seconds, which are capped."""
+    """429 or 503: retry after `retry_after` seconds. The number is capped."""
 
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {
@@ -111,14 +116,15 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 def api_error(
     status: int, body: Mapping[str, Any] | None, fallback: str, retry_after: str | None
 ) -> ApiError:
-    """The exception for an HTTP error response.
+    """Return the exception for an HTTP error response.
 
-    body: the decoded `v1 Status`, or None if it was something else; fallback: the text to show then.
-    retry_after: the header of that name; without it, the status may contain a delay.
+    body: the decoded `v1 Status`; None if the body was something else.
+    fallback: the message if the body has none.
+    retry_after: the Retry-After header. Without it, the Status may contain a delay.
     """
     body = body or {}
     details = body.get("details")
-    # A proxy may respond with other JSON.
+    # A proxy may respond with any other JSON.
     details = details if isinstance(details, Mapping) else {}
     reason = str(body.get("reason") or "")
     message = str(body.get("message") or fallback)
@@ -132,8 +138,9 @@ def api_error(
 
 
 def _seconds(retry_after: object) -> float | None:
-    """None if it is no valid number of seconds: HTTP also allows a date. Capped, because a proxy may have
-    sent it.
+    """Parse a number of seconds; None if it is not valid, because HTTP also allows a date.
+
+    The number is capped, because a proxy may have sent it.
     """
     try:
         seconds = float(str(retry_after))

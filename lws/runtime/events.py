@@ -1,8 +1,8 @@
 """Write Kubernetes Events (events.k8s.io/v1) in the background, and count repeated ones.
 
-In: `Announce`s. Out: one Event each, or one more in the series of an equal one. A failed write is logged and
-never delays a pass. If many groups have the same Event, the first few are written one by one and the others
-are combined.
+In: `Announce`s. Out: one Event for each, or one more in the series of an equal Event. A failed write is
+logged and never delays a pass. If many groups have the same Event, the first few Events are written one by
+one and the others are combined.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOTE_BYTES = 1024
 
 @dataclass(slots=True)
 class _Series:
-    """The record of an Event: where it is stored and how often it was repeated."""
+    """The record of an Event: its reference, and how often it was repeated."""
 
     target: Reference
     count: int
@@ -41,8 +41,9 @@ class _Series:
 
 
 class EventRecorder:
-    """Writes Events one after the other; `announce` never waits. reporter, instance: reportingController and
-    reportingInstance.
+    """Writes Events one after the other. `announce` never waits.
+
+    reporter, instance: the reportingController and reportingInstance of the Events.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class EventRecorder:
         self._sent: OrderedDict[tuple[Any, ...], None] = OrderedDict()
 
     def announce(self, announce: Announce) -> None:
-        """Enqueue an Event; if the queue is full, it is only logged."""
+        """Enqueue an Event. If the queue is full, the Event is only logged."""
         if announce.once and not self._is_news(announce):
             return
         log.info("%s %s: %s", announce.regarding, announce.reason, announce.note)
@@ -124,12 +125,12 @@ class EventRecorder:
                 self._waiting.task_done()
 
     def hurry(self) -> None:
-        """Write delayed Events soon: later may be too late."""
+        """Enqueue batched Events now, because this process may soon be unable to write them."""
         for window in self._windows.values():
             self._write_together(window)
 
     async def drain(self) -> None:
-        """Wait until all announced Events are written."""
+        """Enqueue batched Events, and wait until every Event has been written or has failed."""
         self.hurry()
         await self._waiting.join()
 
@@ -149,7 +150,7 @@ class EventRecorder:
                 await self._cluster.merge(series.target, patch)
                 return
             except NotFound:
-                # The Event expired or was deleted, so a new one reports that the cause continues.
+                # The Event has expired or was deleted. A new one reports that its cause continues.
                 log.debug("Event %s is deleted, a new one is created", series.target)
         created = await self._cluster.create(self._build(announce))
         self._known[identity] = _Series(Reference.to(created), 1, now, now)
@@ -205,15 +206,15 @@ def _object_reference(reference: Reference) -> dict[str, str]:
 
 
 def micro_time() -> str:
-    """Now, as MicroTime of the Kubernetes API."""
+    """Return the current time as a MicroTime of the Kubernetes API."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 FoldKey = tuple[str, ...]
-"""The regarding object, then the parts that combined Events share."""
+"""Key of Events that can be combined: the object that they regard, and what else they share."""
 
 FEW = 9
-"""Groups that have an Event each in a window, worded as upstream."""
+"""Number of groups in a window that have an Event each, worded as upstream's."""
 
 _RUNS = 10
 _NO_PARENT = ""
@@ -221,9 +222,9 @@ _NO_PARENT = ""
 
 @dataclass(slots=True)
 class Window:
-    """Events of one key that occur close together. since: seconds of a monotonic clock.
+    """Events of one key that occur close together. A window ends if no Event was batched for its length.
 
-    A window ends when no Event was batched for its length.
+    since: the beginning, in seconds of a monotonic clock.
     """
 
     since: float
@@ -236,7 +237,7 @@ class Window:
         return not self._batch and now - self.since >= timing.EVENT_WINDOW_SECONDS
 
     def goes_alone(self, announce: Announce) -> bool:
-        """True for Events of the first few groups, unless all are batched; other Events join the batch."""
+        """Return True for an Event of the first few groups, unless all are batched. Batch any other Event."""
         fold = announce.fold
         if fold is not None and not fold.waits and len(self._alone | {fold.member}) <= FEW:
             self._alone.add(fold.member)
@@ -246,11 +247,11 @@ class Window:
 
     @property
     def due_in(self) -> float | None:
-        """Seconds until the batch is due, right after its first Event; else None."""
+        """Seconds until the batch is due, right after its first Event; otherwise None."""
         return self._wait if len(self._batch) == 1 else None
 
     def take(self, now: float) -> Announce | None:
-        """The combined Event of the batch; None if it is empty."""
+        """Empty the batch and return its combined Event; None if it has none."""
         batch, self._batch = self._batch, []
         if not batch:
             return None
@@ -259,12 +260,12 @@ class Window:
 
 
 def about(regarding: Reference) -> str:
-    """A key that is equal for all versions of an object."""
+    """Return a key that is equal for all versions of an object."""
     return regarding.uid or str(regarding)
 
 
 def fold_key(announce: Announce) -> FoldKey | None:
-    """A key that is equal for Events that can be combined; None for an Event that is always written alone."""
+    """Return a key that is equal for Events that can be combined; None for an Event that is written alone."""
     if announce.fold is None:
         return None
     shared = announce.type, announce.reason, announce.action, announce.fold.template
@@ -273,7 +274,7 @@ def fold_key(announce: Announce) -> FoldKey | None:
 
 
 def folded(announces: Sequence[Announce]) -> Announce:
-    """Combine one or more Events of one key."""
+    """Combine one or more Events of one key into one Event."""
     last = announces[-1]
     folds = [announce.fold for announce in announces if announce.fold is not None]
     names = {fold.member for fold in folds}
@@ -286,7 +287,7 @@ def folded(announces: Sequence[Announce]) -> Announce:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names in ranges of ordinals: "demo-0 to demo-8, demo-11"; at most ten ranges."""
+    """List names as ranges of ordinals: "demo-0 to demo-8, demo-11"; at most ten ranges."""
     runs: list[list[str]] = []
     last = (_NO_PARENT, -1)
     for name in sorted(names, key=lambda name: (*parent_and_ordinal(name), name)):
@@ -301,7 +302,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def changed(changes: Iterable[tuple[str, int, int]]) -> str:
-    """Members in order of their first change, each with its first and last count; at most ten."""
+    """List members in the order of their first change, each with its first and last count; at most ten."""
     ends: dict[str, tuple[int, int]] = {}
     for member, before, after in changes:
         ends[member] = (ends.get(member, (before, after))[0], after)
@@ -310,6 +311,9 @@ def changed(changes: Iterable[tuple[str, int, int]]) -> str:
 
 
 def _first_of(texts: Sequence[str], members: Sequence[int]) -> str:
-    """members: number of members in each text."""
+    """Join the first ten texts, and count the members in the others.
+
+    members: the number of members in each text.
+    """
     more = sum(members[_RUNS:])
     return ", ".join(texts[:_RUNS]) + (f" and {more} more" if more else "")

@@ -1,7 +1,8 @@
-"""The fields of one kind that decisions read. They determine what is kept of an object, which changes count,
-and which passes they trigger.
+"""The fields of one kind that decisions read.
 
-In: rows, one per field (`tables.py` has them). Out: closures, built once because they run for every event.
+They determine what is kept of an object, which changes count, and which passes a change triggers.
+
+In: rows, one per field (see `tables.py`). Out: closures, built once because they run for every event.
 """
 
 from __future__ import annotations
@@ -20,28 +21,30 @@ class Wakes(IntEnum):
     """The passes that a change triggers, over the sets and groups that the object concerns."""
 
     NONE = 0
-    """The field is read by passes that something else triggers."""
+    """No pass. The field is read by passes that something else triggers."""
     SET = 1
     """Passes over sets."""
     LATER = 2
-    """All passes; the one over a group can wait once its workers exist."""
+    """All passes. The pass over a group can be delayed once the workers of the group exist."""
     ALL = 3
 
 
 NONE, SET, LATER, ALL = Wakes
 
 Excerpt = Callable[[Any, Mapping[str, Any]], Any]
-"""(value of a field, whole object) → the part to keep; None for nothing."""
+"""A function from the value of a field and the whole object to the part to keep, or None."""
 Rule = Callable[[Object, Object], Wakes]
-"""(object before, object after) → the passes that the change of a field triggers."""
+"""A function from an object before and after a change of a field to the passes that the change triggers."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredField:
-    """One field that is read.
+    """One field that decisions read.
 
-    path: `section.name`, or `name` at the top of the object. wakes: the passes that a change triggers.
-    excerpt: the part to keep, all by default. default: the value to keep if the field is absent.
+    path: `section.name`, or `name` at the top of the object.
+    wakes: the passes that a change of the field triggers.
+    excerpt: a function that returns the part to keep; by default, all of it is kept.
+    default: the value to keep if the field is absent.
     """
 
     path: str
@@ -51,22 +54,22 @@ class StoredField:
 
     @property
     def section(self) -> str:
-        """The section of the object; empty for the top."""
+        """The section of the object; empty for the top of the object."""
         return self.path.rpartition(".")[0]
 
     @property
     def name(self) -> str:
-        """The name within the section."""
+        """The name of the field within its section."""
         return self.path.rpartition(".")[2]
 
 
 @dataclass(frozen=True)
 class StoredFields:
-    """All fields that are read of one kind.
+    """All fields of one kind that decisions read.
 
     others: the passes that changes of fields without a row trigger; None if such fields are not kept.
-    is_undisturbed: whether the rules apply to an object; any change of another one triggers all passes.
-    variant: the table for some objects of the kind, and a predicate for them.
+    is_undisturbed: a predicate for objects that follow the rules. Any change of others triggers all passes.
+    variant: a predicate for some objects of the kind, and the table for them.
     """
 
     kind: str
@@ -76,12 +79,12 @@ class StoredFields:
     variant: tuple[Callable[[Mapping[str, Any]], bool], StoredFields] | None = None
 
     def of(self, obj: Mapping[str, Any]) -> StoredFields:
-        """The table for this object."""
+        """Return the table for this object."""
         return self.variant[1] if self.variant is not None and self.variant[0](obj) else self
 
     @cached_property
     def trim(self) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-        """The part of an object that is read."""
+        """A function that returns the part of an object that decisions read."""
         kind, is_whole = self.kind, self.others is not None
         copy_top, has_top = _copier(self._rows(""), is_whole), is_whole or bool(self._rows(""))
         sections = [(section, self._rows(section)) for section in self._sections]
@@ -94,7 +97,7 @@ class StoredFields:
         def trim(obj: Mapping[str, Any]) -> dict[str, Any]:
             part = copy_top(obj, obj) if has_top else {}
             if not is_whole:
-                # Every event has its own copy of these strings.
+                # Every event has its own copies of these strings.
                 part["apiVersion"], part["kind"] = sys.intern(obj["apiVersion"]), kind
             for section, copy_part in copiers:
                 part[section] = copy_part(obj.get(section) or {}, obj)
@@ -104,13 +107,13 @@ class StoredFields:
 
     @cached_property
     def is_same(self) -> Callable[[Object, Object], bool]:
-        """Report whether two states of an object differ in nothing that triggers a pass."""
+        """A function that reports whether two states of an object differ in nothing that triggers a pass."""
         changed = self._changed
         return lambda before, after: next(changed(before, after), None) is None
 
     @cached_property
     def wakes(self) -> Rule:
-        """The passes that a change of an object triggers."""
+        """A function that returns the passes that a change of an object triggers."""
         if all(field_.wakes in (NONE, ALL) for field_ in self.fields):
             return lambda before, after: ALL
         changed, is_undisturbed = self._changed, self.is_undisturbed
@@ -134,7 +137,9 @@ class StoredFields:
 
     @cached_property
     def _changed(self) -> Callable[[Object, Object], Iterator[Wakes | Rule]]:
-        """The passes that changed fields trigger; fields that trigger none are left out."""
+        """A function that yields the passes that each changed field triggers, without fields that trigger
+        none.
+        """
         others = NONE if self.others is None else self.others
         # The fields that change most often are last in an object.
         parts = [(section, self._rules(section)) for section in (*reversed(self._sections), "")]
@@ -154,7 +159,7 @@ class StoredFields:
         return changed
 
     def _rules(self, section: str) -> dict[str, Wakes | Rule]:
-        """By name of a field. Sections count by their fields."""
+        """Return the rule of each field in a section, by name. Sections count by their fields."""
         sections: dict[str, Wakes | Rule] = {} if section else dict.fromkeys(self._sections, NONE)
         return {row.name: row.wakes for row in self._rows(section)} | sections
 
@@ -169,7 +174,7 @@ class StoredFields:
 def _copier(
     rows: list[StoredField], is_whole: bool
 ) -> Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]:
-    """Make a function that copies a part of an object: the rows, and everything else of a kind kept whole."""
+    """Build a function that copies a part of an object: its rows, or everything of a kind kept whole."""
     parts = [
         (row.name, row.excerpt, row.default)
         for row in rows

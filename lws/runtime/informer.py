@@ -1,6 +1,6 @@
 """Feed changes into the store: one stream per kind of child, and a check of kopf's streams of workloads.
 
-The `Watch` of the kubernetes client is not used: it fails at events longer than its buffer, and builds a
+The `Watch` of the kubernetes client is not used. It fails at events longer than its buffer, and it builds a
 model of each object, which takes longer than the rest of the processing.
 """
 
@@ -22,15 +22,15 @@ from lws.runtime.client.resources import Resource, Workload
 from lws.runtime.errors import ApiError, ClusterError, Gone, Throttled, api_error
 from lws.runtime.store import Store
 
-# --- Detect that the cluster went back to an older state, as it does when etcd is restored from a backup.
+# --- Detect that the cluster went back to an older state, as it does if etcd is restored from a backup.
 
 
 class RolledBack(ClusterError):
-    """A consistent read was older than an earlier one: the cached state may never have existed."""
+    """A consistent read was older than an earlier one, so the cached state may never have existed."""
 
 
 class Rollback:
-    """Records whether a rollback was detected. One per engine, discarded with it."""
+    """Records whether a rollback was detected. Each engine has its own record, which is discarded with it."""
 
     def __init__(self) -> None:
         self._noticed = asyncio.Event()
@@ -38,7 +38,7 @@ class Rollback:
 
     @property
     def is_noticed(self) -> bool:
-        """Nothing that was read so far may be used."""
+        """True if a rollback was detected: nothing that was read before may be used."""
         return self._noticed.is_set()
 
     async def wait(self) -> None:
@@ -47,18 +47,23 @@ class Rollback:
         raise self._error
 
     def compare(self, subject: str, version: str, read: int, cached: int) -> None:
-        """Compare the version of an object in a consistent list as of `version` with its newest known one.
+        """Compare an object in a consistent list as of `version` with the newest known version of the object.
 
-        Raises RolledBack if the list should have the known version but has an older one: a restored etcd may
-        continue its revision numbers while the objects are old.
+        Raises RolledBack if the list should contain the known version but contains an older one. A restored
+        etcd may continue its revision numbers although its objects are old.
+
+        read: the version of the object in the list.
+        cached: the newest known version of the object.
         """
         if read < cached <= version_number(version):
             self._notice(subject, read, cached)
 
     def check(self, subject: str, version: str, newest: int) -> int:
-        """The resourceVersion of a consistent read as a number; 0 for one that is no number.
+        """Return the resourceVersion of a consistent read as a number; 0 if it is not a number.
 
-        newest: the newest version of this resource seen before the read began. Raises RolledBack.
+        Raises RolledBack if the read is older than an earlier one.
+
+        newest: the newest version of this resource that was seen before the read began.
         """
         read = version_number(version)
         if 0 < read < newest:
@@ -82,7 +87,10 @@ _PAGE = "100"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What all streams share. rollback: notified when a list is older than one seen before."""
+    """What all streams share.
+
+    rollback: the record that is notified if a list is older than an earlier one.
+    """
 
     cluster: Cluster
     rollback: Rollback = field(default_factory=Rollback)
@@ -90,8 +98,9 @@ class Source:
 
 
 class Informer:
-    """Keeps the store current with one collection. `run` never returns by itself. other_labels: labels that
-    select the objects of other streams of this kind.
+    """Keeps the store current with one collection.
+
+    other_labels: labels that select the objects of other streams of this kind.
     """
 
     def __init__(
@@ -115,8 +124,9 @@ class Informer:
 
     @property
     def silent_for(self) -> float:
-        """Seconds since the last object, bookmark, list or error. Errors count, because an API server that
-        does not answer is no fault of this process.
+        """Seconds since the last object, bookmark, list or error.
+
+        Errors count because an API server that does not respond is not a fault of this process.
         """
         return self._clock() - self._heard_at
 
@@ -126,14 +136,17 @@ class Informer:
         return self._clock() - self._read_at
 
     async def refresh(self) -> None:
-        """Return once the store has everything that was stored before the call. The watch continues. Raises
-        ClusterError.
+        """Bring the store up to date with everything that the API server had stored before the call.
+
+        The watch continues. Raises ClusterError.
         """
         await self._read()
 
     async def run(self) -> None:
-        """List and watch indefinitely. A broken connection is resumed, an error response causes a new list,
-        with a backoff while nothing is received.
+        """List and watch indefinitely.
+
+        A broken connection is resumed, and an error response causes a new list. The delay before the next
+        attempt grows while nothing is received.
         """
         failures, delay = 0, 0.0
         while True:
@@ -149,7 +162,7 @@ class Informer:
                 self._heard_at = self._clock()
                 if isinstance(error, ApiError):
                     retry_after = error.retry_after or 0.0
-                    # Only an overloaded server can resume from this version later.
+                    # Only an overloaded server can resume the watch from this version later.
                     self._version = self._version if isinstance(error, Throttled) else ""
             # A proxy may cut idle streams, which must not increase the backoff.
             has_lasted = self._clock() - began > max(delay, timing.STEADY_STREAM_SECONDS)
@@ -163,7 +176,7 @@ class Informer:
         self.listed.set()
 
     async def _read(self) -> str:
-        """List all objects with consistent reads and return the version of the list."""
+        """List all objects with consistent reads, store them, and return the version of the list."""
         uids: set[str] = set()
         newest = self._newest
         page = await self._page("")
@@ -181,7 +194,7 @@ class Informer:
         return await self._cluster.list_page(self.resource, query)
 
     async def _take_in(self, page: dict[str, Any], uids: set[str]) -> None:
-        """Store the objects of a page and empty it, to limit memory."""
+        """Store the objects of a page and remove them from the page, to limit memory."""
         items = page.pop("items", None) or []
         items.reverse()
         while items:
@@ -227,7 +240,7 @@ class Informer:
 
 
 async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Lines of any length: one object may be larger than the reader's buffer."""
+    """Split a stream into lines of any length, because one object may be larger than the reader's buffer."""
     rest: list[bytes] = []
     async for chunk in stream:
         head, newline, tail = chunk.rpartition(b"\n")
@@ -241,13 +254,14 @@ async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _delay(failures: int) -> float:
-    """Seconds; none after a stream that worked."""
+    """Return the delay in seconds after so many failures in a row; 0 after a stream that worked."""
     return timing.STREAM_BACKOFF.after(failures) * random.uniform(0.5, 1.0)
 
 
 def informers_of(source: Source, store: Store, workloads: Iterable[Workload]) -> dict[str, Informer]:
-    """One stream by name for each kind of child, with a label selector. Kinds that are workloads themselves
-    come from kopf.
+    """Create the streams of all kinds of children, by name: one for each kind and label.
+
+    Kinds that are workloads themselves are omitted, because their objects come from kopf.
     """
     labels: defaultdict[Resource, list[str]] = defaultdict(list)
     for workload in workloads:
@@ -265,7 +279,7 @@ def informers_of(source: Source, store: Store, workloads: Iterable[Workload]) ->
 
 
 class KopfStream:
-    """Compares the store with the API server at intervals, to see whether kopf's stream of a kind is alive.
+    """Compares the store with the API server at intervals to check whether kopf's stream of a kind is alive.
 
     kopf does not report that its first list is complete, that a watch is silent, or which objects were
     deleted during an interruption.
@@ -281,13 +295,16 @@ class KopfStream:
 
     @property
     def silent_for(self) -> float:
-        """Seconds since the store last agreed with the API server about the existing objects. An API server
-        that does not answer resets it, because that is no fault of this process.
+        """Seconds since the store last agreed with the API server about the existing objects.
+
+        An API server that does not respond resets the count, because that is not a fault of this process.
         """
         return self._clock() - self._agreed_at
 
     async def refresh(self) -> None:
-        """Return once the store has every object in the version that was stored before the call, or later.
+        """Wait until the store has every object at least in the version that the API server had before the
+        call.
+
         Raises ClusterError.
         """
         pause = timing.CATCH_UP.first
@@ -298,7 +315,7 @@ class KopfStream:
             behind = await self._behind(behind)
 
     async def run(self, interval: float) -> None:
-        """Compare indefinitely: at short intervals until the first agreement and while they differ."""
+        """Compare indefinitely, at short intervals until the first agreement and while the objects differ."""
         plural = self.resource.plural
         behind: Mapping[str, int] | None = None
         while True:
@@ -319,11 +336,13 @@ class KopfStream:
             await asyncio.sleep(pause)
 
     async def _behind(self, awaited: Mapping[str, int] | None) -> Mapping[str, int]:
-        """By UID, the versions that the store lacks: of those awaited, or (None) of all listed now.
+        """Compare the store with the API server, and return the versions that the store lacks, by UID.
 
-        Under constant writes the store never catches up with the newest list, so later lists only show which
-        objects are not awaited any more. Objects that are no longer listed are dropped: kopf relists after an
-        interruption but does not report what was deleted meanwhile.
+        Objects that are no longer listed are dropped: kopf relists after an interruption but does not report
+        what was deleted meanwhile.
+
+        awaited: the versions to look for; None for all that are listed now. Under constant writes the store
+        never catches up with the newest list, so later lists only show which objects are no longer awaited.
         """
         kind, plural = self.resource.kind, self.resource.plural
         listed: dict[str, int] = {}

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Lifecycle:
-    """Signals and tasks of the process; one instance per process."""
+    """The signals and tasks of the process, which has one instance."""
 
     def __init__(self) -> None:
         self._stop = asyncio.Event()
@@ -27,7 +27,7 @@ class Lifecycle:
             loop.add_signal_handler(number, self._stop.set)
 
     async def supervise(self, tasks: list[asyncio.Task[Any]]) -> int:
-        """Run until a signal arrives (0) or a task ends (1). No task ends by itself."""
+        """Wait until a signal arrives (return 0) or a task ends (return 1). Tasks are not meant to end."""
         stopped = start("stop", self._stop.wait())
         done, _ = await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
         if stopped in done:
@@ -39,7 +39,7 @@ class Lifecycle:
 
 
 async def first_end(tasks: list[asyncio.Task[Any]], consequence: str) -> None:
-    """Return once a task has ended, and log it with the consequence. No task ends by itself."""
+    """Wait until a task has ended, and log its end with the consequence. Tasks are not meant to end."""
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     _log_ends(done, consequence)
 

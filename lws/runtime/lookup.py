@@ -1,4 +1,4 @@
-"""Find the object of a name regardless of its owner, in the store or on the API server."""
+"""Find the object with a name regardless of its owner, in the store or on the API server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from lws.runtime.store import Store
 
 
 class Lookup:
-    """Reads from the store, and live if an object of another owner may exist. label: selector of watches."""
+    """Finds objects in the store, or by a live read if an object of another owner may exist.
+
+    label: the label by which watches select objects.
+    """
 
     def __init__(self, cluster: Cluster, store: Store, label: str) -> None:
         self._cluster = cluster
@@ -20,8 +23,12 @@ class Lookup:
     async def named(
         self, kind: str, namespace: str, name: str, owner_uid: str, look_when_absent: bool = False
     ) -> Object | None:
-        """The object with this name. Our own come from the store. Any other is read live, because the watches
-        select by label and may not show objects of other owners.
+        """Return the object with this name; None if there is none.
+
+        Our own objects come from the store. Any other object is read live, because watches select by label
+        and may not show objects of other owners.
+
+        look_when_absent: whether to read live if the store has no object of this name.
         """
         stored = self._store.get(kind, namespace, name)
         if stored is None and not look_when_absent:
@@ -38,7 +45,7 @@ class Lookup:
         return self._store.get(kind, namespace, name)
 
     async def reread(self, obj: Object) -> Object | None:
-        """The object, read live; None if it does not exist any more. The store is updated."""
+        """Read an object live and update the store. Return None if the object no longer exists."""
         metadata = obj["metadata"]
         try:
             live = await self._cluster.get(obj["kind"], metadata["namespace"], metadata["name"])
@@ -51,7 +58,7 @@ class Lookup:
         return live
 
     async def node_of(self, pod: Object) -> Object | None:
-        """The node of a pod."""
+        """Read the node of a pod live; None if the pod has no node or the node is gone."""
         name = pod["spec"].get("nodeName")
         try:
             return await self._cluster.get("Node", "", name) if name else None

@@ -1,4 +1,4 @@
-"""Run one pass: observe, plan, apply. All kinds of key share this code."""
+"""Run one pass: observe, plan, apply. Passes of all kinds share this code."""
 
 from __future__ import annotations
 
@@ -26,11 +26,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of pass. observe: (namespace, name, now) → snapshot or None. plan: pure. apply: carries out a
-    plan. label: name in metrics. due: the part of a plan to carry out now, all by default. fields: what each
-    debug log line says about a snapshot. owner: the workload that a snapshot belongs to; rejections by the
-    API server are recorded for it. is_linear: the cost of a pass grows with the number of groups, so passes
-    of the kind share a part of a core (`lws.runtime.costs`).
+    """A kind of pass: its functions, and how metrics and logs present it.
+
+    observe: a function from (namespace, name, now) to the snapshot; None if there is no object to reconcile.
+    plan: a pure function from the snapshot to the plan.
+    apply: a function that carries out a plan.
+    label: the controller's name in metrics.
+    due: a function that returns the part of a plan to carry out now; by default, all of it.
+    fields: a function that returns the fields of a snapshot for each debug log line of its pass.
+    is_linear: whether the cost of a pass grows with the number of groups. Passes of all such kinds share a
+    part of a core (`lws.runtime.costs`).
+    owner: a function that returns the workload that a snapshot belongs to. Rejections by the API server are
+    recorded for this workload.
     """
 
     observe: Callable[[str, str, datetime], Awaitable[Any]]
@@ -43,17 +50,20 @@ class Kind:
     owner: Callable[[Any], Object | None] = lambda snapshot: None
 
     def decide(self, snapshot: Any) -> Plan:
-        """Return the plan to carry out now, with its owner."""
+        """Return the part of the plan to carry out now, with the workload as its owner."""
         plan, owner = self.due(self.plan(snapshot)), self.owner(snapshot)
         return plan if owner is None or plan.is_empty else replace(plan, owner=Reference.to(owner))
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """The passes, by kind of key, from gaining a Lease or shard until losing it, with everything that they
-    record. A term is discarded as a whole: other managers act after it ends.
+    """Passes and routes between gaining a Lease or shard and losing it, with everything that they record.
 
-    routes: by kind of the changed object. forget: called with each deleted object.
+    A term is discarded as a whole, because other managers may act after it ends.
+
+    passes: the passes by kind of key.
+    routes: the routes by kind of the changed object.
+    forget: functions that are called with each deleted object.
     """
 
     passes: Mapping[str, Kind]
@@ -62,8 +72,10 @@ class Term:
 
 
 class Terms:
-    """The current terms. begin: creates a term whose writes are fenced. may_write: whether this process acts
-    at all.
+    """The current terms of this process.
+
+    begin: a function that creates a term; the check that it receives fences the writes of the term.
+    may_write: a check whether this process may write to a namespace.
     """
 
     def __init__(self, begin: Callable[[MayWrite], Term], may_write: MayWrite) -> None:
@@ -75,29 +87,29 @@ class Terms:
         """Begin a term for gained namespaces, with nothing recorded from an earlier term."""
 
         def may_write(namespace: str) -> bool:
-            # A pass of an earlier term writes nothing in this one: others may have changed what it observed.
+            # A pass of an earlier term must not write now: another manager may have changed what it observed.
             return self._terms.get(scope, term) is term and self._may_write(namespace)
 
         term = self._terms[scope] = self._make(may_write)
 
     def end(self, scope: Scope) -> None:
-        """End the term of lost namespaces. Running passes finish."""
+        """End the term of lost namespaces. Running passes are not interrupted."""
         self._terms.pop(scope, None)
 
     def passes_over(self, namespace: str) -> Mapping[str, Kind]:
-        """Passes by kind of key; empty if this process does not act on the namespace."""
+        """Return the passes by kind of key; empty if this process does not act on the namespace."""
         term = self._term_of(namespace)
         return term.passes if term is not None else {}
 
     def route_of(self, obj: Object) -> Route | None:
-        """The route of a changed object; None if this process does not act on it or the change concerns no
-        pass.
+        """Return the route of a changed object; None if this process does not act on it or the change
+        concerns no pass.
         """
         term = self._term_of(obj["metadata"].get("namespace", ""))
         return term.routes.get(obj["kind"]) if term is not None else None
 
     def forget(self, obj: Object) -> None:
-        """Drop what is recorded of a deleted object."""
+        """Drop everything that was recorded about a deleted object."""
         term = self._term_of(obj["metadata"].get("namespace", ""))
         for forget in term.forget if term is not None else ():
             forget(obj)
@@ -107,7 +119,10 @@ class Terms:
 
 
 class Loop:
-    """Runs passes; the queue calls `work`. passes_over: passes of a namespace, by kind of key."""
+    """Runs the passes that are due. The queue calls `work`.
+
+    passes_over: a function that returns the passes of a namespace by kind of key.
+    """
 
     def __init__(
         self,
@@ -121,12 +136,14 @@ class Loop:
         self._stuck_pods: dict[Key, int] = {}
         self._standing: dict[Key, frozenset[str]] = {}
         self._standings: Counter[tuple[str, str]] = Counter()
-        # Keys with a running pass whose namespace was not lost since the pass began.
+        # Keys with a running pass whose namespace has not been lost since the pass began.
         self._current: set[Key] = set()
         self._pass_load = costs.PassLoad()
 
     async def work(self, key: Key) -> Again:
-        """Run one pass over a key. No state of the cluster makes it raise."""
+        """Run one pass over a key, and return when the next one runs. Cluster errors are logged, not
+        raised.
+        """
         kind = self._passes_over(key.namespace).get(key.kind)
         if kind is None:
             return Again()
@@ -173,8 +190,8 @@ class Loop:
             return Again(rest=0.0)
         plan = kind.decide(snapshot)
         _describe(kind, snapshot, plan)
-        # Unless the namespace was lost meanwhile: then another manager shows these figures, and no pass here
-        # would reset them.
+        # If the namespace was lost meanwhile, another manager shows these figures, and no pass of this
+        # process would reset them.
         if key in self._current:
             self._count_stuck(key, plan.stuck_pods)
             self._count_standing(key, plan.standing)
@@ -194,14 +211,16 @@ class Loop:
         return replace(_again(key, plan, outcome), rest=rest)
 
     def _rest(self, kind: Kind, began: float) -> float:
-        """Seconds from the beginning of this pass until events may start the next one."""
+        """Return the seconds from the beginning of this pass until events may start the next one."""
         now = self._clock()
         duration = now - began
         delay = self._pass_load.delay_after(duration, now) if kind.is_linear else costs.delay_after(duration)
         return min(max(timing.MIN_PASS_DELAY_SECONDS, delay), timing.MAX_PASS_DELAY_SECONDS)
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
-        """Stop counting stuck pods and states of these namespaces: their next leader counts them."""
+        """Stop counting the stuck pods and states of lost namespaces, because their next leader counts
+        them.
+        """
         self._current = {key for key in self._current if not is_meant(key.namespace)}
         for key in [key for key in self._stuck_pods if is_meant(key.namespace)]:
             del self._stuck_pods[key]
@@ -229,7 +248,10 @@ class Loop:
 
 
 def _describe(kind: Kind, snapshot: Any, plan: Plan) -> None:
-    """Log a pass at debug, with its fields from now on. A failure must not change the result of the pass."""
+    """Log the size of a plan at debug level, and add the snapshot's fields to all log lines from now on.
+
+    An error in computing the fields must not change the result of the pass.
+    """
     if not log.isEnabledFor(logging.DEBUG):
         return
     try:
@@ -257,7 +279,10 @@ def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
 
 
 def _is_namespace_terminating(errors: Sequence[ClusterError]) -> bool:
-    """Writes to objects that were deleted with the namespace fail too, with errors of other kinds."""
+    """Report whether writes failed because their namespace is terminating.
+
+    Writes to objects that were already deleted with the namespace fail with other errors of the API server.
+    """
     refusals = [error for error in errors if isinstance(error, ApiError)]
     return len(refusals) == len(errors) and any(error.is_namespace_terminating for error in refusals)
 

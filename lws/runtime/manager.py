@@ -1,5 +1,7 @@
-"""Run the manager process. This file builds the parts of the process, `engine.py` builds the parts that cache
-the state of the cluster; no other file wires parts together.
+"""Run the manager process.
+
+This file builds the parts of the process, and `engine.py` builds the parts that cache the state of the
+cluster. No other file wires parts together.
 
 In: Settings. Out: the exit code, after a signal or after a part of the process failed.
 """
@@ -35,6 +37,8 @@ log = logging.getLogger(__name__)
 
 
 class Manager:
+    """The manager process: its servers, certificates and metrics, and the current engine."""
+
     def __init__(
         self, settings: Settings, cluster: Cluster, metrics: Metrics, registrations: tuple[Registration, ...]
     ) -> None:
@@ -53,7 +57,7 @@ class Manager:
         self._engine = Engine(self._surroundings)
 
     async def run(self) -> int:
-        """Run until a signal arrives. Return 0 after an orderly end, 1 if a part of the process failed."""
+        """Run until a signal arrives (return 0) or a part of the process fails (return 1)."""
         probes = (self._health_server(), self._debug_server())
         servers = [server for server in probes if server is not None]
         for server in servers:
@@ -76,12 +80,12 @@ class Manager:
                 await server.stop()
 
     async def _run_engines(self) -> None:
-        """Run engines one after the other, indefinitely. If one fails, the next one relists everything."""
+        """Run engines one after the other, indefinitely. Each new engine relists everything."""
         pause, served = timing.ENGINE_PAUSE.first, tuple[Registration, ...]()
         while True:
             await self._preconditions.wait()
             served = await self._definitions.served(before=served)
-            # A write of the previous engine may still be in flight: its Leases belong to another identity.
+            # A write of the previous engine may still be in flight, so its Leases belong to another identity.
             within = replace(self._surroundings, registrations=served, identity=_identity())
             self._engine = Engine(within)
             began = asyncio.get_running_loop().time()
@@ -94,7 +98,7 @@ class Manager:
             await asyncio.sleep(pause)
 
     async def _until_over(self, served: tuple[Registration, ...]) -> None:
-        """Return when a part of the engine ends, or when the set of kinds that can be served changes."""
+        """Wait until a part of the engine ends, or until the set of kinds that can be served changes."""
         tasks = [
             start("engine's end", self._engine.ended()),
             start("definitions", self._definitions.changed(served)),
@@ -132,7 +136,9 @@ class Manager:
         return DebugServer(address, lambda: self._engine.queued(), lambda: self._engine.cached())
 
     def _check_of(self, stream: str) -> Check:
-        """The check of a stream, by the engine that runs when the probe arrives; it may lack the stream."""
+        """Return the check of a stream, by the engine that runs when the probe arrives. It may lack the
+        stream.
+        """
         return lambda: self._engine.checks().get(stream, lambda: None)()
 
 
@@ -141,8 +147,11 @@ def _identity() -> str:
 
 
 async def run(settings: Settings, kubeconfig: str | None, registrations: tuple[Registration, ...]) -> int:
-    """Run the manager until a signal arrives. registrations: the kinds of workload that it serves. Raises
-    ClusterError if no cluster is configured, OSError if a port is taken.
+    """Run the manager until a signal arrives, and return the exit code.
+
+    Raises ClusterError if no cluster is configured, OSError if a port is taken.
+
+    registrations: the kinds of workload that the manager serves.
     """
     await check_ports(settings)
     configuration = await load_configuration(kubeconfig)

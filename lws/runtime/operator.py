@@ -1,6 +1,6 @@
-"""The bridge to kopf: it streams workloads, calls the handlers of reviews, and runs until `stop` is set.
+"""The bridge to kopf, which streams workloads and calls the handlers of admission reviews.
 
-Everything that makes kopf write to the cluster is off. Children come from `informer`.
+Every feature of kopf that writes to the cluster is turned off. Children come from `informer`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from lws.runtime.registration import Registration
 from lws.runtime.store import Store
 from lws.runtime.webhooks import handlers
 
-# kopf logs this at ERROR when an admission handler rejects an object, which is no error.
+# kopf logs these words at ERROR when an admission handler rejects an object, which is not an error.
 _REFUSAL = "failed permanently"
 _KOPF = Path(kopf.__file__).parent
 
 
 class _Backoffs:
-    """Seconds between attempts of a kopf request, without end.
+    """The seconds between attempts of a kopf request, without end.
 
-    After the last value of its own list kopf gives up and the process ends, although a restart would help
-    nothing.
+    After the last value of its own list, kopf gives up. The process would end, although a restart does not
+    help.
     """
 
     def __iter__(self) -> Iterator[float]:
@@ -40,8 +40,10 @@ class _Backoffs:
 
 
 class _NoMemory(kopf.DiffBaseStorage):
-    """Disables kopf's record of the last handled state: no handler asks what has changed since. kopf's own
-    copies the whole object several times per event, 0.26 ms for a template of one container.
+    """Disables kopf's record of the last handled state, because no handler asks what has changed since.
+
+    kopf's own storage copies the whole object several times per event, 0.26 ms for a template of one
+    container.
     """
 
     def build(self, **_: Any) -> kopf.BodyEssence:
@@ -55,7 +57,7 @@ class _NoMemory(kopf.DiffBaseStorage):
 
 
 def build_settings(server: kopf.WebhookServerProtocol | None) -> kopf.OperatorSettings:
-    """Settings that turn off Events, peering, annotations, scanning and webhook configuration in kopf."""
+    """Build settings that turn off kopf's Events, peering, annotations, scanning and webhook setup."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.peering.standalone = True
@@ -73,14 +75,15 @@ def build_settings(server: kopf.WebhookServerProtocol | None) -> kopf.OperatorSe
 def build_registry(
     cluster: Cluster, store: Store, registrations: Iterable[Registration], reviewing: Settings | None
 ) -> kopf.OperatorRegistry:
-    """Register every handler of the process. reviewing: settings for answering reviews; None if webhooks are
-    off.
+    """Register every handler of the process with kopf.
+
+    reviewing: the settings for answering reviews; None if webhooks are off.
     """
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:
-        # kopf supports no TLS server name, and keeps token and CA as long as the session.
+        # kopf supports no TLS server name, and keeps the token and CA for as long as the session.
         server = cluster.configuration.host
         return kopf.AiohttpSession(server=server, aiohttp_session=cluster.session_of_another_client())
 
@@ -93,9 +96,9 @@ def build_registry(
 
 
 def register_stream(registry: kopf.OperatorRegistry, store: Store, resource: Resource) -> None:
-    """Let kopf put a kind of workload into the store.
+    """Let kopf put the objects of a kind of workload into the store.
 
-    Only `on.event`: kopf's other handlers write annotations and finalizers to users' objects.
+    Only `on.event` is used, because kopf's other handlers write annotations and finalizers to users' objects.
     """
 
     @kopf.on.event(resource.group, resource.version, resource.plural, registry=registry)
@@ -112,10 +115,11 @@ async def run_operator(
     stop: asyncio.Event,
     on_start: Callable[[], None],
 ) -> None:
-    """Run kopf until `stop` is set. Raises kopf's fatal errors. Can be called again afterwards: no task of
-    kopf is left.
+    """Run kopf until `stop` is set. Raises kopf's fatal errors.
 
-    on_start: called once kopf runs. kopf handles SIGINT and SIGTERM from then on, so the caller installs its
+    No task of kopf is left afterwards, so it can be run again.
+
+    on_start: called once kopf runs. From then on kopf handles SIGINT and SIGTERM, so the caller installs its
     own handlers again here.
     """
     # kopf logs every event of every object at DEBUG, which would bury our lines.
@@ -134,14 +138,19 @@ async def run_operator(
 
 
 def _is_no_refusal(record: logging.LogRecord) -> bool:
-    """A module-level function, because a logger adds the same filter only once."""
+    """Report whether a log record is not about a rejected object.
+
+    This is a module-level function because a logger adds the same filter only once.
+    """
     return _REFUSAL not in record.getMessage()
 
 
 def _streams_of_kopf() -> list[asyncio.Task[Any]]:
-    """Tasks that outlive kopf. If one of its streams fails, the others continue and would feed the store in
-    addition to those of the next run. Pause waiters end with their streams; a stream forgets that it was
-    cancelled if its waiter ends first.
+    """Return the tasks that outlive kopf.
+
+    If one stream of kopf fails, its other streams continue and would feed the store in addition to the
+    streams of the next run. Pause waiters are left out: they end with their streams, and a stream whose
+    waiter ends first forgets that it was cancelled.
     """
     return [
         task
@@ -156,8 +165,10 @@ def _is_of_kopf(task: asyncio.Task[Any]) -> bool:
 
 
 class _Everything(Collection[Any]):
-    """Contains every object. kopf treats each task that started after its own as its own and would cancel
-    them all when it ends: passes, and connections of clients.
+    """A collection that contains every object.
+
+    kopf takes each task that started after its own tasks for one of its own and would cancel it at the end:
+    passes, and connections of clients.
     """
 
     def __contains__(self, task: object) -> bool:

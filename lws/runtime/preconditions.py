@@ -1,7 +1,7 @@
-"""Wait until the API server answers and serves the CRDs.
+"""Wait until the API server responds and serves the CRDs.
 
-The manager waits as long as it takes and reports what is missing. If it exited instead, an API server that is
-down for hours would leave every manager in CrashLoopBackOff. Optional kinds are served while their CRDs are
+The manager waits as long as necessary and reports what is missing. If it exited instead, an API server that
+is down for hours would leave every manager in CrashLoopBackOff. An optional kind is served while its CRDs are
 installed.
 """
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Preconditions:
-    """Checks before each start of an engine. api_versions: must be served."""
+    """Checks before each start of an engine. api_versions: the API versions that must be served."""
 
     def __init__(self, cluster: Cluster, api_versions: Iterable[str]) -> None:
         self._cluster = cluster
@@ -28,11 +28,11 @@ class Preconditions:
         self._missing: str | None = "the API server was not checked yet"
 
     def missing(self) -> str | None:
-        """What is missing, for the readiness probe; None after the first success."""
+        """What was missing at the last check, for the readiness probe; None if nothing was."""
         return self._missing
 
     async def wait(self) -> None:
-        """Return once the API server serves every kind of workload that is not optional."""
+        """Wait until the API server serves every kind of workload that is not optional."""
         delay = timing.PRECONDITIONS_PAUSE.first
         while (missing := await self._check()) is not None:
             self._missing = missing
@@ -54,7 +54,7 @@ class Preconditions:
         except Unreachable as error:
             return f"{error.message}: is the API server up, and does the kubeconfig name the right one?"
         except ClusterError as error:
-            # The message may only be "Unauthorized".
+            # The message of the error may just be "Unauthorized".
             host = self._cluster.configuration.host
             return f"cannot check whether the API server at {host} serves {api_version}: {error.message}"
         return (
@@ -70,18 +70,20 @@ class Definitions:
         self._cluster = cluster
         self._registrations = tuple(registrations)
         self._missing: dict[str, str] = {}
-        # By kind: since when access is denied that was granted before.
+        # By kind: the time since which access is denied.
         self._denied_since: dict[str, float] = {}
 
     async def served(self, before: Iterable[Registration] = ()) -> tuple[Registration, ...]:
-        """The kinds that can be served now. before: the kinds served until now; they stay while the API
-        server does not answer, and for `DENIED_KIND_SECONDS` if it denies access.
+        """Return the kinds that can be served now.
+
+        before: the kinds served until now. They stay while the API server does not respond, and for
+        `DENIED_KIND_SECONDS` if it denies access.
         """
         served = tuple(before)
         return tuple([kind for kind in self._registrations if await self._is_served(kind, kind in served)])
 
     async def changed(self, served: tuple[Registration, ...]) -> None:
-        """Return once the kinds that can be served differ from these."""
+        """Wait until the kinds that can be served differ from these."""
         if not any(kind.is_optional for kind in self._registrations):
             await asyncio.Event().wait()
         while await self.served(before=served) == served:
@@ -111,7 +113,7 @@ class Definitions:
         return not missing
 
     async def _missing_of(self, registration: Registration) -> str:
-        """The first missing CRD that keeps a kind from being served; empty if none is missing."""
+        """Return the first missing CRD that keeps a kind from being served; empty if all exist."""
         workload = registration.workload
         group = workload.resource.group
         own = (workload.resource, *(child for child in workload.children if child.group == group))

@@ -1,5 +1,8 @@
-"""Keyed work queue: one pass per key at a time, many keys concurrently, duplicates collapse, failures back
-off. Keys may be added from anywhere on the event loop.
+"""A keyed work queue.
+
+Each key has at most one pass at a time. Passes over different keys run concurrently. Keys that are added
+twice share a pass. Failed passes are retried with a backoff. Keys may be added from anywhere on the event
+loop.
 """
 
 from __future__ import annotations
@@ -21,11 +24,12 @@ _NEVER, _AT_ONCE = float("inf"), float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """When the next pass over the key runs.
+    """The result of a pass: when the next pass over the key runs.
 
-    after: in so many seconds at the latest; None for only after an event. failed: retry after a backoff.
-    rest: seconds from the beginning of the pass until events may start the next one; None for the window of
-    the queue.
+    after: the seconds until the next pass at the latest; None if only an event starts it.
+    failed: whether to retry after a backoff.
+    rest: the seconds from the beginning of the pass until events may start the next one; None for the window
+    of the queue.
     """
 
     after: float | None = None
@@ -37,8 +41,10 @@ Work = Callable[[Hashable], Awaitable[Again]]
 
 
 class Meter(Protocol):
-    """Records the progress of each key (see `QueueSeries`): first `due`, then `dropped`, or `begun` and
-    `ended`; `retried` for a pass that is to run again after a backoff.
+    """A recorder of the progress of each key (see `QueueSeries`).
+
+    It is called with `due` first, and then with `dropped`, or with `begun` and `ended`. `retried` reports a
+    pass that runs again after a backoff.
     """
 
     def due(self, key: Any) -> None: ...
@@ -54,9 +60,11 @@ class Meter(Protocol):
 
 @dataclass(slots=True)
 class _Entry:
-    """A waiting or running key; all times are by the clock of the event loop. timer: starts the next pass at
-    `due_at`. dirty_by: time by which events during the running pass need another one; infinite if there were
-    none. rested_at: time before which events start no pass.
+    """A waiting or running key. All times are by the clock of the event loop.
+
+    timer: the timer that starts the next pass at `due_at`.
+    dirty_by: the time by which events during the running pass need another one; infinite if there were none.
+    rested_at: the time before which events start no pass.
     """
 
     timer: asyncio.Handle | None = None
@@ -69,11 +77,11 @@ class _Entry:
 
 
 class Queue:
-    """A keyed work queue.
+    """A keyed work queue. The first event of a quiet key starts a pass at once.
 
-    window: seconds. The first event of a quiet key starts a pass at once; events within the window after it
-    share one pass at its end. concurrency: maximum number of concurrent passes. takes: keys for which it
-    returns False are ignored.
+    window: seconds after that event. Events within this window share one pass at its end.
+    concurrency: the maximum number of concurrent passes.
+    takes: a filter for keys. Keys for which it returns False are ignored.
     """
 
     def __init__(
@@ -91,22 +99,22 @@ class Queue:
         self._start_turns = OnePerIteration()
         self._meter = meter
         self._entries: dict[Hashable, _Entry] = {}
-        # Resting key → time from which events may start a pass again. Removed at that time.
+        # Resting key → time from which events may start a pass again. The entry is removed at that time.
         self._rested: dict[Hashable, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_open = False
 
     def open(self) -> None:
-        """Start taking keys. Keys that were added before are dropped."""
+        """Start to take keys. Keys that were added before were ignored."""
         self._is_open = True
 
     def drop(self) -> None:
-        """Forget every waiting key. Running passes finish."""
+        """Stop taking keys and forget every waiting key. Running passes finish."""
         self._is_open = False
         self.shed()
 
     def shed(self) -> None:
-        """Forget every waiting key that is not taken any more. Running passes finish."""
+        """Forget every waiting key that is no longer taken. Running passes finish."""
         for key in [key for key in self._rested if not self._is_taken(key)]:
             del self._rested[key]
         for key, entry in list(self._entries.items()):
@@ -126,8 +134,9 @@ class Queue:
             await asyncio.wait(self._tasks)
 
     def counts(self) -> dict[str, int]:
-        """Number of keys by state: `running` (or about to), `waiting`, `resting`; `failing` are part of the
-        first two.
+        """Number of keys by state: `running` (or about to run), `waiting` and `resting`.
+
+        The number of `failing` keys counts a part of the running and waiting keys.
         """
         entries = self._entries.values()
         running = sum(entry.is_running for entry in entries)
@@ -136,14 +145,16 @@ class Queue:
         return {"running": running, "waiting": waiting, "failing": failing, "resting": len(self._rested)}
 
     def is_running(self, is_meant: Callable[[Any], bool]) -> bool:
-        """Report whether a pass over one of these keys is running."""
+        """Report whether a pass over one of the selected keys is running."""
         return any(entry.is_running and is_meant(key) for key, entry in self._entries.items())
 
     def _is_taken(self, key: Hashable) -> bool:
         return self._is_open and self._takes(key)
 
     def add(self, key: Hashable, within: float = 0.0) -> None:
-        """Enqueue a key. The pass begins within `within` seconds, or earlier if another event needs it.
+        """Enqueue a key.
+
+        within: the seconds until its pass begins at the latest. It begins earlier if another event needs it.
         `timing.AT_ONCE` also skips the delay after the last pass.
         """
         if not self._is_taken(key):
@@ -225,7 +236,8 @@ class OnePerIteration:
     """Lets one waiter continue per iteration of the event loop.
 
     A burst of changes makes a hundred passes due at once. In a single iteration they would take a tenth of a
-    second, during which no review of a pod is answered, and the API server needs a review for every pod.
+    second. During that time no review of a pod would be answered, and the API server needs a review for every
+    pod.
     """
 
     def __init__(self) -> None:
@@ -233,7 +245,7 @@ class OnePerIteration:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> None:
-        """Return when it is the caller's turn."""
+        """Wait for the caller's turn."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         if not self._waiting:

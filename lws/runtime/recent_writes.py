@@ -1,4 +1,4 @@
-"""Records of our own writes between passes over one kind of workload; losing them costs a write or a read."""
+"""Record our own writes between passes over one kind of workload. A lost record costs a write or a read."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _Revision = TypeVar("_Revision")
 
 
 class WrittenStatuses:
-    """The result of our last write to each status, by UID and trimmed as in the store, to detect changes of
-    other clients.
+    """The result of our last write to each status, to detect changes by other clients.
+
+    Statuses are recorded by UID, and trimmed as in the store.
     """
 
     def __init__(self, store: Store) -> None:
@@ -31,27 +32,32 @@ class WrittenStatuses:
         self._written: OrderedDict[str, Object] = OrderedDict()
 
     def expect(self, target: Reference, patch: Object) -> Object | None:
-        """Record a write before it is sent, because the stream may deliver it before the response. Return the
-        status that it is based on; None if unknown.
+        """Record a write before it is sent, because the stream may deliver the result before the response.
+
+        Return the status that the write is based on; None if it is unknown.
         """
         stored = self._store.get(target.kind, target.namespace, target.name)
         if stored is None or stored["metadata"]["uid"] != target.uid:
             return None
-        # Based on our last write, so that changes of other clients since are still detected.
+        # Based on our last write, so that changes by other clients since then are still detected.
         before = self._written.get(target.uid, stored.get("status") or {})
         self._record(target.uid, with_merged(before, patch["status"]))
         return before
 
     def written(self, stored: Object, before: Object | None, patch: Object) -> None:
-        """Record the response to a write, unless the store has a later version, or the response contains a
-        concurrent change. before, patch: the status that the write is based on, and the patch.
+        """Record the response to a write.
+
+        Nothing is recorded if the store has a later version, or if the response contains a concurrent change.
+
+        before, patch: the status that the write is based on, and the patch.
         """
         if self._store.version_of(stored) > version_number(stored["metadata"].get("resourceVersion", "")):
             return
         now = self._store.trimmed(stored).get("status") or {}
         if before is not None and not is_merged_into(before, patch, now):
             return
-        # An object that was deleted before the response is not recorded: no later event would remove it.
+        # An object that was deleted before the response is not recorded, because no later event would remove
+        # its record.
         if self._store.has(stored["kind"], namespace_of(stored), name_of(stored), uid_of(stored)):
             self._record(uid_of(stored), now)
 
@@ -65,7 +71,7 @@ class WrittenStatuses:
         return written is not None and written == (obj.get("status") or {})
 
     def is_edited(self, status: Status) -> bool:
-        """Report whether another client changed the status that this one is based on."""
+        """Report whether another client changed the status that this write is based on."""
         written = self._written.get(status.target.uid)
         return written is not None and status.before is not None and written != status.before
 
@@ -79,11 +85,16 @@ class WrittenStatuses:
 class RecentWrites(Generic[_Revision]):
     """The records of one term for one kind of workload.
 
-    kind: of the workload. parse: decodes a revision. fault: why the spec of a set cannot be read, empty if it
-    can. shortest, active: as in `Throttle`.
+    kind: the kind of the workload.
+    parse: a function that decodes a revision.
+    fault: a function that returns why the spec of a set cannot be read; empty if it can.
+    shortest, active: as for `Throttle`.
 
-    refusals: rejected writes. taken: objects that have names which our creates need. throttle: delays writes
-    after recent ones. statuses: our last writes to statuses.
+    Attributes:
+    refusals: rejected writes.
+    taken: objects that have names which our creates need.
+    throttle: delays for writes after recent ones.
+    statuses: our last writes to statuses.
     """
 
     def __init__(
@@ -107,11 +118,14 @@ class RecentWrites(Generic[_Revision]):
         self._checked = Computed[str](_CHECKED)
 
     def _is_stored(self, obj: Object) -> bool:
-        """An object that was deleted before the response is not recorded: no later event would remove it."""
+        """Report whether the store has an object, so that it may be recorded.
+
+        No later event would remove the record of an object that was deleted before the response arrived.
+        """
         return self._store.has(obj["kind"], namespace_of(obj), name_of(obj), uid_of(obj))
 
     def due(self, plan: Plan) -> Plan:
-        """The part of a plan to carry out now."""
+        """Return the part of a plan to carry out now."""
         due = self.throttle.due(plan)
         for status in plan.statuses:
             target = status.target
@@ -131,11 +145,13 @@ class RecentWrites(Generic[_Revision]):
             self.refusals.forget_set(namespace_of(obj), name_of(obj))
 
     def parsed(self, revision: Object) -> _Revision:
-        """The revision, decoded once: its data is immutable, only number and owners change."""
+        """Return a decoded revision. Each version is decoded once: its data is immutable, its number is
+        not.
+        """
         metadata = revision["metadata"]
         return self._parsed.of(metadata["uid"], metadata["resourceVersion"], lambda: self._parse(revision))
 
     def fault_of(self, obj: Object) -> str:
-        """Why the spec of a set cannot be read, empty if it can; checked once per generation."""
+        """Return why the spec of a set cannot be read; empty if it can. Each generation is checked once."""
         metadata = obj["metadata"]
         return self._checked.of(metadata["uid"], metadata.get("generation", 0), lambda: self._fault(obj))

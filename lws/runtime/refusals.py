@@ -1,7 +1,7 @@
 """Record which writes the API server currently rejects, for each workload.
 
-Rejected writes are retried, so a rejection that is not repeated for a while is over. After a restart they are
-rejected again.
+Rejected writes are retried, so a rejection that is not repeated for a while is over. After a restart, the
+writes are rejected and recorded again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ _Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """at: time of the last rejection. alike: equal for the same rejection of different objects."""
+    """A rejected write.
+
+    at: the time of its last rejection.
+    alike: a key that is equal for the same rejection of different objects.
+    """
 
     at: float
     rejection: Rejection
@@ -39,7 +43,7 @@ class _Refused:
 
 
 class Refusals:
-    """Rejected writes by workload, for one kind."""
+    """The rejected writes of one kind of workload, by workload."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -51,7 +55,7 @@ class Refusals:
         kind, name, _ = key = _key(action)
         is_reported = getattr(action, "failure", None) is not None
         rejection = Rejection(f"{verb} {kind} {name}", error.message, is_reported, otherwise, word, kind)
-        # Creates are listed one by one: rules read of each object whether it can be created.
+        # Creates are listed one by one, because rules check for each object whether it can be created.
         about = name if verb == _CREATED[0] or is_reported else error.message.replace(name, "*")
         refused = _Refused(self._clock(), rejection, (verb, kind, about))
         self._forget_former()
@@ -75,7 +79,7 @@ class Refusals:
         self._refused.pop((namespace, name), None)
 
     def of_set(self, namespace: str, name: str) -> tuple[Rejection, ...]:
-        """Rejections of this workload in a fixed order, the first one of each that are alike."""
+        """Return the rejections of this workload in a fixed order, the first one of each that are alike."""
         recent = self._recent(namespace, name)
         first: dict[tuple[str, ...], _Key] = {}
         for key, refused in recent.items():
@@ -83,13 +87,16 @@ class Refusals:
         return tuple(recent[key].rejection for key in sorted(first.values()))
 
     def of_leaders(self, namespace: str, name: str) -> bool:
-        """Report whether writes to what makes the leader pods of this set are rejected."""
+        """Report whether writes to the StatefulSet or Deployment of a set's leader pods are rejected.
+
+        Rejected deletions do not count.
+        """
         recent = self._recent(namespace, name)
         kinds = ("StatefulSet", "Deployment")
         return any(key[0] in kinds and key[1] == name and key[2] != Delete.__name__ for key in recent)
 
     def _forget_former(self) -> None:
-        """Forget rejections of deleted workloads."""
+        """Forget workloads whose rejections are all over, such as deleted ones."""
         since = self._clock() - timing.REJECTIONS_KEPT_SECONDS
         while self._refused:
             place, refused = next(iter(self._refused.items()))
@@ -110,7 +117,7 @@ class Refusals:
 
 
 def _key(action: Action) -> _Key:
-    """Rejections are recorded by verb: an update may be rejected while a deletion is not."""
+    """Return the key of a rejection, by verb: an update may be rejected while a deletion is not."""
     target = target_of(action)
     return target.kind, target.name, f"{type(action).__name__}{_subresource(action)}"
 
@@ -134,14 +141,14 @@ V = TypeVar("V")
 
 
 class Computed(Generic[V]):
-    """One value per object, by UID. most: maximum number of values."""
+    """A cache with one value per object, by UID. most: the maximum number of values."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._cached: OrderedDict[str, tuple[Hashable, V]] = OrderedDict()
 
     def of(self, uid: str, state: Hashable, compute: Callable[[], V]) -> V:
-        """The value for this state of the object, computed if it is not cached."""
+        """Return the value for this state of the object. It is computed if it is not cached."""
         cached = self._cached.get(uid)
         if cached is not None and cached[0] == state:
             return cached[1]
@@ -156,9 +163,9 @@ class Computed(Generic[V]):
         self._cached.pop(uid, None)
 
 
-# --- Judge an object that has the name a create needs: the very object that was to be created, or an
-# obstacle. For each set it also remembers names that its revisions cannot have. No stream shows objects
-# without our labels, so nothing else would tell the plan.
+# --- Judge an object that has the name that a create needs: it is the object that was to be created, or
+# another one. For each set, also record the names that its revisions cannot have. No stream shows objects
+# without our labels, so nothing else would report these objects to the plan.
 
 
 _SETS = 4096
@@ -167,8 +174,8 @@ _SETS = 4096
 def matches_intent(existing: Object, intent: Object) -> bool:
     """Report whether the existing object is the one to create, so that the create counts as done.
 
-    It must have the same controller by UID, not be terminating, carry the labels, and contain the verbatim
-    data. The next plan handles any other object.
+    The object must have the same controller by UID, not be terminating, carry the labels, and contain the
+    verbatim data. The next plan deals with any other object.
     """
     controller = controller_of(intent)
     if controller is None or not is_controlled_by(existing, controller["uid"]) or is_terminating(existing):
@@ -180,10 +187,9 @@ def matches_intent(existing: Object, intent: Object) -> bool:
 
 
 class TakenNames:
-    """Other objects with the names of ControllerRevisions that we tried to create, while they are in the
-    store.
+    """Other objects that have the names of ControllerRevisions that we tried to create.
 
-    Children of other kinds have fixed names, which each pass reads.
+    Only objects in the store count. Children of other kinds have fixed names, which each pass reads.
     """
 
     def __init__(self, store: Store) -> None:
@@ -192,7 +198,7 @@ class TakenNames:
         self._taken: OrderedDict[str, set[tuple[str, str]]] = OrderedDict()
 
     def record(self, action: Create) -> None:
-        """Record that the name is taken; the object that has it is in the store."""
+        """Record that the name of a create is taken. The store has the object with this name."""
         intent, owner = action.intent, controller_of(action.intent)
         if intent["kind"] != "ControllerRevision" or owner is None:
             return
@@ -207,6 +213,6 @@ class TakenNames:
         self._taken.pop(uid, None)
 
     def of_set(self, uid: str) -> tuple[Object, ...]:
-        """Objects that have names for revisions of the set with this UID, but another owner."""
+        """Return the objects of other owners that have names for revisions of the set with this UID."""
         stored = (self._store.get("ControllerRevision", *place) for place in sorted(self._taken.get(uid, ())))
         return tuple(obj for obj in stored if obj is not None and not is_controlled_by(obj, uid))

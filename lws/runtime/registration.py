@@ -1,5 +1,6 @@
-"""What the manager needs to know about one kind of workload. Streams, store, queue, Events and webhooks are
-driven by registrations: a new kind of workload is added by defining one.
+"""What the manager needs to know about one kind of workload.
+
+Registrations drive streams, store, queue, Events and webhooks. A new registration adds a kind of workload.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from lws.runtime.webhooks.handlers import Handler
 class Parts:
     """What a controller is built from. Each engine builds its controllers again.
 
-    source: of streams. add, resync: enqueue one key, or all. locks: the owner locks of all controllers of the
-    engine, because one may delete an owner while another creates objects for it. start: runs a coroutine in
-    the background.
+    source: what all streams share.
+    add, resync: functions that enqueue one key, or all keys.
+    locks: the owner locks of all controllers of the engine, because one controller may delete an owner while
+    another creates objects for it.
+    start: a function that runs a coroutine in the background.
     """
 
     settings: Settings
@@ -54,10 +57,14 @@ async def _at_once() -> None:
 class Controller:
     """One kind of workload in one engine.
 
-    begin: creates passes and routes for one term; their connection rejects writes in any other term. keys:
-    all keys of some namespaces. tasks: background tasks by name. known: returns once passes may begin.
-    refresh: returns once everything that was stored before the call is known, apart from the streams of the
-    registration; raises ClusterError. checks: for the liveness probe, by name.
+    begin: a function that creates passes and routes for one term. It receives a connection that rejects
+    writes outside of the term.
+    keys: a function that returns all keys in some namespaces.
+    tasks: background tasks by name.
+    known: a function that waits until passes may begin.
+    refresh: a function that waits until everything that was stored before the call is known, apart from the
+    streams of the registration. It raises ClusterError.
+    checks: checks for the liveness probe, by name.
     """
 
     begin: Callable[[Cluster], Term]
@@ -70,10 +77,16 @@ class Controller:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A kind of workload. reporter: the controller named in its Events. endpoints: handler id → reviewed
-    resource; handlers: for all endpoints. reads: fields that its passes read, by kind; several workloads
-    may read of one. is_optional: serve it only while its CRDs are installed. standings: gauges that count
-    its keys by state. series: metrics of each workload.
+    """A kind of workload.
+
+    reporter: the controller named in its Events.
+    build: a function that builds its controller for one engine.
+    endpoints: the reviewed resource by handler id.
+    handlers: a function that returns the handlers of all endpoints, by handler id.
+    reads: the fields that its passes read, by kind. Several workloads may read objects of one kind.
+    is_optional: whether it is served only while its CRDs are installed.
+    standings: gauges that count its keys by state.
+    series: metrics of each workload.
     """
 
     workload: Workload

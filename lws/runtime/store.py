@@ -24,15 +24,16 @@ _DELETED = 10_000
 _UNBOUND = 1_000
 
 OnChange = Callable[[Object | None, Object | None], None]
-"""Called with (before, after) of one object; one of them may be None."""
+"""A function that is called with (before, after) of one object; one of them may be None."""
 
 
 class _Index:
-    """Objects of each kind by one key of theirs."""
+    """An index of the objects of each kind by one key, such as the UID of their controller."""
 
     def __init__(self, key_of: Callable[[Object], Hashable | None]) -> None:
         self._key_of = key_of
-        # By kind: a set has one revision and a thousand StatefulSets, and every group reads the revision.
+        # Separate for each kind: a set has one revision and a thousand StatefulSets, and every group reads
+        # the revision.
         self._buckets: dict[tuple[str, Hashable], dict[Key, Object]] = {}
         # Cached results of `unchanged`.
         self._results: dict[tuple[str, Hashable], tuple[Object, ...]] = {}
@@ -69,10 +70,11 @@ class _Index:
 
 
 class Store:
-    """The latest state of every watched object, trimmed. reads: the fields that decisions read, by kind.
+    """The latest state of every watched object, trimmed to the fields that decisions read.
 
-    is_current: whether all streams have listed and still receive something. unserved: API versions that the
-    API server is known not to serve.
+    reads: the fields that decisions read, by kind.
+    is_current: a function that reports whether all streams have listed and still receive something.
+    unserved: API versions that the API server is known not to serve.
     """
 
     def __init__(
@@ -88,43 +90,42 @@ class Store:
         self._trim, self._is_same = shared.trim, shared.is_same
         self._objects: dict[str, dict[Key, Object]] = defaultdict(dict)
         self._by_owner = _Index(_controller_uid)
-        # By label; built at the first look-up.
+        # Indices by label; each is built at the first look-up of its label.
         self._labelled: dict[str, _Index] = {}
         self._pods: dict[str, _Index] = {}
         self._terminating: dict[str, _Index] = {}
         self._kept = _Index(_kept_key)
         self._indices = [self._by_owner, self._kept]
-        # UIDs of deleted objects with the resourceVersion of their deletion: late events must not re-add
-        # them.
+        # UIDs of deleted objects with the resourceVersion of the deletion. Late events must not re-add them.
         self._deleted: dict[str, int] = {}
         # Deleted pods that were disrupted: (UID of the owner, name) → UID, in the order of their deletion.
         self._disrupted: dict[tuple[str, str], str] = {}
-        # Deleted pods that never had a node, in the same way.
+        # Deleted pods that never had a node: (UID of the owner, name) → last state, in the same order.
         self._unbound: dict[tuple[str, str], Object] = {}
-        # Nodes of the last pods of their names, in the order of their ends.
+        # (namespace, name) → node of the last pod with this name, in the order in which the pods ended.
         self._nodes: dict[Key, str] = {}
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
-        """The object of this name."""
+        """Return the object with this name; None if it is not stored."""
         return self._objects[kind].get((namespace, name))
 
     def trimmed(self, obj: Mapping[str, Any]) -> Object:
-        """The part of an object that the store keeps."""
+        """Return the part of an object that the store keeps."""
         return self._trim(obj)
 
     def has(self, kind: str, namespace: str, name: str, uid: str) -> bool:
-        """Whether the store has the object with this UID."""
+        """Report whether the store has the object with this name and UID."""
         stored = self.get(kind, namespace, name)
         return stored is not None and stored["metadata"]["uid"] == uid
 
     def version_of(self, obj: Mapping[str, Any]) -> int:
-        """The stored resourceVersion of the object with this UID; 0 if it is not stored."""
+        """Return the stored resourceVersion of the object with this UID; 0 if it is not stored."""
         stored = self._objects[obj["kind"]].get(_key(obj))
         is_stored = stored is not None and stored["metadata"]["uid"] == obj["metadata"]["uid"]
         return _version(stored) if stored is not None and is_stored else 0
 
     def of_kind(self, kind: str) -> tuple[Object, ...]:
-        """Every object of a kind."""
+        """All objects of a kind."""
         return tuple(self._objects[kind].values())
 
     def sizes(self) -> dict[str, int]:
@@ -136,19 +137,21 @@ class Store:
         return self._by_owner.find(uid, kind)
 
     def owned_by(self, uid: str, kind: str) -> tuple[Object, ...]:
-        """The same objects, as the identical tuple until one of them changes."""
+        """The objects of `controlled_by`, as the identical tuple until one of them changes."""
         return self._by_owner.unchanged(uid, kind)
 
     def labelled(self, label: str, namespace: str, value: str, kind: str) -> list[Object]:
-        """Objects of a kind that carry a label with this value, regardless of owner. Excludes Pods, and
-        ControllerRevisions that have a controller.
+        """Objects of a kind that carry a label with this value, regardless of owner.
+
+        Pods are excluded, as are ControllerRevisions that have a controller.
         """
         index = self._labelled.get(label) or self._indexed(self._labelled, label, _label_key)
         return index.find((namespace, value), kind)
 
     def labelled_pods(self, label: str, namespace: str, value: str) -> list[Object]:
-        """Pods that carry a label with this value, regardless of owner. The index of each label that is
-        looked up once stays in memory.
+        """Pods that carry a label with this value, regardless of owner.
+
+        The first look-up of a label builds its index, which stays in memory.
         """
         index = self._pods.get(label) or self._indexed(self._pods, label, _pod_key)
         return index.find((namespace, value), "Pod")
@@ -159,36 +162,37 @@ class Store:
         return index.find((namespace, value), "Pod")
 
     def kept(self, namespace: str, owner: str) -> list[Object]:
-        """Pods with a finalizer that decisions read, by the name of their controller."""
+        """Pods whose controller has this name and that have a finalizer that decisions read."""
         return self._kept.find((namespace, owner), "Pod")
 
     def last_disrupted(self, owner_uid: str, name: str) -> str:
-        """UID of the last deleted pod of this owner and name if it was disrupted (`disruption_of`); else
+        """UID of the last deleted pod of this owner and name if it was disrupted (`disruption_of`); otherwise
         empty.
         """
         return self._disrupted.get((owner_uid, name), "")
 
     def last_unbound(self, owner_uid: str, name: str) -> Object | None:
-        """The last deleted pod of this owner and name if its deletion was seen and it never had a node."""
+        """The last deleted pod of this owner and name; None if it had a node or its deletion was not seen."""
         return self._unbound.get((owner_uid, name))
 
     def last_node(self, namespace: str, name: str) -> str:
-        """The node of the last pod of this name that was deleted; empty if that is unknown, or if the pod had
-        failed there.
+        """The node of the last pod of this name that terminates or is deleted.
+
+        It is empty if the node is unknown, or if the pod had failed or restarted containers there.
         """
         return self._nodes.get((namespace, name), "")
 
     def put(self, obj: Mapping[str, Any]) -> None:
-        """Store the state of an object, unless a newer one is stored."""
+        """Store the state of an object, unless the same or a newer state is stored."""
         trimmed = self._trim(obj)
         kind, key, uid = trimmed["kind"], _key(trimmed), trimmed["metadata"]["uid"]
         version = _version(trimmed)
-        # Equal versions are stored: an object that lost its label leaves the stream with the same version
-        # that a live read returns.
+        # An equal version is stored: when an object loses its label, the stream reports its deletion with the
+        # same version that a live read returns.
         if self._deleted.get(uid, -1) > version:
             return
         stored = self._objects[kind].get(key)
-        # Compared regardless of the UID: a former object of this name has an older version.
+        # Compared regardless of the UID: an earlier object of this name has an older version.
         if stored is not None and _version(stored) >= version:
             return
         if stored is not None and stored["metadata"]["uid"] != uid:
@@ -201,8 +205,10 @@ class Store:
             self._on_change(stored, trimmed)
 
     def drop(self, obj: Mapping[str, Any]) -> None:
-        """Remove a deleted object. `obj` is its last state, with the version of its deletion, or the stored
-        object itself if a live read did not find it.
+        """Remove a deleted object.
+
+        obj: its last state, with the version of its deletion, or the stored object itself if a live read did
+        not find it.
         """
         stored = self._objects[obj["kind"]].get(_key(obj))
         if stored is None or stored["metadata"]["uid"] != obj["metadata"]["uid"]:
@@ -213,13 +219,14 @@ class Store:
         elif _version(stored) <= _version(obj):
             self._record_unbound(stored, obj)
             self._delete(stored, _version(obj))
-        # Otherwise the object lost the label of the stream, and has regained it since.
+        # Otherwise the object lost the label of the stream and has regained it since.
 
     def retain(
         self, kind: str, uids: Collection[str], version: str, other_labels: Collection[str] = ()
     ) -> None:
-        """Remove objects that a list as of `version` lacks, unless we wrote them later. other_labels:
-        selectors of other lists of this kind; objects that carry one of them are kept.
+        """Remove objects that a list as of `version` lacks, unless we wrote them later.
+
+        other_labels: labels that select other lists of this kind. Objects that carry one of them are kept.
         """
         as_of = version_number(version)
         for obj in tuple(self._objects[kind].values()):
@@ -251,7 +258,7 @@ class Store:
                 del self._disrupted[next(iter(self._disrupted))]
 
     def _record_unbound(self, stored: Object, last: Mapping[str, Any] | None = None) -> None:
-        """last: the state at the deletion, if that is known."""
+        """Record a deleted pod that never had a node. last: the state at the deletion, if that is known."""
         owner_uid = _controller_uid(stored)
         if stored["kind"] != "Pod" or owner_uid is None:
             return
@@ -263,8 +270,9 @@ class Store:
                 del self._unbound[next(iter(self._unbound))]
 
     def _record_node(self, before: Object | None, after: Object | None) -> None:
-        """Record the node of a pod that ends, once per pod and by its state before the deletion: a
-        terminating pod looks failed.
+        """Record the node of a pod that ends.
+
+        This happens once per pod, by its state before the deletion, because a terminating pod looks failed.
         """
         pod = before or after or {}
         is_over = after is None or is_terminating(after) or uid_of(after) != uid_of(pod)
@@ -280,7 +288,7 @@ class Store:
     def _indexed(
         self, indices: dict[str, _Index], label: str, key_of: Callable[[str, Object], Key | None]
     ) -> _Index:
-        """An index of all stored objects by one label."""
+        """Build an index of all stored objects by one label."""
         index = indices[label] = _Index(partial(key_of, label))
         self._indices.append(index)
         for objects in self._objects.values():
@@ -344,8 +352,9 @@ def _version(obj: Mapping[str, Any]) -> int:
 
 
 class SharedKinds:
-    """Fields that the store keeps of an object, and changes that trigger passes. reads: the tables of all
-    workloads; several may be of one kind.
+    """The fields of an object that the store keeps, and the changes that trigger passes.
+
+    reads: the tables of all workloads. Several tables may be for one kind.
     """
 
     def __init__(self, reads: Iterable[StoredFields] = ()) -> None:
@@ -354,13 +363,13 @@ class SharedKinds:
             self._tables.setdefault(table.kind, []).append(table)
 
     def trim(self, obj: Mapping[str, Any]) -> dict[str, Any]:
-        """The part of an object that decisions read; a kind without a table is kept whole."""
+        """Return the part of an object that decisions read. A kind without a table is kept whole."""
         tables = self._tables.get(obj["kind"])
         if tables is None:
             return dict(obj)
         if len(tables) == 1:
             return tables[0].of(obj).trim(obj)
-        # Maps that two tables keep are merged, and the first one applies to other fields.
+        # Maps that two tables keep are merged. For other fields, the first table applies.
         return reduce(united, (table.of(obj).trim(obj) for table in reversed(tables)))
 
     def is_same(self, before: Object, after: Object) -> bool:

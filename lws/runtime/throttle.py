@@ -1,7 +1,7 @@
 """Delay writes that can be batched.
 
-In: plans, which mark what can wait, and the results of our writes. Out: the part of a plan to carry out now.
-Delayed writes are planned again when they are due.
+In: plans, which mark what can be delayed, and the results of our writes. Out: the part of a plan to carry out
+now. Delayed writes are planned again when they are due.
 """
 
 from __future__ import annotations
@@ -18,18 +18,22 @@ from lws.runtime import costs
 from lws.runtime.actions import Announce, Merge, Plan, Postponable, Status, soonest
 
 _WRITTEN = 16384
-# For all sets together: many small sets finish before a user could read the progress of each.
+# For all sets together, because many small sets finish before a user could read the progress of each.
 _STATUSES_PER_SECOND = 4
 
 
 ActiveSets = OrderedDict[str, float]
-"""By UID of a set: when its status was last written, in this order."""
+"""Time of the last write of a set's status by UID, the earliest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """The last write of an object. at: time of the write. pause: seconds until the next status that can be
-    delayed, by the size of the set. saved_at: time from which the pace of a rollout allows the next step.
+    """The last write of an object.
+
+    at: the time of the write.
+    pause: the seconds until the next status that can be delayed, by the size of the set.
+    saved_at: the time at which a rollout has saved up its whole unused pace. Its next step is due
+    `timing.STEP_BURST_SECONDS` before that time.
     """
 
     at: float
@@ -38,11 +42,13 @@ class _Written:
 
 
 class Throttle:
-    """Records when sets and leader StatefulSets were written.
+    """Delays writes of sets and leader StatefulSets after recent ones.
 
-    shortest: kind → minimum seconds between two statuses that only report progress; by default, it follows
-    from their cost. is_edited: whether a status overwrites a change of another client, which is not delayed.
-    active: shared by all shards of this process.
+    shortest: the minimum seconds between two statuses that only report progress, by kind; by default, they
+    follow from the cost of a status.
+    is_edited: a function that reports whether a status overwrites a change of another client. Such a status
+    is only delayed by a backoff.
+    active: the active sets, shared by all shards of this process.
     """
 
     def __init__(
@@ -60,9 +66,10 @@ class Throttle:
         self._active = active if active is not None else ActiveSets()
         # UIDs of objects with a delayed status.
         self._waiting: set[str] = set()
-        # By UID: reasons of the Events that were written ahead of a delayed status.
+        # By UID: the reasons of Events that were written ahead of a delayed status.
         self._announced: dict[str, frozenset[str]] = {}
-        # By UID, the latest last: when an overwritten status was last restored, and how often in a row.
+        # By UID, the latest last: the time at which an overwritten status was last restored, and how often in
+        # a row.
         self._restored: OrderedDict[str, tuple[float, int]] = OrderedDict()
         # UIDs whose status is being restored. Failed writes do not count.
         self._restoring: set[str] = set()
@@ -84,7 +91,7 @@ class Throttle:
             self._announced.pop(forgotten, None)
 
     def note_arrival(self, uid: str) -> None:
-        """Record that the API server stored a write of the object."""
+        """Record that the API server stored a write of the object, which may have restored its status."""
         if uid not in self._restoring:
             return
         self._restoring.discard(uid)
@@ -105,7 +112,7 @@ class Throttle:
         self._restoring.discard(uid)
 
     def due(self, plan: Plan) -> Plan:
-        """The plan without writes that can be delayed, and when they are due."""
+        """Return the plan without the writes that are delayed, and with the time at which they are due."""
         if not (plan.postponable or plan.statuses or (plan.sequences and self._waiting)):
             return plan
         waits = [(step, self._wait_of_step(step)) for step in plan.postponable]
@@ -113,7 +120,7 @@ class Throttle:
         sequences = tuple(
             tuple(action for action in sequence if id(action) not in later) for sequence in plan.sequences
         )
-        # A record is a write of the status: the rest of the status is written with it.
+        # A record is a write to the status, so the rest of the status is written with it.
         recorded = {
             action.target.uid
             for action in chain(*sequences)
@@ -146,7 +153,7 @@ class Throttle:
         return _Written(now, saved_at=saved_at + costs.STEP.pace(groups))
 
     def _announce_early(self, status: Status) -> tuple[Announce, ...]:
-        """The Events of a delayed status, which are written at once."""
+        """Return the Events of a delayed status that have not been written yet. They are written at once."""
         announced = self._announced.get(status.target.uid, frozenset())
         news = tuple(announce for announce in status.announce if announce.reason not in announced)
         if news:
@@ -161,12 +168,12 @@ class Throttle:
         return replace(status, announce=news)
 
     def _wait_of_step(self, step: Postponable) -> float | None:
-        """Seconds until the step is due; None if it is due now."""
+        """Return the seconds until the step is due; None if it is due now."""
         last = self._written.get(step.target.uid)
         return _if_positive(last.saved_at - timing.STEP_BURST_SECONDS - self._clock()) if last else None
 
     def _wait_of_status(self, status: Status) -> float | None:
-        """Seconds until the status is due, longer if many sets are active; None if it is due now."""
+        """Return the seconds until the status is due, more if many sets are active; None if it is due now."""
         uid = status.target.uid
         if self._is_edited(status):
             return self._wait_of_edited(uid)
@@ -183,7 +190,10 @@ class Throttle:
         return _if_positive(last.at + wait - self._clock())
 
     def _wait_of_edited(self, uid: str) -> float | None:
-        """Restore a status at once after another client wrote to it, with a backoff if it keeps writing."""
+        """Return the seconds until a status that another client overwrote is restored; None if it is due now.
+
+        The first time it is restored at once. A backoff follows if the other client keeps writing.
+        """
         now = self._clock()
         last, times = self._restored.get(uid, (now, 0))
         wait = _if_positive(last + timing.STATUS_RESTORE.after(times) - now)
@@ -192,19 +202,19 @@ class Throttle:
         return wait
 
     def _count_active(self) -> int:
-        """Number of sets whose status was written in the last minute."""
+        """Count the sets whose status was written in the last minute."""
         while self._active and self._clock() - next(iter(self._active.values())) > timing.ACTIVE_SET_SECONDS:
             self._active.popitem(last=False)
         return len(self._active)
 
 
 def _groups_of(obj: Mapping[str, Any]) -> int:
-    """Groups of a set or of its leader StatefulSet. The stored value may be of any type."""
+    """Return the number of groups of a set or its leader StatefulSet; 0 if the value is no integer."""
     spec = obj.get("spec")
     replicas = spec.get("replicas") if isinstance(spec, Mapping) else None
     return replicas if is_integer(replicas) else 0
 
 
 def _if_positive(wait: float) -> float | None:
-    """None if nothing is left to wait for."""
+    """Return the wait; None if nothing is left of it."""
     return wait if wait > timing.CLOCK_TOLERANCE_SECONDS else None

@@ -1,1 +1,1 @@
-"""What tests of the running product share: the product itself, and eyes and hands on the cluster."""
+"""Run the product in tests, read the state of its objects and disturb the cluster."""

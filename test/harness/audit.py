@@ -1,6 +1,6 @@
-"""Read from the audit log what the manager asked of the API server; nothing is left out there.
+"""Read the manager's requests to the API server from the audit log, which records every request.
 
-The log is that of a local cluster, at level Metadata.
+The log is written by a local cluster, at level Metadata.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ WRITING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 @dataclass(frozen=True)
 class Request:
-    """One request and its answer. resource: with its subresource; group: that of its API, empty for core."""
+    """One request and its response.
+
+    group: the API group of the resource; empty for core.
+    resource: the resource with its subresource.
+    """
 
     verb: str
     group: str
@@ -48,7 +52,7 @@ class AuditLog:
         self._mark = self._path.stat().st_size
 
     def requests(self, user: str = MANAGER, agent: str = "") -> list[Request]:
-        """Requests of the user since the mark, by programs whose User-Agent begins with `agent`."""
+        """Return the requests of a user since the mark, by programs whose User-Agent begins with `agent`."""
         with self._path.open("rb") as log:
             log.seek(self._mark)
             lines = log.read().splitlines(keepends=True)

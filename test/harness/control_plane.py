@@ -1,4 +1,6 @@
-"""Start a separate control plane for tests that disrupt it; skip them unless the cluster is a local one."""
+"""Start a separate control plane for tests that disrupt it. These tests are skipped unless the cluster is
+local.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +18,21 @@ _FINALIZER = "any-finalizer"
 
 @contextmanager
 def a_control_plane(options: Options) -> Iterator[LocalCluster]:
-    """A local cluster that is killed at the end, not stopped."""
+    """Start a local cluster, and kill it at the end of the block instead of stopping it."""
     if chosen() != LOCAL:
         pytest.skip(f"plays failures of the control plane, which only CLUSTER={LOCAL} can")
     with LocalCluster(options) as cluster:
         try:
             yield cluster
         finally:
-            # A graceful stop waits for every open stream, and none of its data is needed any more.
+            # A graceful stop would wait for every open stream, and none of the data is needed any more.
             cluster.kill_component("kube-apiserver")
 
 
 def restart_controllers(cluster: LocalCluster) -> None:
-    """Restart the components that pods depend on: they back off for up to half a minute after an outage."""
+    """Restart the components on which pods depend, because they back off for up to half a minute after an
+    outage.
+    """
     for name in ("kube-controller-manager", "kube-scheduler", "kwok"):
         cluster.kill_component(name)
         cluster.start_component(name)
@@ -38,7 +42,7 @@ def allow_finalizers(cluster: LocalCluster) -> None:
     """Let the manager update finalizers of every kind, which saves each run a wait of up to 30 s.
 
     The API server checks `blockOwnerDeletion` against the kinds that it knows (admission plugin
-    OwnerReferencesPermissionEnforcement), and needs up to 30 s to learn of a new kind, unless the writer may
+    OwnerReferencesPermissionEnforcement). It needs up to 30 s to learn of a new kind, unless the writer may
     update finalizers of everything. These tests are not about the permissions of the manager.
     """
     account = f"--serviceaccount={NAMESPACE}:{SERVICE_ACCOUNT}"

@@ -1,7 +1,7 @@
-"""Drain nodes as `kubectl drain` does, and record how many groups were down at a time.
+"""Drain nodes as `kubectl drain` does, and record how many groups were down at the same time.
 
-Evictions go through the Eviction API and are retried if a PodDisruptionBudget refuses them. A group is down
-if one of its pods is missing or not ready, after any event of the pods' stream.
+Evictions go through the Eviction API and are retried if a PodDisruptionBudget rejects them. A group counts as
+down if one of its pods is missing or not ready after any event of the pods' stream.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GONE, _REFUSED = 404, 429
 
 
 def evict(world: World, pod: str) -> bool:
-    """Evict a pod; return False if the budget refuses it."""
+    """Evict a pod, and return False if the budget rejects the eviction."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
     try:
         world.api.send(Call("POST", f"{world.path('Pod', pod)}/eviction", eviction, waits=False))
@@ -37,7 +37,7 @@ def evict(world: World, pod: str) -> bool:
 
 
 def drain(world: World, name: str, nodes: set[str], seconds: float = 120.0) -> None:
-    """Evict until no pod of the set is on the nodes, which must be cordoned."""
+    """Evict pods until no pod of the set is on these nodes, which must be cordoned."""
 
     def remaining() -> list[str]:
         pods = [pod for pod in pods_of(world, name) if pod["spec"].get("nodeName") in nodes]
@@ -65,7 +65,9 @@ def cordoned(world: World, nodes: set[str]) -> Iterator[None]:
 
 @contextmanager
 def without_node(world: World, name: str) -> Iterator[None]:
-    """A machine that is gone for good, and one of the same name afterwards."""
+    """Delete a node, as if its machine were gone for good, and create another node of the same name after the
+    block.
+    """
     kept = world.api.get(f"/api/v1/nodes/{name}")
     world.api.delete(f"/api/v1/nodes/{name}")
     try:
@@ -78,7 +80,10 @@ def without_node(world: World, name: str) -> Iterator[None]:
 
 @dataclass
 class Downtime:
-    """Groups of a set that are down, by every event of its pods. most: the most that were down at a time."""
+    """The groups of a set that are down, counted after every event of its pods.
+
+    most: the largest number of groups that were down at the same time.
+    """
 
     world: World
     name: str
@@ -89,7 +94,7 @@ class Downtime:
 
     @contextmanager
     def followed(self) -> Iterator[Downtime]:
-        """Follow the pods during the block, up to the last event."""
+        """Follow the pods during the block, up to their last event."""
         path = self.world.path("Pod")
         query = {"labelSelector": f"{NAME_LABEL}={self.name}"}
         pods = self.world.api.send(Call("GET", path, query=query))
@@ -105,7 +110,7 @@ class Downtime:
         eventually("the stream is up to date", self._versions, lambda seen: seen == listed)
 
     def _follow(self, call: Call) -> None:
-        # The stream may end after the last event. If it ended earlier, `followed` would time out.
+        # The stream may end after the last event. If it ends earlier, `followed` times out.
         with suppress(OSError):
             for event in self.world.api.watch(call):
                 self._see(event["type"], event["object"])

@@ -1,4 +1,4 @@
-"""Read the Events about a set in a form that can be compared, in the order of their creation."""
+"""Read the Events about a set, in the order of their creation, in a form that tests can compare."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from test.harness.world import World
 
 
 class Event(NamedTuple):
-    """One Event. related: kind and name of the related object, empty without one."""
+    """One Event.
+
+    related: kind and name of the related object; empty without one.
+    """
 
     type: str
     reason: str
@@ -19,12 +22,12 @@ class Event(NamedTuple):
 
 
 def events_of(world: World, name: str) -> list[Event]:
-    """All Events about the set of that name."""
+    """Return all Events about the set of this name."""
     return [_event(event) for event in raw_events_of(world, name)]
 
 
 def wait_for_events(world: World, name: str, reason: str, count: int = 1) -> list[Event]:
-    """Wait for `count` Events of one reason: some are delayed for a few seconds to be combined."""
+    """Wait for `count` Events with this reason. Some Events are delayed for a few seconds to be combined."""
     return eventually(
         f"{name} has {count} Events {reason}",
         lambda: [event for event in events_of(world, name) if event.reason == reason],
@@ -33,12 +36,14 @@ def wait_for_events(world: World, name: str, reason: str, count: int = 1) -> lis
 
 
 def notes_of(world: World, name: str) -> list[str]:
-    """The notes of all Events about the set."""
+    """Return the notes of all Events about the set."""
     return [event.note for event in events_of(world, name)]
 
 
 def raw_events_of(world: World, name: str) -> list[dict[str, Any]]:
-    """All Events about the set of that name, as the API server has them, in the order of their creation."""
+    """Return all Events about the set of this name as the API server stores them, in the order of their
+    creation.
+    """
     of_name = [event for event in world.list("Event") if event["regarding"]["name"] == name]
     of_set = [event for event in of_name if event["regarding"]["kind"] == "LeaderWorkerSet"]
     return sorted(of_set, key=lambda event: str(event.get("eventTime")))

@@ -1,7 +1,7 @@
 """Inject faults between a manager and its API server, by an HTTP proxy on loopback.
 
-A rule picks a fault for a request, or none. The proxy runs in a thread of its own and counts what it did. It
-forwards credentials and keeps none.
+A rule chooses a fault for each request, or none. The proxy runs in a thread of its own and counts the faults.
+It forwards credentials and stores none.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Asked:
-    """One request of the manager that the rule decides on."""
+    """A request of the manager, for which the rule chooses a fault."""
 
     method: str
     path: str
@@ -47,13 +47,13 @@ class Asked:
 
     @property
     def collection(self) -> str:
-        """The last segment of the path: a plural for lists and watches."""
+        """The last segment of the path, which is a plural for lists and watches."""
         return self.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
 class Refuse:
-    """Answer with an error; the request does not reach the API server."""
+    """Answer with an error, without passing the request on to the API server."""
 
     status: int
     retry_after: int | None = None
@@ -66,12 +66,12 @@ class Drop:
 
 @dataclass(frozen=True)
 class Lose:
-    """Let the API server handle the request, and break the connection before it answers."""
+    """Let the API server handle the request, but break the connection before the response arrives."""
 
 
 @dataclass(frozen=True)
 class Delay:
-    """Delay the request by so many seconds."""
+    """Delay the request by this number of seconds."""
 
     seconds: float
 
@@ -85,7 +85,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class CutAfter:
-    """Break the answer off after so many seconds if it takes that long, as a watch does."""
+    """Break off the response after this number of seconds if it takes that long, as a watch does."""
 
     seconds: float
 
@@ -102,17 +102,19 @@ Rule = Callable[[Asked], Fault | None]
 
 
 def no_fault(asked: Asked) -> Fault | None:
-    """The rule that injects nothing."""
+    """Inject no fault."""
     return None
 
 
 class FaultProxy:
-    """A context manager. `rule` may be replaced at any time, for requests from then on."""
+    """Runs the proxy while its context is entered. `rule` may be replaced at any time; later requests follow
+    the new rule.
+    """
 
     def __init__(self, server: str, ca: bytes) -> None:
         self.rule: Rule = no_fault
         self.seen: Counter[str] = Counter()
-        """How often each fault was injected, by the name of its class; "" for requests without a fault."""
+        """Name of a fault's class → number of injections; "" → number of requests without a fault."""
         self._server = server
         self._tls = ssl.create_default_context(cadata=ca.decode())
         self._loop = asyncio.new_event_loop()
@@ -124,7 +126,7 @@ class FaultProxy:
 
     @property
     def address(self) -> str:
-        """The URL for managers."""
+        """The URL that managers connect to."""
         return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> FaultProxy:
@@ -141,7 +143,7 @@ class FaultProxy:
         self._loop.close()
 
     def cut_streams(self) -> None:
-        """Break every open answer, above all watches."""
+        """Break every open response, above all watches."""
         self._run(self._cut_streams())
 
     async def _cut_streams(self) -> None:
@@ -154,7 +156,7 @@ class FaultProxy:
 
     async def _start(self) -> None:
         connector = aiohttp.TCPConnector(ssl=self._tls, limit=0)
-        # A watch has no end, and compressed answers pass unchanged.
+        # A watch has no end, so there is no timeout. Compressed responses pass unchanged.
         timeout = aiohttp.ClientTimeout(total=None)
         self._session = aiohttp.ClientSession(
             connector=connector, timeout=timeout, auto_decompress=False, read_bufsize=2**21
@@ -172,7 +174,7 @@ class FaultProxy:
         assert self._runner is not None and self._session is not None
         await self._runner.cleanup()
         await self._session.close()
-        # Requests that a manager has given up, or that are held, would still be waited for.
+        # Cancel requests that a manager has abandoned or that are held: their end would be waited for.
         open_tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in open_tasks:
             task.cancel()
@@ -199,7 +201,8 @@ class FaultProxy:
             async with self._upstream(request) as answer:
                 return await self._pass_on(request, answer, fault)
         except (aiohttp.ClientError, ConnectionError):
-            # The API server is down, or went down during the answer: the manager sees a broken connection.
+            # The API server is down or went down during the response, so the manager sees a broken
+            # connection.
             return self._break(request)
 
     @asynccontextmanager
@@ -209,7 +212,7 @@ class FaultProxy:
             request.method,
             f"{self._server}{request.path_qs}",
             headers=_passed_on(request.headers),
-            # None without a body: empty bytes would add a Content-Length header.
+            # Without a body this must be None: empty bytes would add a Content-Length header.
             data=await request.read() or None,
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
         ) as answer:
@@ -253,7 +256,7 @@ def _refusal(fault: Refuse) -> web.Response:
 
 
 def _status(code: int) -> dict[str, Any]:
-    """The answer of an API server with this code (metav1.Status)."""
+    """Return the response of an API server with this code (metav1.Status)."""
     message = json.dumps({"played": code})
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return {**status, "code": code, "reason": _REASONS.get(code, ""), "message": message}

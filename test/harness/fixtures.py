@@ -1,6 +1,7 @@
-"""Fixtures for a package of tests: one product, a namespace for each test, the manager's log of a failure.
+"""Fixtures for a package of tests: one product, a namespace for each test, and the manager's log of failed
+tests.
 
-A conftest.py imports those that it needs.
+A conftest.py imports the fixtures that its tests need.
 """
 
 from __future__ import annotations
@@ -34,14 +35,16 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="package")
 def product(cluster: ClusterAccess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """The chart and one manager, for all tests of this package."""
+    """The chart and one manager, for all tests of a package."""
     with running_product(cluster, tmp_path_factory.mktemp("product")) as product:
         yield product
 
 
 @pytest.fixture(scope="module")
 def shared_world(cluster: ClusterAccess, product: Product, request: pytest.FixtureRequest) -> Iterator[World]:
-    """A namespace for all tests of one file; the manager's log about it is shown if one fails."""
+    """A namespace for all tests of one file. If one of them fails, the manager's log about the namespace is
+    shown.
+    """
     with a_namespace(cluster, namespace_of(request.node.name)) as world:
         yield world
         _show_log(request.node, product, world)
@@ -49,7 +52,7 @@ def shared_world(cluster: ClusterAccess, product: Product, request: pytest.Fixtu
 
 @pytest.fixture
 def world(cluster: ClusterAccess, product: Product, request: pytest.FixtureRequest) -> Iterator[World]:
-    """A namespace for one test, with a running manager; the manager's log is shown if the test fails."""
+    """A namespace for one test, with a running manager. If the test fails, the manager's log is shown."""
     product.ensure_running()
     with a_namespace(cluster, namespace_of(request.node.name)) as world:
         yield world
@@ -65,7 +68,7 @@ def api(cluster: ClusterAccess) -> Iterator[Api]:
 
 @pytest.fixture
 def audit(local_cluster: LocalCluster) -> AuditLog:
-    """The audit log from now on."""
+    """The audit log from the start of the test on."""
     log = AuditLog(local_cluster.audit_log)
     log.mark()
     return log
@@ -73,7 +76,9 @@ def audit(local_cluster: LocalCluster) -> AuditLog:
 
 @pytest.fixture
 def pods(cluster: ClusterAccess) -> Iterator[Pods]:
-    """Change the status of pods on simulated nodes; skips if the nodes have kubelets."""
+    """A client that changes the status of pods on simulated nodes. The test is skipped if the nodes have
+    kubelets.
+    """
     with an_admin(cluster) as api:
         if not simulates() and any(map(runs_pods, api.get("/api/v1/nodes")["items"])):
             pytest.skip("has pods fail by their status, which the kubelets of these nodes write")

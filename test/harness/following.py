@@ -1,7 +1,7 @@
 """Record every state of the objects of one collection, as frames or as single changes.
 
-Each has the version of the store that it belongs to. Nothing is sampled, and nothing is left to the API
-server's own history, which is shorter than a test on a slow machine.
+Each state has the version of the store to which it belongs. No state is missed, because states are not
+sampled and do not depend on the API server's own history, which is shorter than a test on a slow machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Object = dict[str, Any]
 Frame = dict[str, Object]
 """Name → object, at one moment."""
 
-# Shorter than the read timeout of the client.
+# This must be shorter than the read timeout of the client.
 _STREAM_SECONDS = 20
 _RETRY_SECONDS = 0.2
 _PRESENT_SECONDS = 120.0
@@ -30,14 +30,20 @@ _GONE = 410
 
 
 class Moment(NamedTuple):
-    """All objects at one moment. version: the resource version of the store, one sequence for all kinds."""
+    """All objects at one moment.
+
+    version: the resource version of the store, which is one sequence for all kinds.
+    """
 
     version: int
     frame: Frame
 
 
 class Change(NamedTuple):
-    """The new state of one object, None if deleted. at: when the event arrived, by a clock in seconds."""
+    """The new state of one object; None if it was deleted.
+
+    at: when the event arrived, in seconds of a monotonic clock.
+    """
 
     version: int
     at: float
@@ -46,7 +52,7 @@ class Change(NamedTuple):
 
 
 class Following:
-    """Follows a collection at once, in a thread of its own, until `ended` is set."""
+    """Follows a collection from its creation on, in a thread of its own, until `ended` is set."""
 
     def __init__(self, api: Api, path: str, selector: str, ended: threading.Event) -> None:
         self._api = api
@@ -60,7 +66,7 @@ class Following:
         threading.Thread(target=self._follow, name=f"following {path}", daemon=True).start()
 
     def moments(self) -> list[Moment]:
-        """All objects at the beginning and after each change until now."""
+        """Return all objects at the beginning and after each change until now."""
         last = _versions(_by_name(self._list()))
         moments: list[Moment] = []
         for moment in self._arriving():
@@ -91,15 +97,15 @@ class Following:
             pytest.fail(f"the stream of {self._path} broke off: {self._lost}")
 
     def beginning(self) -> Moment:
-        """All objects when this began."""
+        """Return all objects at the time when the recording began."""
         return Moment(int(self._began["metadata"]["resourceVersion"]), _by_name(self._began))
 
     def changes(self) -> list[Change]:
-        """The changes that have arrived so far."""
+        """Return the changes that have arrived so far."""
         return list(self._changes)
 
     def latest(self) -> list[Object]:
-        """All objects after the last change that has arrived."""
+        """Return all objects after the last change that has arrived."""
         return list(self._latest.values())
 
     def _note(self, event: Object) -> None:
@@ -112,7 +118,7 @@ class Following:
         self._changes.append(Change(version, time.monotonic(), name, None if is_gone else changed))
 
     def _arriving(self) -> Iterator[Moment]:
-        """Moments that have arrived, and those that arrive within a while."""
+        """Yield the moments that have arrived, and moments that arrive within `_PRESENT_SECONDS`."""
         deadline = time.monotonic() + _PRESENT_SECONDS
         frame = _by_name(self._began)
         yield self.beginning()
@@ -143,7 +149,7 @@ class Following:
                     return
                 self._ended.wait(_RETRY_SECONDS)
             except (OSError, http.client.HTTPException, ValueError):
-                # The stream is resumed where it broke off.
+                # The stream is resumed at the version at which it broke off.
                 self._ended.wait(_RETRY_SECONDS)
 
     def _stream(self, version: str) -> Call:

@@ -1,4 +1,6 @@
-"""Read the state of a set and its groups from pods, StatefulSets and status, and wait until it is at rest."""
+"""Read the state of a set and its groups from pods, StatefulSets and status, and wait until the set is at
+rest.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def names_of(objects: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def controller_of(obj: Mapping[str, Any]) -> Object:
-    """The controller reference; empty without one."""
+    """Return the controller reference of an object; empty without one."""
     references = obj["metadata"].get("ownerReferences") or ()
     return next((dict(reference) for reference in references if reference.get("controller")), {})
 
@@ -54,18 +56,18 @@ def leaders_of(world: World, name: str) -> list[Object]:
 
 
 def pod_uids(world: World, name: str) -> dict[str, str]:
-    """Pod → UID."""
+    """Return pod name → UID for a set."""
     return {name_of(pod): pod["metadata"]["uid"] for pod in pods_of(world, name)}
 
 
 def uids_of_group(world: World, name: str, index: int) -> dict[str, str]:
-    """Pod → UID, of one group."""
+    """Return pod name → UID for one group."""
     pods = world.list("Pod", f"{NAME_LABEL}={name},{GROUP_INDEX_LABEL}={index}")
     return {name_of(pod): pod["metadata"]["uid"] for pod in pods}
 
 
 def images_of(world: World, name: str) -> dict[int, set[str]]:
-    """Group → images of its pods."""
+    """Return group index → images of its pods."""
     images: dict[int, set[str]] = {}
     for pod in pods_of(world, name):
         index = int(labels_of(pod)[GROUP_INDEX_LABEL])
@@ -74,7 +76,7 @@ def images_of(world: World, name: str) -> dict[int, set[str]]:
 
 
 def keys_of(world: World, name: str) -> dict[int, set[str]]:
-    """Group → revision keys of its pods."""
+    """Return group index → revision keys of its pods."""
     keys: dict[int, set[str]] = {}
     for pod in pods_of(world, name):
         keys.setdefault(int(labels_of(pod)[GROUP_INDEX_LABEL]), set()).add(labels_of(pod)[REVISION_LABEL])
@@ -82,7 +84,9 @@ def keys_of(world: World, name: str) -> dict[int, set[str]]:
 
 
 def revisions_of(world: World, name: str) -> list[Object]:
-    """ControllerRevisions of the set, oldest first, without those of its StatefulSets (same labels)."""
+    """Return the ControllerRevisions of the set, oldest first, without revisions of its StatefulSets, which
+    have the same labels.
+    """
     revisions = world.list("ControllerRevision", f"{NAME_LABEL}={name}")
     return sorted(
         (revision for revision in revisions if controller_of(revision).get("kind") in (SET, None)),
@@ -91,13 +95,16 @@ def revisions_of(world: World, name: str) -> list[Object]:
 
 
 def condition(lws: Mapping[str, Any], kind: str) -> Object:
-    """The condition of that type; empty if it is not there."""
+    """Return the condition of this type; empty if the set does not have it."""
     conditions = (lws.get("status") or {}).get("conditions") or ()
     return next((dict(entry) for entry in conditions if entry["type"] == kind), {})
 
 
 def unsettled(world: World, name: str, updated: int | None = None) -> str:
-    """Why the set is not at rest; empty if it is. updated: groups on the newest revision, None for all."""
+    """Explain why the set is not at rest; empty if it is.
+
+    updated: the number of groups on the newest revision; None for all.
+    """
     lws = world.get(SET, name)
     replicas, size = lws["spec"]["replicas"], lws["spec"]["leaderWorkerTemplate"]["size"]
     status, generation = lws.get("status") or {}, lws["metadata"]["generation"]
@@ -125,7 +132,7 @@ def unsettled(world: World, name: str, updated: int | None = None) -> str:
 
 
 def settle(world: World, *names: str, updated: int | None = None, seconds: float = 180.0) -> None:
-    """Wait until the sets are at rest: every group complete, ready and, by default, up to date."""
+    """Wait until the sets are at rest: every group is complete, ready and, by default, up to date."""
 
     def see() -> str:
         return "; ".join(f"{name}: {why}" for name in names if (why := unsettled(world, name, updated)))

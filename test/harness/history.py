@@ -1,7 +1,7 @@
 """Record every state of a set that the API server went through.
 
-There are frames (all pods after each change), the groups that are ready and that exist in each of them, what
-the leader StatefulSet specified, and the leaders that each group has had.
+The record contains frames (all pods after each change), the groups that are ready or exist in each frame, the
+specs of the leader StatefulSet, and the leaders that each group has had.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from test.harness.groups import (
 from test.harness.world import World
 from tools.localcluster.pods import is_ready
 
-# How long the manager waits for the garbage collector to delete former workers.
+# The time for which the manager waits for the garbage collector to delete former workers.
 _COLLECTED_WITHIN = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
 class LeaderSpec:
-    """What the leader StatefulSet specified at one moment."""
+    """The spec of the leader StatefulSet at one moment."""
 
     partition: int
     replicas: int
@@ -39,20 +39,26 @@ class LeaderSpec:
 
 @dataclass(frozen=True)
 class SpecChange:
-    """Such a spec, the version that it began with, and whether its controller has observed it."""
+    """A spec of the leader StatefulSet, the version at which it began, and whether the StatefulSet controller
+    has observed it.
+    """
 
     version: int
     spec: LeaderSpec
     is_observed: bool
 
     def moves(self, index: int, key: str) -> bool:
-        """Report whether a new leader of this group must not have this key any more."""
+        """Report whether a new leader of this group must have another key than this one."""
         return self.spec.key != key and self.spec.partition <= index
 
 
 @dataclass
 class Leader:
-    """One leader pod. created, deleted: versions at which it first existed, and at which it was deleted."""
+    """One leader pod.
+
+    created: the version at which it first existed.
+    deleted: the version at which it was deleted; None if it still exists.
+    """
 
     uid: str
     key: str
@@ -61,7 +67,7 @@ class Leader:
 
 
 class History:
-    """All states of one set from now on."""
+    """Records all states of one set from its creation on."""
 
     def __init__(self, world: World, name: str) -> None:
         self._name = name
@@ -71,20 +77,20 @@ class History:
         )
 
     def pods(self) -> list[Frame]:
-        """All pods of the set, before and after each change until now."""
+        """Return all pods of the set, before and after each change until now."""
         return [moment.frame for moment in self._pods.moments()]
 
     def leader_specs(self) -> list[LeaderSpec]:
-        """What the leader StatefulSet specified, without repetitions."""
+        """Return the specs of the leader StatefulSet in order, without repetitions."""
         return _without_repetition(change.spec for change in self._spec_changes())
 
     def leaders(self) -> dict[int, list[str]]:
-        """Group → UIDs of the leaders that it has had, in order, without detours.
+        """Return group → UIDs of the leaders that it has had, in order, without detours.
 
         A leader is deleted right before the partition of the StatefulSet is lowered for its group. If the
-        StatefulSet controller acts before that, or before its own cache has it, it creates a leader of the
-        old revision and replaces that once more. This detour happens on a machine under load, and no promise
-        forbids it.
+        StatefulSet controller acts before that, or before its own cache has the change, it creates a leader
+        of the old revision and then replaces it once more. This detour happens on a machine under load, and
+        no promise forbids it.
         """
         detours = self._detours()
         return {
@@ -93,8 +99,8 @@ class History:
         }
 
     def overlaps(self) -> list[str]:
-        """Workers that existed beside a later leader than their own that was not gated, whoever deleted
-        theirs.
+        """Describe workers that existed beside a later leader than their own that was not gated, no matter
+        which client deleted their own leader.
 
         Workers that are recreated while the garbage collector deletes their StatefulSet are left out.
         """
@@ -122,9 +128,11 @@ class History:
         return list(overlaps.values())
 
     def early_workers(self) -> list[str]:
-        """Worker StatefulSets that were created while pods of a former one still had the names of their pods.
+        """Describe worker StatefulSets that were created while pods of a former one still had the names of
+        their pods.
 
-        Those of leaders that had existed for a minute are left out: the manager waits no longer than that.
+        StatefulSets whose leader had existed for a minute are left out, because the manager waits no longer
+        than that.
         """
         pods = self._pods.moments()
         created: dict[str, tuple[int, Object]] = {}
@@ -168,14 +176,14 @@ def _created_at(obj: Object) -> datetime:
 
 
 def _teams(frame: Frame) -> Iterator[tuple[Object, Object]]:
-    """Every worker with the present leader of its group; groups without one are left out."""
+    """Yield every worker with the present leader of its group. Groups without a leader are left out."""
     for pods in _by_group(frame).values():
         for leader in filter(is_leader, pods):
             yield from ((leader, pod) for pod in pods if not is_leader(pod))
 
 
 def _leaders_by_group(moments: Iterable[Moment]) -> dict[int, list[Leader]]:
-    """The leaders of each group, in order."""
+    """Return the leaders of each group, in order."""
     groups: dict[int, dict[str, Leader]] = {}
     for version, frame in moments:
         present = {pod["metadata"]["uid"]: pod for pod in frame.values() if is_leader(pod)}
@@ -190,7 +198,9 @@ def _leaders_by_group(moments: Iterable[Moment]) -> dict[int, list[Leader]]:
 
 
 def is_detour(index: int, former: Leader, leader: Leader, spec_changes: Sequence[SpecChange]) -> bool:
-    """Report whether a leader was created before the StatefulSet controller knew of its group's turn."""
+    """Report whether a leader was created before the StatefulSet controller knew that it was its group's
+    turn.
+    """
     if former.deleted is None:
         return False
     earlier = [change for change in spec_changes if change.version <= former.deleted]
@@ -202,12 +212,12 @@ def is_detour(index: int, former: Leader, leader: Leader, spec_changes: Sequence
 
 
 def ready_groups(frame: Frame) -> set[int]:
-    """Groups whose pods are all ready, of one revision and not being deleted."""
+    """Return the groups whose pods are all ready, of one revision and not terminating."""
     return {index for index, pods in _by_group(frame).items() if _is_ready(pods)}
 
 
 def existing_groups(frame: Frame) -> set[int]:
-    """Groups that have a leader, whatever its state."""
+    """Return the groups that have a leader, whatever its state."""
     return {index for index, pods in _by_group(frame).items() if any(map(is_leader, pods))}
 
 

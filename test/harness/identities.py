@@ -1,4 +1,4 @@
-"""Compare all objects of a namespace between two moments by UID, generation and resource version."""
+"""Compare all objects of a namespace at two moments by UID, generation and resource version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ KINDS = (SET, "StatefulSet", "Pod", "Service", "ControllerRevision")
 
 
 class Identity(NamedTuple):
-    """One object at one moment. generation: 0 if the kind has none."""
+    """The identity of one object at one moment.
+
+    generation: 0 if the kind has none.
+    """
 
     uid: str
     generation: int
@@ -23,7 +26,9 @@ Identities = Mapping[str, Identity]
 
 
 def identities(world: World, *kinds: str) -> dict[str, Identity]:
-    """All objects of these kinds, by default of all kinds that a set consists of."""
+    """Return the identities of all objects of these kinds; by default of all kinds of which a set
+    consists.
+    """
     return {
         f"{kind} {name_of(obj)}": Identity(
             obj["metadata"]["uid"],
@@ -36,7 +41,7 @@ def identities(world: World, *kinds: str) -> dict[str, Identity]:
 
 
 def differences(before: Identities, after: Identities) -> list[str]:
-    """Objects that are new, gone, replaced or were written in between; sorted."""
+    """Describe objects that are new, gone, replaced or were written in between; sorted."""
     changes = [f"{key} is new" for key in after.keys() - before.keys()]
     changes += [f"{key} is gone" for key in before.keys() - after.keys()]
     for key in before.keys() & after.keys():
@@ -51,10 +56,10 @@ def differences(before: Identities, after: Identities) -> list[str]:
 
 
 def specs(objects: Identities) -> dict[str, Identity]:
-    """UIDs and generations only: the status of an object at rest may still be written."""
+    """Keep UIDs and generations only, because the status of an object at rest may still be written."""
     return {key: identity._replace(version="") for key, identity in objects.items()}
 
 
 def uids(objects: Identities) -> dict[str, str]:
-    """UIDs only, whatever was written to the objects."""
+    """Keep UIDs only, to ignore all writes to the objects."""
     return {key: identity.uid for key, identity in objects.items()}

@@ -1,4 +1,4 @@
-"""Build manifests and patches of small sets, whose pods are ready after a second."""
+"""Build manifests and patches of small sets whose pods are ready after a second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONTAINER = "server"
 
 
 def pod_template(image: str = "server:1", annotations: Mapping[str, str] | None = None, **pod: Any) -> Object:
-    """A pod of one container."""
+    """Build the template of a pod with one container."""
     metadata = {"annotations": dict(annotations)} if annotations else {}
     return {"metadata": metadata, "spec": {"containers": [{"name": CONTAINER, "image": image}], **pod}}
 
@@ -28,7 +28,12 @@ def a_set(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Object:
-    """A LeaderWorkerSet. workers: their pod template. group: fields of their template. spec: of spec."""
+    """Build a LeaderWorkerSet.
+
+    workers: the template of worker pods.
+    group: more fields of `leaderWorkerTemplate`.
+    spec: more fields of the spec.
+    """
     template = {"size": size, "workerTemplate": dict(workers or pod_template()), **(group or {})}
     count = {} if replicas is None else {"replicas": replicas}
     return {
@@ -40,20 +45,20 @@ def a_set(
 
 
 def rolling(**budget: Any) -> Object:
-    """A rolloutStrategy with this maxUnavailable, maxSurge or partition."""
+    """Build a rolloutStrategy with this maxUnavailable, maxSurge or partition."""
     return {"type": "RollingUpdate", "rollingUpdateConfiguration": budget}
 
 
 def new_image(image: str) -> Object:
-    """The patch that starts a rollout of `a_set`."""
+    """Build the patch that starts a rollout of `a_set`."""
     return {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": pod_template(image)["spec"]}}}}
 
 
 def scaled_to(replicas: int) -> Object:
-    """The patch that scales a set."""
+    """Build the patch that scales a set."""
     return {"spec": {"replicas": replicas}}
 
 
 def new_budget(**budget: Any) -> Object:
-    """The patch that changes single fields of the rollout's budget."""
+    """Build the patch that changes single fields of the rollout's budget."""
     return {"spec": {"rolloutStrategy": {"rollingUpdateConfiguration": budget}}}

@@ -1,4 +1,4 @@
-"""Build pods that stay unready, whatever runs or simulates them, and the patch that makes them ready."""
+"""Build pods that stay unready on real and on simulated nodes, and the patch that makes them ready."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _GATE = {"conditionType": "example.com/never-set"}
 
 
 def never_ready(image: str = "server:1", **pod: Any) -> Object:
-    """The template of pods that are never ready, not even for a moment.
+    """Build the template of pods that are never ready, not even for a moment.
 
-    On nodes that we simulate, the pods run and their probes fail. Elsewhere no node fits them: other
-    simulations make every pod ready that has a node.
+    On nodes that we simulate, the pods run and their probes fail. On other clusters no node fits the pods,
+    because other simulations make every pod ready that has a node.
     """
     if simulates():
         return pod_template(image, _FAILING_PROBES, **pod)
@@ -29,15 +29,15 @@ def never_ready(image: str = "server:1", **pod: Any) -> Object:
 
 
 def running_unready(image: str = "server:1", **pod: Any) -> Object:
-    """The template of pods that run, and that `hold_unready` keeps unready."""
+    """Build the template of pods that run and that `hold_unready` keeps unready."""
     return pod_template(image, _FAILING_PROBES, readinessGates=[_GATE], **pod)
 
 
 def hold_unready(world: World, name: str, count: int) -> None:
-    """Return when all `count` pods of a set run and none is ready.
+    """Wait until all `count` pods of a set run and none is ready.
 
-    A kubelet leaves a readiness gate closed. A simulation may open it once; after that it leaves the status
-    alone.
+    A kubelet leaves a readiness gate closed. A simulation may open the gate once, and leaves the status alone
+    after that.
     """
     pods = Pods(world.api)
 
@@ -52,7 +52,7 @@ def hold_unready(world: World, name: str, count: int) -> None:
 
 
 def ready_again(template: Object) -> Object:
-    """The template as a merge patch that lets pods become ready again."""
+    """Return the template as a merge patch that lets pods become ready again."""
     return {
         **template,
         "metadata": {**template.get("metadata", {}), "annotations": dict.fromkeys(_FAILING_PROBES)},

@@ -1,4 +1,4 @@
-"""Run the product in tests: the chart as a release, the manager as a process that can be killed."""
+"""Run the product in tests: the chart as a release, and the manager as a process that tests can kill."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from test.harness.waiting import eventually
 from tools.deployment import Deployment, ManagerProcess
 from tools.localcluster import ClusterAccess, CommandError
 
-# The Lease of a killed manager expires after this time, so that a restart does not wait for 15 s.
+# The Lease of a killed manager expires after this time. Without these flags a restart would wait for 15 s.
 QUICK_LEASE = (
     "--leader-elect-lease-duration=6s",
     "--leader-elect-renew-deadline=4s",
     "--leader-elect-retry-period=1s",
 )
-# The longest timeout of a webhook, as the machine may be busy.
+# The longest possible timeout of a webhook, because the machine may be busy.
 _PATIENT_SECONDS = 30
 
 
@@ -44,12 +44,12 @@ class Product:
         return self.deployment.start_manager(*self._flags)
 
     def kill(self) -> None:
-        """Send SIGKILL: the manager does not release the Lease."""
+        """Send SIGKILL, so that the manager does not release the Lease."""
         self._stopped_by_us.add(self.manager.pid)
         self.manager.kill()
 
     def stop(self) -> int:
-        """Send SIGTERM; return the exit code."""
+        """Send SIGTERM, and return the exit code."""
         self._stopped_by_us.add(self.manager.pid)
         return self.manager.stop()
 
@@ -59,21 +59,24 @@ class Product:
         self.start()
 
     def ensure_running(self) -> None:
-        """Start a manager if the test before has left none running."""
+        """Start a manager if the previous test has left none running."""
         if not self.manager.is_running:
             if self.manager.pid not in self._stopped_by_us:
                 self.unexpected_ends += 1
             self.start()
 
     def log(self) -> str:
-        """The logs of all managers."""
+        """Return the logs of all managers."""
         paths = sorted(self.deployment.workspace.glob("manager-*.log"))
         return "".join(path.read_text(errors="replace") for path in paths)
 
 
 @contextmanager
 def running_product(cluster: ClusterAccess, workspace: Path, *arguments: str) -> Iterator[Product]:
-    """Install the chart and run one manager during the block. Further arguments go to helm."""
+    """Install the chart and run one manager during the block.
+
+    arguments: further arguments of helm.
+    """
     deployment = Deployment(cluster, workspace)
     serve_definitions(cluster)
     deployment.install("--take-ownership", "--set", f"webhooks.timeoutSeconds={_PATIENT_SECONDS}", *arguments)
@@ -88,12 +91,12 @@ def running_product(cluster: ClusterAccess, workspace: Path, *arguments: str) ->
 def serve_definitions(cluster: ClusterAccess) -> None:
     """Create the CRDs before the chart does, and wait until they are served.
 
-    The admission plugin that checks owner references reads the list of kinds on first use, and then every
-    30 s. If the chart created all objects at once, its Deployment would be the first use, and come before
-    the CRD.
+    The admission plugin that checks owner references reads the list of kinds on its first use, and then every
+    30 s. If the chart created all objects at once, the first use would be its Deployment, before the CRDs
+    exist.
     """
     for definition in definitions().values():
-        # A client-side apply would store the CRD twice, the second time in an annotation.
+        # A client-side apply would store the CRD twice, once in an annotation.
         text = json.dumps(definition)
         cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
     groups = {definition["spec"]["group"] for definition in definitions().values()}
@@ -107,9 +110,9 @@ def serve_definitions(cluster: ClusterAccess) -> None:
 def wait_until_sets_are_collected(cluster: ClusterAccess) -> None:
     """Wait until the garbage collector knows the kinds of `serve_definitions`.
 
-    It reads the list of kinds every 30 s. Until then foreground deletions of these kinds do not end: drained
-    LeaderWorkerSets would outlive a rollout of DisaggregatedSets by up to 40 s. Call it before webhooks are
-    configured.
+    The garbage collector reads the list of kinds every 30 s. Until then foreground deletions of these kinds
+    do not finish: drained LeaderWorkerSets would outlive a rollout of DisaggregatedSets by up to 40 s. Call
+    this function before webhooks are configured.
     """
     name = "collected"
     template = {"spec": {"containers": [{"name": "main", "image": "none"}]}}
@@ -146,7 +149,7 @@ def wait_until_sets_may_own(cluster: ClusterAccess) -> None:
 
 
 def _refusal(cluster: ClusterAccess, manifest: str, *command: str) -> str:
-    """The error of kubectl; empty if the command succeeds."""
+    """Return the error of kubectl; empty if the command succeeds."""
     try:
         cluster.kubectl(*command, "-f", "-", input=manifest)
     except CommandError as error:

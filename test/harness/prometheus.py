@@ -31,9 +31,9 @@ class Prometheus:
     port: int
 
     def ask(self, path: str, **parameters: str) -> Any:
-        """Return `data` of an answer of its API.
+        """Return `data` of a response of the Prometheus API.
 
-        Raises ValueError with its message if it refuses the request, OSError while it starts.
+        Raises ValueError with Prometheus' message if it rejects the request, OSError while it starts.
         """
         query = urllib.parse.urlencode(parameters)
         try:
@@ -58,7 +58,9 @@ class Prometheus:
 
 @contextmanager
 def a_prometheus(workspace: Path, metrics_port: int, token: str) -> Iterator[Prometheus]:
-    """Run a Prometheus that scrapes the manager at this port once a second, as the ServiceMonitor says."""
+    """Run a Prometheus that scrapes the manager at this port once a second, with the settings of the
+    ServiceMonitor.
+    """
     program = find_programs(["prometheus"], LinePrinter())["prometheus"]
     (port,) = pick_ports(1)
     workspace.mkdir(parents=True, exist_ok=True)

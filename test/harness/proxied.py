@@ -1,6 +1,6 @@
-"""Start managers behind a proxy that injects faults: several at once, with short Leases.
+"""Start managers behind a proxy that injects faults: several at the same time, with short Leases.
 
-Each manager has a token of its own; all of them end with the stage.
+Each manager has a token of its own. All managers end with the stage.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ class Stage:
         configuration: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> ManagerProcess:
-        """Return a manager that is not started yet. With a proxy, it reaches the API server through that."""
+        """Return a manager that is not started yet.
+
+        proxy: the proxy through which the manager reaches the API server, if any.
+        """
         manager = self.deployment.manager(
             *QUICK_LEASE, *flags, configuration=configuration, environment=environment
         )
@@ -57,7 +60,7 @@ class Stage:
 
     @contextmanager
     def proxy(self) -> Iterator[FaultProxy]:
-        """Run a proxy in front of the API server; it ends after the managers."""
+        """Run a proxy in front of the API server. All managers are stopped before the proxy."""
         with FaultProxy(self._cluster.server, self._cluster.ca_file.read_bytes()) as proxy:
             try:
                 yield proxy
@@ -65,17 +68,17 @@ class Stage:
                 self.end()
 
     def end(self) -> None:
-        """Stop every manager that runs."""
+        """Stop every running manager."""
         self.deployment.stop()
 
 
 def kubeconfig_of(manager: ManagerProcess) -> Path:
-    """The kubeconfig that the stage gave to a manager."""
+    """Return the kubeconfig that the stage gave to a manager."""
     return manager.log_path.with_suffix(".kubeconfig")
 
 
 def credential_of(manager: ManagerProcess) -> str:
-    """The credential ID by which the audit log tells apart managers of one ServiceAccount."""
+    """Return the credential ID by which the audit log distinguishes managers of one ServiceAccount."""
     access: Access = read_access(kubeconfig_of(manager).read_text())
     claims = access.token.split(".")[1]
     decoded = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))

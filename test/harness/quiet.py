@@ -1,4 +1,4 @@
-"""Wait until the manager writes nothing more to a namespace, by the audit log."""
+"""Wait until the manager stops writing to a namespace, according to the audit log."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from test.harness.audit import AuditLog, Request
 from test.harness.waiting import eventually
 from test.harness.world import World
 
-# The Lease is renewed every second here; delayed status writes and Events wait for 5 s at most.
+# The Lease is renewed every second here. Delayed status writes and Events wait for 5 s at most.
 _RENEWALS = 8
 
 
 def writes(world: World, audit: AuditLog) -> list[Request]:
-    """Requests by which the manager has written objects of the test, Events included."""
+    """Return the requests with which the manager has written objects of the test, Events included."""
     return [
         request for request in audit.requests() if request.is_write and request.namespace == world.namespace
     ]
 
 
 def let_time_pass(audit: AuditLog) -> None:
-    """Wait until delayed writes are done, by the clock of the manager itself."""
+    """Wait until delayed writes are done. The manager's own renewals of its Lease measure the time."""
     eventually("time has passed", lambda: _renewals(audit) >= _RENEWALS)
 
 

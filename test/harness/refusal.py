@@ -1,4 +1,4 @@
-"""Have the API server refuse writes of a namespace for a while, by a ValidatingAdmissionPolicy."""
+"""Have the API server reject writes in a namespace for a while, by a ValidatingAdmissionPolicy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ADMISSION = "admissionregistration.k8s.io/v1"
 
 @contextmanager
 def statefulsets_refused(world: World, name: str) -> Iterator[None]:
-    """Refuse updates of StatefulSets by the manager; one of this name must exist."""
+    """Reject updates of StatefulSets by the manager. A StatefulSet of this name must exist."""
     rule = {"apiGroups": ["apps"], "operations": ["UPDATE"], "resources": ["statefulsets"]}
     patch = ("patch", "statefulset", name, "--type=merge", "-p", '{"metadata":{"labels":{"any":"thing"}}}')
     with _refused(world, rule, f"request.userInfo.username != '{MANAGER}'", (*patch, f"--as={MANAGER}")):
@@ -29,7 +29,7 @@ def statefulsets_refused(world: World, name: str) -> Iterator[None]:
 
 @contextmanager
 def deletions_refused(world: World, pod: str) -> Iterator[None]:
-    """Refuse deletions of pods by anyone; one of this name must exist."""
+    """Reject deletions of pods by any client. A pod of this name must exist."""
     rule = {"apiGroups": [""], "operations": ["DELETE"], "resources": ["pods"]}
     with _refused(world, rule, "false", ("delete", "pod", pod, "--wait=false")):
         yield
@@ -37,7 +37,7 @@ def deletions_refused(world: World, pod: str) -> Iterator[None]:
 
 @contextmanager
 def prewarm_pods_refused(world: World) -> Iterator[None]:
-    """Refuse pods of Jobs that pull images."""
+    """Reject pods of Jobs that pull images."""
     rule = {"apiGroups": [""], "operations": ["CREATE"], "resources": ["pods"]}
     allows = f"!has(object.metadata.labels) || !('{PREWARM_LABEL}' in object.metadata.labels)"
     with _refused(world, rule, allows, ("run", "probe", "--image=x", f"--labels={PREWARM_LABEL}=x")):
@@ -79,7 +79,7 @@ def _refused(world: World, rule: Object, allows: str, attempt: tuple[str, ...]) 
 
 
 def _answer(world: World, attempt: tuple[str, ...]) -> str:
-    """What kubectl prints if the attempt is refused, in a dry run."""
+    """Return what kubectl prints if a dry run of the attempt is rejected; empty if it is not."""
     try:
         world.kubectl(*attempt, "--dry-run=server")
     except CommandError as refused:

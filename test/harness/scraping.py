@@ -1,4 +1,4 @@
-"""Scrape the metrics of a manager as Prometheus does, by the token of a ServiceAccount."""
+"""Scrape the metrics of a manager as Prometheus does, with the token of a ServiceAccount."""
 
 from __future__ import annotations
 
@@ -29,28 +29,31 @@ class Scrape:
         return cls({_name_of(family): family for family in text_string_to_metric_families(text)})
 
     def values(self, sample: str, /, **labels: str) -> list[float]:
-        """The values of all samples of this name that have these labels."""
+        """Return the values of all samples of this name that have these labels."""
         named = (one for family in self.families.values() for one in family.samples if one.name == sample)
         return [one.value for one in named if labels.items() <= one.labels.items()]
 
     def value(self, sample: str, /, **labels: str) -> float | None:
-        """The sum of these values, None if there are none."""
+        """Return the sum of the values of these samples; None if there are no samples."""
         values = self.values(sample, **labels)
         return sum(values) if values else None
 
     def labels_of(self, family: str) -> set[str]:
-        """Names of labels, except that of buckets."""
+        """Return the names of labels, except the label `le` of buckets."""
         return {label for sample in self.families[family].samples for label in sample.labels} - {"le"}
 
 
 @dataclass(frozen=True)
 class Scraper:
-    """A ServiceAccount that may read metrics, by its token."""
+    """A ServiceAccount that may read metrics.
+
+    token: its token.
+    """
 
     token: str
 
     def read(self, manager: ManagerProcess) -> str:
-        """Read /metrics of a manager. Raises OSError."""
+        """Read /metrics of a manager; raises OSError."""
         url = f"https://127.0.0.1:{manager.metrics_port}/metrics"
         request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self.token}"})
         context = ssl.create_default_context()
@@ -66,7 +69,7 @@ class Scraper:
 
 @contextmanager
 def a_scraper(cluster: ClusterAccess, name: str = "scraper") -> Iterator[Scraper]:
-    """Create a ServiceAccount with the chart's role for scrapers during the block."""
+    """Create a ServiceAccount that has the chart's role for scrapers during the block."""
     cluster.kubectl("create", "serviceaccount", name, "-n", "default")
     account = f"--serviceaccount=default:{name}"
     cluster.kubectl("create", "clusterrolebinding", name, f"--clusterrole={_READER}", account)

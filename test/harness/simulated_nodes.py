@@ -1,4 +1,4 @@
-"""Simulated nodes beside those of a cluster that is not ours, while tests run there."""
+"""Add simulated nodes to a cluster that is not ours while tests run there."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ _NOT_FOUND = 404
 def simulated_nodes(
     kubeconfig: Path, options: Options | None = None, report: Report | None = None
 ) -> Iterator[None]:
-    """Simulated nodes beside those of a running cluster, for the time of the block.
+    """Add simulated nodes to a running cluster during the block.
 
-    Meanwhile the others are cordoned, so that what is made in the block comes to the simulated ones. Raises
-    ApiError, BuildError, ComponentError, NoGoError or NotLinuxError; nothing is left then.
+    All other nodes are cordoned meanwhile, so that pods created in the block are scheduled to simulated
+    nodes. Raises ApiError, BuildError, ComponentError, NoGoError or NotLinuxError; everything is removed
+    then.
     """
     require_linux()
     kwok, access = find_kwok(report or LinePrinter()), read_access(kubeconfig.read_text())
@@ -50,14 +51,16 @@ def simulated_nodes(
         undo.callback(supervisor.stop)
         undo.enter_context(_others_cordoned(api))
         undo.callback(_remove, api)
-        # Those of a run that was killed.
+        # Remove simulated nodes of a run that was killed.
         _remove(api)
         add_nodes(api, options or Options())
         yield
 
 
 def _blueprints(state: Path, kwok: Path, kubeconfig: Path) -> Iterator[Blueprint]:
-    """The guard knows processes by the state directory on their command lines."""
+    """Yield the components to run. The guard identifies their processes by the state directory on the command
+    line.
+    """
     stages, admin, (port,) = state / "kwok.yaml", state / "kubeconfig.yaml", pick_ports(1)
     shutil.copyfile(STAGES, stages)
     admin.touch(mode=0o600)
@@ -69,9 +72,11 @@ def _blueprints(state: Path, kwok: Path, kubeconfig: Path) -> Iterator[Blueprint
 
 @contextmanager
 def _others_cordoned(api: Api) -> Iterator[None]:
-    """Have no pod placed on nodes that are not simulated; those that were cordoned before stay so afterwards.
+    """Cordon all nodes that are not simulated during the block. Nodes that were cordoned before stay cordoned
+    afterwards.
 
-    An annotation tells nodes that a killed run of ours has cordoned from those that somebody else has.
+    An annotation distinguishes nodes that a killed run of ours has cordoned from nodes that another client
+    has cordoned.
     """
     names = []
     for node in api.get(NODES)["items"]:
@@ -92,7 +97,9 @@ def _cordon(api: Api, names: list[str], unschedulable: bool | None, mark: str | 
 
 
 def _remove(api: Api) -> None:
-    """What still runs there ends too: Kubernetes deletes pods whose node is gone."""
+    """Delete the simulated nodes and their storage class. Pods on these nodes end too: Kubernetes deletes
+    pods whose node is gone.
+    """
     found = api.get(f"{NODES}?labelSelector={SIMULATED_LABEL}")["items"]
     paths = [f"{NODES}/{node['metadata']['name']}" for node in found]
     for path in (*paths, f"{CLASSES}/{STORAGE_CLASS['metadata']['name']}"):

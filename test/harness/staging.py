@@ -1,7 +1,7 @@
 """Fixtures for packages of tests that disrupt their control plane.
 
 `product` is for tests that need one manager, `stage` for tests that start their own. The package has a
-control plane of its own (fixture `cluster`). A conftest.py imports those that it needs.
+control plane of its own (fixture `cluster`). A conftest.py imports the fixtures that its tests need.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOG_LINES = 150
 
 @pytest.fixture(scope="package")
 def package_product(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """The chart, installed once; its manager may or may not run."""
+    """The chart, installed once. Its manager may or may not run."""
     deployment = Deployment(cluster, tmp_path_factory.mktemp("product"))
     deployment.install()
     try:
@@ -34,7 +34,7 @@ def package_product(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def product(package_product: Product, request: pytest.FixtureRequest) -> Iterator[Product]:
-    """A running manager; its log is shown if the test fails."""
+    """A running manager. Its log is shown if the test fails."""
     package_product.ensure_running()
     yield package_product
     if request.node.stash.get(FAILED, False):
@@ -45,7 +45,7 @@ def product(package_product: Product, request: pytest.FixtureRequest) -> Iterato
 def stage(
     package_product: Product, cluster: LocalCluster, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Stage]:
-    """Starts managers, with none running at first; they end with the test."""
+    """A stage that starts managers, none of which runs at first. They end with the test."""
     if package_product.manager.is_running:
         package_product.stop()
     stage = Stage(Deployment(cluster, tmp_path), cluster)

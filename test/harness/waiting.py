@@ -1,6 +1,6 @@
-"""Wait for a state with a deadline; on failure, show the last state that was seen.
+"""Wait for a state with a deadline, and show the last observed state on failure.
 
-The deadline is for what never comes: a busy machine must not fail a test.
+The deadlines are generous: they only catch a state that never comes, and a busy machine must not fail a test.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.1
 def eventually(
     what: str, see: Callable[[], SEEN], accept: Callable[[SEEN], object] = bool, seconds: float = 120.0
 ) -> SEEN:
-    """Return the first state that is accepted; fail after `seconds` with the last one seen."""
+    """Return the first accepted state, and fail after `seconds` with the last observed state."""
     began = time.monotonic()
     while True:
         seen = see()

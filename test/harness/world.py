@@ -1,4 +1,4 @@
-"""Read and change the objects of one namespace as the admin, as plain dicts."""
+"""Read and change the objects of one namespace with the rights of an admin, as plain dicts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 @dataclass(frozen=True)
 class World:
-    """One namespace. ended: set when the test is over, which ends its streams."""
+    """One namespace of a cluster.
+
+    ended: set when the test is over, to end its streams.
+    """
 
     cluster: ClusterAccess
     api: Api
@@ -60,11 +63,11 @@ class World:
         return f"{root}/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
 
     def create(self, manifest: Mapping[str, Any]) -> Object:
-        """Create an object; ApiError if it is refused."""
+        """Create an object; raises ApiError if it is rejected."""
         return self.api.create(self.path(manifest["kind"]), manifest)
 
     def find(self, kind: str, name: str) -> Object | None:
-        """The object, None if there is none."""
+        """Return an object; None if there is none."""
         try:
             return self.api.get(self.path(kind, name))
         except ApiError as refusal:
@@ -73,11 +76,13 @@ class World:
             raise
 
     def get(self, kind: str, name: str) -> Object:
-        """The object; ApiError if there is none."""
+        """Return an object; raises ApiError if there is none."""
         return self.api.get(self.path(kind, name))
 
     def list(self, kind: str, selector: str = "") -> list[Object]:
-        """All objects of a kind that match a label selector; list items have neither kind nor apiVersion."""
+        """Return all objects of a kind that match a label selector. List items have neither kind nor
+        apiVersion.
+        """
         query = f"?{urlencode({'labelSelector': selector})}" if selector else ""
         return list(self.api.get(self.path(kind) + query)["items"])
 
@@ -86,7 +91,7 @@ class World:
         return self.api.merge(self.path(kind, name), patch)
 
     def update(self, kind: str, name: str, change: Callable[[Object], None]) -> Object:
-        """Read an object, change it and write it back; repeat on a conflict."""
+        """Read an object, change it and write it back. Repeat this on a conflict."""
         while True:
             changed = self.get(kind, name)
             change(changed)
@@ -101,24 +106,24 @@ class World:
         self.api.delete(self.path(kind, name), {"propagationPolicy": propagation})
 
     def kubectl(self, *arguments: str, input: Mapping[str, Any] | None = None) -> str:
-        """Run kubectl in this namespace; `input` is its stdin as JSON."""
+        """Run kubectl in this namespace, with `input` as JSON on its stdin."""
         text = None if input is None else json.dumps(input)
         return self.cluster.kubectl("-n", self.namespace, *arguments, input=text)
 
     def uid(self, kind: str, name: str) -> str:
-        """The UID of an object, empty if there is none."""
+        """Return the UID of an object; empty if there is none."""
         obj = self.find(kind, name)
         return obj["metadata"]["uid"] if obj else ""
 
     def gone_or_replaced(self, kind: str, name: str, uid: str, seconds: float = 120.0) -> None:
-        """Wait until no object of this UID has the name."""
+        """Wait until no object of this name has the UID."""
         what = f"{kind} {name} with UID {uid} is gone"
         eventually(what, lambda: self.uid(kind, name), lambda now: now != uid, seconds)
 
 
 @contextmanager
 def an_admin(cluster: ClusterAccess) -> Iterator[Api]:
-    """A client with all rights; on a cluster that is not ours, through a ServiceAccount."""
+    """Provide a client with all rights; on a cluster that is not ours, the client of a ServiceAccount."""
     if isinstance(cluster, LocalCluster):
         yield cluster.api
         return
@@ -128,7 +133,7 @@ def an_admin(cluster: ClusterAccess) -> Iterator[Api]:
 
 
 def admin_kubeconfig(cluster: ClusterAccess) -> Path:
-    """A kubeconfig with inline CA and token; on a cluster that is not ours, of a ServiceAccount."""
+    """Return a kubeconfig with inline CA and token; on a cluster that is not ours, of a ServiceAccount."""
     if isinstance(cluster, LocalCluster):
         return cluster.kubeconfig
     account = "system:serviceaccount:kube-system:lws-test"
@@ -141,7 +146,7 @@ def admin_kubeconfig(cluster: ClusterAccess) -> Path:
 
 @contextmanager
 def a_namespace(cluster: ClusterAccess, name: str) -> Iterator[World]:
-    """Create a namespace for pods; its deletion is started at the end and not waited for."""
+    """Create a namespace for pods. Its deletion is started at the end of the block and not waited for."""
     path = "/api/v1/namespaces"
     account = f"{path}/{name}/serviceaccounts/default"
     with an_admin(cluster) as api:
@@ -156,7 +161,7 @@ def a_namespace(cluster: ClusterAccess, name: str) -> Iterator[World]:
 
 
 def namespace_of(test: str) -> str:
-    """A unique name for the namespace of a test or of a file of tests."""
+    """Return a unique name for the namespace of a test or of a file of tests."""
     words = re.sub(r"[^a-z0-9]+", "-", test.lower().removeprefix("test_").removesuffix(".py"))
     return f"t-{words[:48].strip('-')}-{uuid.uuid4().hex[:6]}"
 
@@ -174,6 +179,6 @@ def _delete_if_there(api: Api, path: str) -> None:
     try:
         api.delete(path)
     except ApiError as refusal:
-        # 409: it is already terminating.
+        # Status 409: the object is already terminating.
         if refusal.status not in (_NOT_FOUND, _CONFLICT):
             raise

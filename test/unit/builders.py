@@ -1,6 +1,6 @@
-"""Build objects of a set as an API server stores them, from keyword arguments with sensible defaults.
+"""Build the objects of a set as an API server stores them, from keyword arguments with sensible defaults.
 
-Each builder returns a new plain dict, complete with UID, generation and owner references, that a test may
+Each builder returns a new plain dict, complete with UID, generation and owner references, which a test may
 change. By default a set is at rest: everything is ready, observed, and on revision key "key-a".
 """
 
@@ -37,11 +37,13 @@ LONG_AGO = "2026-01-01T00:00:00Z"
 KEY = "key-a"
 
 trim, is_same = (_kinds := SharedKinds(TABLES)).trim, _kinds.is_same
-"""trim: the fields of an object that the store keeps. is_same: no field that matters differs."""
+"""`trim` keeps the fields of an object that the store keeps. `is_same` reports whether no field that matters
+differs.
+"""
 
 
 def make_pod_template(image: str = "app:1", labels: dict[str, str] | None = None) -> dict[str, Any]:
-    """A pod template with one container."""
+    """Build a pod template with one container."""
     return {
         "metadata": {"labels": dict(labels or {})},
         "spec": {"containers": [{"name": "main", "image": image}]},
@@ -66,8 +68,10 @@ def make_set(
     template: dict[str, Any] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """A LeaderWorkerSet. template: more fields of leaderWorkerTemplate. spec: more fields of spec, in
-    camelCase.
+    """Build a LeaderWorkerSet.
+
+    template: more fields of leaderWorkerTemplate.
+    spec: more fields of the spec, in camelCase.
     """
     rolling = {"partition": partition, "maxUnavailable": max_unavailable, "maxSurge": max_surge}
     configured = {field: value for field, value in rolling.items() if value is not None}
@@ -111,11 +115,12 @@ def make_leader_statefulset(
     terminating: bool = False,
     status: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The StatefulSet of the leaders, as we build it.
+    """Build the StatefulSet of the leaders, as the controller builds it.
 
-    last_replicas: value of the replicas annotation, None for none. max_unavailable: None if the API server
-    drops the field. observed_generation: by default that of the object. applied: time of our last server-side
-    apply, None if unknown.
+    last_replicas: the value of the replicas annotation; None for no annotation.
+    max_unavailable: None if the API server drops the field.
+    observed_generation: by default the generation of the object.
+    applied: the time of our last server-side apply; None if unknown.
     """
     lws = lws if lws is not None else make_set()
     name, desired = lws["metadata"]["name"], lws["spec"].get("replicas", 1)
@@ -155,7 +160,10 @@ def make_leader_pod(
     annotations: dict[str, str] | None = None,
     status: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The leader pod of a group. revision: its controller-revision-hash label, "" for none."""
+    """Build the leader pod of a group.
+
+    revision: its controller-revision-hash label; "" for no label.
+    """
     lws = lws if lws is not None else make_set()
     set_name, size = lws["metadata"]["name"], lws["spec"]["leaderWorkerTemplate"]["size"]
     name = f"{set_name}-{index}"
@@ -188,7 +196,9 @@ def make_worker_statefulset(
     terminating: bool = False,
     status: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The StatefulSet of a group's workers, as we build it; key and size are those of its leader pod."""
+    """Build the StatefulSet of a group's workers, as the controller builds it, with key and size of the
+    leader pod.
+    """
     leader = leader if leader is not None else make_leader_pod()
     labels, size = leader["metadata"]["labels"], int(leader["metadata"]["annotations"][SIZE_ANNOTATION])
     lws = make_set(labels[NAME_LABEL], namespace=leader["metadata"]["namespace"], size=size)
@@ -219,7 +229,7 @@ def make_worker_pod(
     uid: str | None = None,
     status: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A worker pod of a group, owned by its worker StatefulSet."""
+    """Build a worker pod of a group, owned by its worker StatefulSet."""
     workers = workers if workers is not None else make_worker_statefulset()
     name, size = workers["metadata"]["name"], workers["spec"]["replicas"] + 1
     labels = {**workers["metadata"]["labels"], WORKER_INDEX_LABEL: str(index)}
@@ -238,7 +248,10 @@ def make_group(
     workers: bool | None = None,
     **leader: Any,
 ) -> GroupFacts:
-    """A leader pod with its workers. workers: whether their StatefulSet exists, by default if size > 1."""
+    """Build a leader pod with its workers.
+
+    workers: whether their StatefulSet exists; by default it does if the size is greater than 1.
+    """
     pod = make_leader_pod(lws, index, **leader)
     has_workers = pod["metadata"]["annotations"][SIZE_ANNOTATION] != "1" if workers is None else workers
     statefulset = make_worker_statefulset(pod, ready=workers_ready) if has_workers else None
@@ -248,7 +261,7 @@ def make_group(
 
 
 def statefulset_revision(name: str, key: str) -> str:
-    """The name of the StatefulSet controller's ControllerRevision for a template with this key."""
+    """Return the name of the StatefulSet controller's ControllerRevision for a template with this key."""
     return f"{name}-of-{key}"
 
 
@@ -300,8 +313,10 @@ def _status(phase: str, ready: bool) -> dict[str, Any]:
 
 
 def build_revision(lws: Any, record: Record, number: int, *, probe: int = 0, key: str = "") -> dict[str, Any]:
-    """The ControllerRevision of a set. probe: number of collisions. key: revision key of pods that run
-    without a history, instead of the hash.
+    """Build a ControllerRevision of a set.
+
+    probe: the number of collisions.
+    key: the revision key of pods that run without a history, which replaces the hash.
     """
     fingerprint = record.key_at(probe)
     generation = lws["metadata"].get("generation", 0) if key else None

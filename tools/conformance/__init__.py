@@ -1,1 +1,1 @@
-"""Proof of each part of the API by a test: `make conformance` runs them."""
+"""Prove each part of the API by a test: `make conformance`."""

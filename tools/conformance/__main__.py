@@ -1,4 +1,6 @@
-"""Run the tests that prove the API, or write docs/reference/compatibility.md, which lists them."""
+"""Run the tests that prove the API, or write docs/reference/compatibility.md, which lists the parts of the
+API.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from tools.deployment import REPOSITORY
 
 TABLE = REPOSITORY / "test" / "conformance.yaml"
 DIFFERENCES = "differences"
-"""What the kinds of differences end with."""
-# The one written in C, where PyYAML has it, takes a tenth of the time.
+"""The suffix of kinds that contain differences."""
+# The loader that is written in C, if PyYAML has it, takes a tenth of the time.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INTRODUCTION = """\
 # Compatibility with upstream
@@ -51,13 +53,19 @@ _DIFFERENCES = "Deliberate differences"
 _OF_DISAGGREGATED = f"disaggregatedset_{DIFFERENCES}"
 PAGE = REPOSITORY / "docs" / "reference" / "compatibility.md"
 _DEPTH = 3
-"""Folders that tell suites apart: test/integration/fields has a cluster and a product of its own."""
+"""The number of folders that identify a suite: test/integration/fields has a cluster and a product of its
+own.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """name: empty for a difference. what: its meaning, or the difference with its reason. test: a node id of
-    pytest without parameters. is_added: the original controller has no such thing.
+    """One entry of the table.
+
+    name: the name of the part of the API; empty for a difference.
+    what: its meaning, or the difference with its reason.
+    test: a node ID of pytest without parameters.
+    is_added: whether the original controller does not have this part.
     """
 
     name: str
@@ -71,13 +79,13 @@ Table = Mapping[str, tuple[Row, ...]]
 
 
 def read_table(path: Path = TABLE) -> Table:
-    """Raises ValueError that names a row that lacks its test or says anything else than rows say."""
+    """Read the table. Raises ValueError that names a row which lacks its test or has unknown keys."""
     document: Mapping[str, list[dict[str, Any]]] = yaml.load(path.read_text("utf-8"), Loader=_LOADER)
     return {kind: tuple(_row(kind, each) for each in rows) for kind, rows in document.items()}
 
 
 def proofs_of(table: Table) -> list[str]:
-    """Every test that is named, once."""
+    """Return every test that the table names, without duplicates."""
     return sorted({row.test for rows in table.values() for row in rows})
 
 
@@ -91,7 +99,7 @@ def _row(kind: str, written: Mapping[str, Any]) -> Row:
 
 
 def page_of(table: Table) -> str:
-    """The whole page. What the original lacks comes after what it has."""
+    """Return the whole page. Parts that the original controller lacks come after parts that it has."""
     parts = [_INTRODUCTION.format(tests=len(proofs_of(table)))]
     parts += _sections(table, _TITLES)
     parts.append(_differences(_DIFFERENCES, table.get(DIFFERENCES, ())))
@@ -122,7 +130,7 @@ def _differences(heading: str, rows: Iterable[Row]) -> str:
 
 
 def main() -> int:
-    """Run, and write."""
+    """Run the tests, or write the page."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.conformance", description="Run the tests that prove the API."
     )
@@ -140,7 +148,7 @@ def main() -> int:
 
 
 def missing_tests(tests: Iterable[str], root: Path = REPOSITORY) -> list[str]:
-    """Those of the tests that no file defines."""
+    """Return the tests that no file defines."""
     texts: dict[str, str] = {}
     missing = []
     for test in tests:
@@ -153,7 +161,7 @@ def missing_tests(tests: Iterable[str], root: Path = REPOSITORY) -> list[str]:
 
 
 def suites_of(tests: list[str]) -> list[list[str]]:
-    """The tests, by who can run in one process; all unit tests can."""
+    """Group the tests by suites that can run in one process. All unit tests are one suite."""
 
     def suite(test: str) -> tuple[str, ...]:
         folders = tuple(test.split("::")[0].split("/")[:-1])
@@ -163,7 +171,9 @@ def suites_of(tests: list[str]) -> list[list[str]]:
 
 
 def _pass(tests: list[str]) -> bool:
-    """Skipped ones prove nothing, but only another cluster than the local one skips any."""
+    """Run the tests, and report whether they pass. Skipped tests prove nothing, but no test is skipped on the
+    local cluster.
+    """
     command = [sys.executable, "-m", "pytest", "-q", *tests]
     return subprocess.run(command, cwd=REPOSITORY, check=False).returncode == 0
 

@@ -1,4 +1,5 @@
-"""The demo: a LeaderWorkerSet comes up, is updated, loses a pod and recovers, live, every step verified.
+"""The demo: a LeaderWorkerSet is created, updated, loses a pod and recovers, live, and every step is
+verified.
 
-It uses the product as users do: chart, API and labels.
+The demo uses the product as users do, through chart, API and labels.
 """

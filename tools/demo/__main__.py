@@ -1,4 +1,6 @@
-"""Start and end the demo: 0 if every check held, 1 if not, 2 for an unknown example, 130 after Ctrl-C."""
+"""Start and end the demo. Exit codes: 0 if every check held, 1 if not, 2 for an unknown example, 130 after
+Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ from typing import Never
 
 from tools.linux import NotLinuxError, require_linux
 
-# Windows has the first two.
+# Windows has only the first two signals.
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _UNUSABLE = 2
 _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> int:
-    """Parse, and leave the rest to the presentation."""
+    """Parse the command line, and start the presentation."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.demo", description="Show a LeaderWorkerSet live on a control plane of its own."
     )
@@ -31,7 +33,7 @@ def main() -> int:
     try:
         require_linux()
         with _ended_by_signals():
-            # Imported late: it takes a while, in which Ctrl-C must not end in a traceback.
+            # This import takes a while, in which Ctrl-C must not end in a traceback, so it comes late.
             from tools.demo.exhibit import UnknownExampleError, find_example
             from tools.demo.presentation import present
 
@@ -50,7 +52,7 @@ def main() -> int:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """The first signal ends what runs in this block; further ones must not disturb the cleaning up."""
+    """End the block at the first signal. Further signals must not disturb the cleanup."""
 
     def end(number: int, _: FrameType | None) -> Never:
         for each in _SIGNALS:

@@ -1,4 +1,4 @@
-"""A claim in words, what is expected and what was found."""
+"""Represent a verified claim: its text, what is expected and what was found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ _SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One verified claim. expected, actual: in words, for when it did not hold."""
+    """One verified claim.
+
+    expected, actual: descriptions that are shown if the claim did not hold.
+    """
 
     claim: str
     held: bool
@@ -19,12 +22,12 @@ class Check:
 
 
 def equal(claim: str, expected: object, actual: object) -> Check:
-    """Both are the same."""
+    """Check that both values are the same."""
     return Check(claim, expected == actual, str(expected), str(actual))
 
 
 def same_members(claim: str, expected: Collection[str], actual: Collection[str]) -> Check:
-    """Both collections have the same members; tells those that are missing and those too many."""
+    """Check that both collections have the same members, and describe missing and surplus members."""
     missing, surplus = set(expected) - set(actual), set(actual) - set(expected)
     told = [f"without {listed(missing)}"] if missing else []
     told += [f"with {listed(surplus)}"] if surplus else []
@@ -33,13 +36,13 @@ def same_members(claim: str, expected: Collection[str], actual: Collection[str])
 
 
 def none_of(claim: str, offenders: Collection[str], of: int) -> Check:
-    """Nothing offends, and there were some to look at."""
+    """Check that there are no offenders among at least one examined object."""
     actual = f"not so: {listed(offenders)}" if offenders else f"{of} were there to look at"
     return Check(claim, not offenders and of > 0, "so for each of at least one", actual)
 
 
 def listed(names: Collection[str]) -> str:
-    """Names in order, the first few: "a, b, c and 4 more"; "none"."""
+    """List the first few names in order, for example "a, b, c and 4 more"; "none" if there are no names."""
     ordered = sorted(names)
     text = ", ".join(ordered[:_SHOWN]) or "none"
     return f"{text} and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else text

@@ -1,4 +1,4 @@
-"""Apply one example and check that it comes up as it says, with every feature that it uses."""
+"""Apply one example, and check that it comes up as described, with every feature that it uses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tools.demo.tour import play_in
 from tools.deployment import REPOSITORY
 
 EXAMPLES = REPOSITORY / "examples"
-# The one written in C, where PyYAML has it, takes a tenth of the time.
+# The loader that is written in C, if PyYAML has it, takes a tenth of the time.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _AUTOSCALER = "HorizontalPodAutoscaler"
 _COMMENTED = re.compile("#")
@@ -42,17 +42,19 @@ _STAND_INS = {"ScaledObject": Path(__file__).parent / "stand_ins" / "scaledobjec
 
 
 class UnknownExampleError(LookupError):
-    """No manifest has that name; the message lists those that there are."""
+    """No manifest has this name; the message lists the existing examples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
     """One manifest.
 
-    name: its path without suffix. comment: the lines it opens with, without their signs. sets, disaggregated:
-    its LeaderWorkerSets and DisaggregatedSets by name, as written. left_alone: LeaderWorkerSets that another
-    controller runs. least: groups that an autoscaler leaves a
-    set, or the role of a scaler, at least. needs: definitions of kinds that a plain cluster lacks.
+    name: its path without suffix.
+    comment: the lines at its beginning, without comment signs.
+    sets, disaggregated: its LeaderWorkerSets and DisaggregatedSets by name, as written.
+    left_alone: the LeaderWorkerSets that another controller reconciles.
+    least: the minimum of groups to which an autoscaler scales a set, or the role of a scaler.
+    needs: the definitions of kinds that a plain cluster lacks.
     """
 
     name: str
@@ -71,13 +73,13 @@ class Example:
 
 
 def example_names(directory: Path = EXAMPLES) -> list[str]:
-    """What may be asked for."""
+    """Return the names of all examples."""
     found = (path.relative_to(directory).with_suffix("") for path in directory.rglob("*.yaml"))
     return sorted(path.as_posix() for path in found)
 
 
 def find_example(name: str, directory: Path = EXAMPLES) -> Example:
-    """The example of that name, with or without its suffix. Raises UnknownExampleError."""
+    """Return the example of this name, with or without its suffix. Raises UnknownExampleError."""
     known, wanted = example_names(directory), name.removesuffix(".yaml")
     if wanted not in known:
         raise UnknownExampleError(f"there is no example {name!r}; DEMO may be one of: {', '.join(known)}")
@@ -106,7 +108,11 @@ def _by_name(objects: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Mappi
 
 @dataclass(frozen=True, slots=True)
 class Scenery:
-    """A set and what is there. services, claims: of its namespace. nodes: labels by name."""
+    """A set and the objects around it.
+
+    services, claims: all Services and PersistentVolumeClaims of its namespace.
+    nodes: labels of nodes by name.
+    """
 
     lws: Object
     pods: Sequence[Object]
@@ -125,12 +131,12 @@ class Scenery:
 
 
 def verify_features(seen: Scenery) -> list[Check]:
-    """Addresses of every set; of the other features those that this one uses."""
+    """Verify the addresses of every set, and the other features that this set uses."""
     return [check for verify in _FEATURES for check in verify(seen)]
 
 
 def _verify_addresses(seen: Scenery) -> list[Check]:
-    """Pods find their leader, under a name that a headless Service answers."""
+    """Verify that pods find their leader by a name that a headless Service resolves."""
     headless = {name_of(each) for each in seen.services if each["spec"].get("clusterIP") == "None"}
     astray = [
         name_of(pod)
@@ -181,7 +187,10 @@ def _verify_placement(seen: Scenery) -> list[Check]:
 
 
 def _verify_apart(seen: Scenery, label: str, topology: str) -> list[Check]:
-    """label: that tells groups, or subgroups, apart."""
+    """Verify that each group or subgroup is in one topology domain and shares it with no other.
+
+    label: the label that distinguishes groups or subgroups.
+    """
     domains: dict[str, set[str]] = {}
     for pod in seen.pods:
         if key := _label(pod, label):
@@ -208,7 +217,7 @@ def _verify_claims(seen: Scenery) -> list[Check]:
 
 
 def _verify_tpus(seen: Scenery) -> list[Check]:
-    """What uses no TPUs is told of none."""
+    """Verify the TPU variables. Pods that use no TPUs have none."""
     told: dict[str, list[Object]] = {}
     for pod in seen.pods:
         if hosts := _variable(pod, _TPU_HOSTS):
@@ -240,18 +249,21 @@ def _label(found: Object, key: str) -> str:
 
 
 def _variable(pod: Object, name: str) -> str:
-    """Of any of its containers."""
+    """Return the value of a variable in any container of the pod; empty if there is none."""
     entries = [entry for each in pod["spec"]["containers"] for entry in each.get("env") or ()]
     return next((str(entry.get("value", "")) for entry in entries if entry["name"] == name), "")
 
 
 def children_of(view: View, name: str) -> list[str]:
-    """Its LeaderWorkerSets."""
+    """Return the names of a DisaggregatedSet's LeaderWorkerSets."""
     return sorted(map(name_of, _sets(view, name)))
 
 
 def is_whole(view: View, written: Mapping[str, Any], least: Mapping[str, int]) -> bool:
-    """Every role has its LeaderWorkerSet in every slice, with all groups. least: by the name of a scaler."""
+    """Report whether every role has its LeaderWorkerSet in every slice, with all groups.
+
+    least: the minimum of groups by the name of a scaler.
+    """
     name = written["metadata"]["name"]
     found = {_place(each): name_of(each) for each in _sets(view, name)}
     return found.keys() == _places(written) and all(
@@ -260,7 +272,7 @@ def is_whole(view: View, written: Mapping[str, Any], least: Mapping[str, int]) -
 
 
 def verify_roles(view: View, written: Mapping[str, Any]) -> list[Check]:
-    """Names, one revision for all, and a Service for each."""
+    """Verify the names of LeaderWorkerSets, that all have one revision, and that each has a Service."""
     name = written["metadata"]["name"]
     keys = Counter(_label(each, REVISION_LABEL) for each in _sets(view, name))
     key = next(iter(keys), "")
@@ -287,7 +299,7 @@ def _place(child: Object) -> tuple[str, str]:
 
 
 def run_example(scene: Scene, show: Show, example: Example) -> Result:
-    """Apply it, wait until all of its sets are at rest, and look at what came of it."""
+    """Apply the example, wait until all of its sets are at rest, and verify them."""
     steps = [(f"Example {example.name}", partial(_apply, scene, show, example))]
     return play_in(scene, show, steps, "the example can be applied")
 
@@ -313,7 +325,9 @@ def _apply(scene: Scene, show: Show, example: Example) -> list[Check]:
 
 
 def _is_there(view: View, written: Mapping[str, Any], least: Mapping[str, int]) -> bool:
-    """Services come last: each once all roles have a ready group."""
+    """Report whether a DisaggregatedSet is complete. Services come last, once all roles have a ready
+    group.
+    """
     return is_whole(view, written, least) and all(check.held for check in verify_roles(view, written))
 
 

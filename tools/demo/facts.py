@@ -1,4 +1,4 @@
-"""Facts about the objects of sets, groups of pods, and a record of what streams reported. Pure."""
+"""Collect facts about sets, pods and groups, and record what streams reported. Pure."""
 
 from __future__ import annotations
 
@@ -32,10 +32,13 @@ Leaders = Mapping[str, str]
 class Pod:
     """One pod of a set.
 
-    host: its host name, by which the workers of a Hash leader are named. group, index: its place, index 0
-    leads; the group of a Hash set is a number from its key. size: pods of its group. revision: the key of its
-    template. owner: UID of the StatefulSet or ReplicaSet that made it. state: one word for people, READY or
-    TERMINATING among them. environment: plain variables of its first container.
+    host: its host name, from which the names of the workers of a Hash leader derive.
+    group, index: its place; index 0 is the leader. The group of a Hash set is a number computed from its key.
+    size: the number of pods of its group.
+    revision: the key of its template.
+    owner: the UID of the StatefulSet or ReplicaSet that created it.
+    state: one word for readers, such as READY or TERMINATING.
+    environment: the plain variables of its first container.
     """
 
     name: str
@@ -63,7 +66,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition of the set: its type, whether it is true, and why."""
+    """A condition of the set: its type, whether it is true, and the reason."""
 
     type: str
     is_true: bool
@@ -72,10 +75,11 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class SetFacts:
-    """What a set asks for, and what its status says.
+    """The spec of a set, and what its status says.
 
-    has_indices: groups have indices, not keys. is_observed: the status is about the spec as it is now.
-    conditions: by type.
+    has_indices: whether groups have indices instead of keys.
+    is_observed: whether the status is about the present spec.
+    conditions: the conditions, sorted by type.
     """
 
     name: str
@@ -89,17 +93,17 @@ class SetFacts:
     has_indices: bool = True
 
     def holds(self, type_: str) -> bool:
-        """Whether a condition is true."""
+        """Report whether a condition is true."""
         return any(each.type == type_ and each.is_true for each in self.conditions)
 
     @property
     def pods(self) -> int:
-        """How many pods are wanted."""
+        """The number of desired pods."""
         return self.replicas * self.size
 
 
 def pod_of(found: Object) -> Pod | None:
-    """The facts of a pod; None when it belongs to no set or is not labelled yet."""
+    """Return the facts of a pod; None if it belongs to no set or has no labels yet."""
     metadata = found["metadata"]
     labels = metadata.get("labels") or {}
     if not {NAME_LABEL, GROUP_INDEX_LABEL, WORKER_INDEX_LABEL} <= labels.keys():
@@ -123,7 +127,10 @@ def pod_of(found: Object) -> Pod | None:
 
 
 def host_of(set_name: str, group: str) -> str:
-    """The host name of a leader. group: index or key, from the label of its pods."""
+    """Return the host name of a leader.
+
+    group: the index or key of the group, from the label of its pods.
+    """
     return f"{set_name}-{group[:8] if len(group) == _KEY_LENGTH else group}"
 
 
@@ -132,7 +139,7 @@ def _number(group: str) -> int:
 
 
 def set_of(found: Object) -> SetFacts:
-    """The facts of a LeaderWorkerSet."""
+    """Return the facts of a LeaderWorkerSet."""
     metadata, spec, status = found["metadata"], found["spec"], found.get("status") or {}
     return SetFacts(
         name=metadata["name"],
@@ -155,18 +162,18 @@ def name_of(found: Object) -> str:
 
 
 def owner_of(found: Object) -> str:
-    """UID of the controller of an object; empty without one."""
+    """Return the UID of an object's controller; empty without one."""
     references = found["metadata"].get("ownerReferences") or ()
     return next((str(each["uid"]) for each in references if each.get("controller")), "")
 
 
 def time_of(text: str) -> datetime:
-    """A time as Kubernetes writes it."""
+    """Parse a time as Kubernetes writes it."""
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _observed_generation(status: Mapping[str, Any]) -> int:
-    """Of the status as a whole or, as earlier releases wrote it, of its conditions."""
+    """Return the observed generation of the status or, as earlier releases wrote it, of its conditions."""
     conditions = status.get("conditions") or ()
     oldest = min((each.get("observedGeneration", 0) for each in conditions), default=0)
     return int(status.get("observedGeneration", oldest))
@@ -187,9 +194,9 @@ def _state(found: Object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A leader and its own workers; workers that a former leader has left behind are not among them.
+    """A leader and its own workers, without workers that a former leader has left behind.
 
-    leader: None while there is none.
+    leader: None while the group has no leader.
     """
 
     index: int
@@ -204,7 +211,7 @@ class Group:
 
     @property
     def revision(self) -> str:
-        """The key of its template; empty without pods."""
+        """The key of the group's template; empty without pods."""
         return self.pods[0].revision if self.pods else ""
 
     @property
@@ -213,12 +220,12 @@ class Group:
 
     @property
     def is_ready(self) -> bool:
-        """Whole, and every pod ready: only then does it serve."""
+        """Whether the group serves, which requires that it is complete and every pod is ready."""
         return len(self.pods) == self.size and all(pod.is_ready for pod in self.pods)
 
 
 def groups_of(pods: Iterable[Pod], leaders: Leaders) -> tuple[Group, ...]:
-    """The groups that pods of one set form, by index."""
+    """Return the groups that the pods of one set form, by index."""
     ordered = sorted(pods, key=lambda pod: (pod.group, pod.index))
     return tuple(
         _group(index, tuple(members), leaders)
@@ -234,7 +241,7 @@ def _group(index: int, members: tuple[Pod, ...], leaders: Leaders) -> Group:
 
 
 class Kind(StrEnum):
-    """What is followed."""
+    """The kinds that are followed."""
 
     SET = "LeaderWorkerSet"
     POD = "Pod"
@@ -246,32 +253,35 @@ class Kind(StrEnum):
 
 
 Moment = tuple[Pod, ...]
-"""Every pod of every set, as one event of the stream of pods left them."""
+"""Every pod of every set, after one event of the stream of pods."""
 
 
 @dataclass(frozen=True)
 class View:
-    """Everything that is followed, at one time. leaders: see groups.Leaders."""
+    """All followed objects at one time.
+
+    leaders: UID of a worker StatefulSet → UID of the leader pod that owns it.
+    """
 
     objects: Mapping[Kind, tuple[Object, ...]]
     leaders: Mapping[str, str]
 
     def pods(self, set_name: str) -> tuple[Pod, ...]:
-        """The pods of a set."""
+        """Return the pods of a set."""
         pods = (pod_of(found) for found in self.objects[Kind.POD])
         return tuple(pod for pod in pods if pod is not None and pod.set_name == set_name)
 
     def groups(self, set_name: str) -> tuple[Group, ...]:
-        """The groups of a set, by index."""
+        """Return the groups of a set, by index."""
         return groups_of(self.pods(set_name), self.leaders)
 
     def set(self, name: str) -> SetFacts | None:
-        """A set by its name; None when there is none."""
+        """Return a set by its name; None if there is none."""
         return next((each for each in map(set_of, self.objects[Kind.SET]) if each.name == name), None)
 
 
 class Record:
-    """Takes in what streams say; not safe for several threads at once."""
+    """Records what streams report. It is not safe for several threads at the same time."""
 
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[str, Object]] = {kind: {} for kind in Kind}
@@ -280,7 +290,7 @@ class Record:
         self._moments: list[Moment] = [()]
 
     def replace(self, kind: Kind, items: Iterable[Object]) -> None:
-        """A list was read: what is not in it is gone."""
+        """Replace all objects of a kind by a list. Objects that are not in the list no longer exist."""
         self._objects[kind] = {}
         if kind == Kind.POD:
             self._pods = {}
@@ -289,7 +299,7 @@ class Record:
         self._remember(kind)
 
     def take(self, kind: Kind, event: Mapping[str, Any]) -> None:
-        """An event of a watch arrived."""
+        """Record an event of a watch."""
         found = event["object"]
         if event["type"] == "DELETED":
             self._objects[kind].pop(found["metadata"]["uid"], None)
@@ -299,23 +309,23 @@ class Record:
         self._remember(kind)
 
     def view(self) -> View:
-        """What is there now."""
+        """Return everything that exists now."""
         objects = {kind: tuple(found.values()) for kind, found in self._objects.items()}
         return View(objects, dict(self._leaders))
 
     def mark(self) -> int:
-        """Now, as a point to look back to."""
+        """Return the present moment as a mark for `since`."""
         return len(self._moments) - 1
 
     def since(self, mark: int) -> tuple[Moment, ...]:
-        """The moment of the mark and all that came after it."""
+        """Return the moment of the mark and all later moments."""
         return tuple(self._moments[mark:])
 
     def _keep(self, kind: Kind, found: Object) -> None:
         uid = found["metadata"]["uid"]
         self._objects[kind][uid] = found
         if kind == Kind.STATEFULSET:
-            # Never forgotten: pods outlive the StatefulSet that made them.
+            # Entries are never removed, because pods outlive the StatefulSet that created them.
             self._leaders[uid] = owner_of(found)
         elif kind == Kind.POD and (pod := pod_of(found)) is not None:
             self._pods[uid] = pod

@@ -1,4 +1,4 @@
-"""Follow what happens on the cluster, and wait for it."""
+"""Follow the objects of a cluster, and wait for states of them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from tools.localcluster import Api, ApiError
 from tools.localcluster.api import watch_call
 
 NAMESPACE = "default"
-"""Where the demo's set lives."""
+"""The namespace of the demo's set."""
 
 _RETRY_SECONDS = 0.5
 _GONE = 410
 
 
 class NotInTime(RuntimeError):
-    """What was waited for did not come: wanted says what, view what is there instead."""
+    """An awaited state did not come in time.
+
+    wanted: a description of the state.
+    view: the objects that exist instead.
+    """
 
     def __init__(self, wanted: str, seconds: float, view: View) -> None:
         super().__init__(f"{wanted}: not within {seconds:.0f} s")
@@ -30,7 +34,7 @@ class NotInTime(RuntimeError):
 
 
 def collections(manager_namespace: str) -> dict[Kind, str]:
-    """The path of every collection that is followed."""
+    """Return the path of every collection that is followed."""
     return {
         Kind.SET: f"/apis/{API_VERSION}/namespaces/{NAMESPACE}/leaderworkersets",
         Kind.POD: f"/api/v1/namespaces/{NAMESPACE}/pods",
@@ -45,7 +49,7 @@ def collections(manager_namespace: str) -> dict[Kind, str]:
 class Mirror:
     """Follows collections, each in a thread of its own, from `start` on.
 
-    on_change: called after every change, from one of those threads.
+    on_change: called after every change, from one of these threads.
     """
 
     def __init__(self, api: Api, paths: Mapping[Kind, str], on_change: Callable[[], None]) -> None:
@@ -58,9 +62,11 @@ class Mirror:
         self._ended = threading.Event()
 
     def start(self, seconds: float = 30.0) -> Mirror:
-        """Begin to follow, and return once every collection was read; NotInTime when one cannot be."""
+        """Begin to follow, and return once every collection was read. Raises NotInTime if one cannot be
+        read.
+        """
         for kind, path in self._paths.items():
-            # Daemons: each ends with its stream, which may be as late as the end of the API server.
+            # The threads are daemons: each ends with its stream, possibly as late as the API server.
             arguments = (kind, path)
             threading.Thread(target=self._follow, args=arguments, name=f"follow {kind}", daemon=True).start()
         missing = ", ".join(self._paths.values())
@@ -68,33 +74,35 @@ class Mirror:
         return self
 
     def stop(self) -> None:
-        """Follow no longer: streams that end are not opened again, and nobody is told."""
+        """Stop following: streams that end are not opened again, and `on_change` is not called any more."""
         self._ended.set()
 
     def view(self) -> View:
-        """What is there as far as the streams have told."""
+        """Return the objects as far as the streams have reported them."""
         with self._changed:
             return self._record.view()
 
     def fresh(self) -> View:
-        """What the API server says when asked now, past every stream."""
+        """Return the objects that the API server lists now, independently of all streams."""
         asked = Record()
         for kind, path in self._paths.items():
             asked.replace(kind, self._api.get(path)["items"])
         return asked.view()
 
     def mark(self) -> int:
-        """Now, as a point to look back to."""
+        """Return the present moment as a mark for `since`."""
         with self._changed:
             return self._record.mark()
 
     def since(self, mark: int) -> tuple[Moment, ...]:
-        """The moment of the mark and all that came after it."""
+        """Return the moment of the mark and all later moments."""
         with self._changed:
             return self._record.since(mark)
 
     def until(self, is_true: Callable[[View], bool], seconds: float, wanted: str) -> View:
-        """The first view of which `is_true`; NotInTime when there is none within `seconds`."""
+        """Return the first view that `is_true` accepts. Raises NotInTime if there is none within
+        `seconds`.
+        """
         deadline = time.monotonic() + seconds
         with self._changed:
             while not is_true(view := self._record.view()):

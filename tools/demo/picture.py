@@ -1,4 +1,4 @@
-"""What there is to see of a set now: rows, conditions, Events and counts. Pure."""
+"""Compute the visible state of a set: rows, conditions, Events and counts. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class EventLine:
-    """One Event about the set. age: seconds since it was last seen; count: how often."""
+    """One Event about the set.
+
+    age: seconds since it was last seen.
+    count: how often it was seen.
+    """
 
     age: float
     is_warning: bool
@@ -23,7 +27,11 @@ class EventLine:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A set as it is seen. facts: None while no set exists. events: the newest first."""
+    """The visible state of a set.
+
+    facts: None while no set exists.
+    events: the Events, newest first.
+    """
 
     facts: SetFacts | None
     groups: tuple[Group, ...]
@@ -33,12 +41,12 @@ class Picture:
 
     @property
     def groups_ready(self) -> int:
-        """Groups whose pods are all ready, whatever the status says."""
+        """The number of groups whose pods are all ready, whatever the status says."""
         return sum(group.is_ready for group in self.groups)
 
 
 def picture_of(view: View, now: datetime) -> Picture:
-    """The newest set, or what the last one left."""
+    """Return the picture of the newest set, or of the objects that the last set left."""
     by_age = sorted(view.objects[Kind.SET], key=lambda each: str(each["metadata"]["creationTimestamp"]))
     facts = set_of(by_age[-1]) if by_age else None
     pods = view.pods(facts.name) if facts is not None else ()
@@ -54,7 +62,7 @@ def picture_of(view: View, now: datetime) -> Picture:
 
 
 def summary(picture: Picture) -> str:
-    """The picture in one line, without anything that changes by itself."""
+    """Return the picture in one line, without anything that changes only with time."""
     facts = picture.facts
     if facts is None:
         return "no LeaderWorkerSet"
@@ -66,14 +74,14 @@ def summary(picture: Picture) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A duration: 0:07, 12:34, 1:02:03."""
+    """Format a duration: 0:07, 12:34, 1:02:03."""
     minutes, rest = divmod(int(max(seconds, 0)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def short(seconds: float) -> str:
-    """An age as kubectl writes it: 42s, 3m10s, 2h5m."""
+    """Format an age as kubectl does: 42s, 3m10s, 2h5m."""
     minutes, rest = divmod(int(max(seconds, 0)), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -1,4 +1,4 @@
-"""Act on the set of the tour, and wait for what comes of it."""
+"""Change the set of the tour, and wait for the results."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ _SERIES = "controller_runtime_reconcile_total"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A set of groups that are all made from one template, updated one at a time.
+    """A set whose groups all have one template and are updated one at a time.
 
-    container: the name of the first container. image: its image.
+    container: the name of the first container.
+    image: the image of the first container.
     """
 
     name: str
@@ -48,7 +49,9 @@ class Manifest:
 
 
 def read_manifest(text: str) -> Manifest:
-    """The LeaderWorkerSet of a manifest. Raises KeyError when it asks for less than the tour needs."""
+    """Parse the LeaderWorkerSet of a manifest. Raises KeyError if the manifest lacks a field that the tour
+    needs.
+    """
     found = yaml.safe_load(text)
     template = found["spec"]["leaderWorkerTemplate"]
     container = template["workerTemplate"]["spec"]["containers"][0]
@@ -62,7 +65,9 @@ def read_manifest(text: str) -> Manifest:
 
 
 def slowly_starting(text: str, start_time: str) -> str:
-    """The manifest with pods that simulated nodes need some time to start, such as "2s": more to see."""
+    """Return the manifest with pods that take some time, such as "2s", to start on simulated nodes, so that
+    there is more to see.
+    """
     found = yaml.safe_load(text)
     metadata = found["spec"]["leaderWorkerTemplate"]["workerTemplate"].setdefault("metadata", {})
     metadata.setdefault("annotations", {})[_READY_AFTER] = start_time
@@ -70,13 +75,13 @@ def slowly_starting(text: str, start_time: str) -> str:
 
 
 def with_tag(image: str, tag: str) -> str:
-    """The same image under another tag."""
+    """Return the same image with another tag."""
     repository, _, _ = image.rpartition(":")
     return f"{repository}:{tag}"
 
 
 def image_patch(image: str) -> str:
-    """The JSON patch that gives every pod of the set this image."""
+    """Return the JSON patch that gives every pod of the set this image."""
     return json.dumps([{"op": "replace", "path": _IMAGE_PATH, "value": image}])
 
 
@@ -84,7 +89,8 @@ def image_patch(image: str) -> str:
 class Play:
     """One set, and everything that can happen to it.
 
-    file: the manifest, made of one set. kept: UIDs of what was there before it and stays.
+    file: the manifest, which contains one set.
+    kept: the UIDs of objects that existed before the set and stay.
     """
 
     scene: Scene
@@ -99,7 +105,8 @@ class Play:
         self.scene.cluster.kubectl("--namespace", NAMESPACE, *arguments)
 
     def until(self, goal: Goal, wanted: str) -> View:
-        """Wait until the set is as it should be, then ask the API server past all streams.
+        """Wait until the set is in the desired state, and then read all objects from the API server,
+        independently of all streams.
 
         Raises NotInTime.
         """
@@ -107,16 +114,20 @@ class Play:
         return self.scene.mirror.fresh()
 
     def until_empty(self) -> View:
-        """Wait until nothing of the set is left, then ask the API server. Raises NotInTime."""
+        """Wait until nothing of the set is left, and then read all objects from the API server. Raises
+        NotInTime.
+        """
         self._until(lambda view: is_empty(view, self.kept), "everything to be gone")
         return self.scene.mirror.fresh()
 
     def until_taken_over(self, former: str) -> None:
-        """Wait until another manager than the former one holds the Lease. Raises NotInTime."""
+        """Wait until a manager other than the former one holds the Lease. Raises NotInTime."""
         self._until(lambda view: holder(view) not in ("", former), "the new manager to take over the Lease")
 
     def until_passes(self, wanted: Mapping[str, int]) -> Mapping[str, int]:
-        """Wait until the manager has made this many passes, and return those it made. Raises NotInTime."""
+        """Wait until the manager has made at least this many passes, and return the numbers of its passes.
+        Raises NotInTime.
+        """
         said = "the new manager to look at every object"
         self.show.wait_for(said)
         token = read_access(self.scene.cluster.kubeconfig.read_text()).token
@@ -127,11 +138,11 @@ class Play:
                 return passes
             if time.monotonic() > deadline:
                 raise NotInTime(said, _SECONDS, self.scene.mirror.view())
-            # Nothing tells when a counter moves: a scrape has to be repeated.
+            # Nothing reports that a counter changes, so the scrape has to be repeated.
             time.sleep(_SCRAPE_SECONDS)
 
     def facts(self, view: View) -> SetFacts:
-        """The set. Raises LookupError."""
+        """Return the facts of the set. Raises LookupError if it does not exist."""
         found = view.set(self.manifest.name)
         if found is None:
             raise LookupError(f"LeaderWorkerSet {NAMESPACE}/{self.manifest.name} does not exist")
@@ -144,7 +155,7 @@ class Play:
 
 
 def passes_in(text: str) -> Mapping[str, int]:
-    """Passes that succeeded, by controller, in metrics in the Prometheus text format. Pure."""
+    """Count successful passes by controller, from metrics in the Prometheus text format. Pure."""
     counted: Counter[str] = Counter()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -154,6 +165,8 @@ def passes_in(text: str) -> Mapping[str, int]:
 
 
 def read_passes(port: int, token: str) -> Mapping[str, int]:
-    """The passes of the manager whose metrics are at this port of the host; none while it does not answer."""
+    """Read the passes of the manager whose metrics are at this port of the host; none while it does not
+    answer.
+    """
     status, text = ask(f"https://127.0.0.1:{port}/metrics", token, seconds=2)
     return passes_in(text) if status == http.client.OK else {}

@@ -1,4 +1,4 @@
-"""Show the demo from the first line to the last, drawn by rich in a terminal, and return an exit code."""
+"""Present the demo from start to end, drawn by rich in a terminal, and return an exit code."""
 
 from __future__ import annotations
 
@@ -37,16 +37,18 @@ _BAR = 24
 _MOST_DOTS = 16
 _SHORT_BAR = 12
 _FEWEST_EVENTS, _MOST_EVENTS = 2, 5
-# What stands around the table of groups, and what was verified last.
+# Lines around the table of groups, including the checks that were verified last.
 _OTHER_LINES = 20
 _LEADER_STYLES = {READY: "green", TERMINATING: "red"}
 _FRAMES_PER_SECOND = 8
-# What tells by its message alone what is wrong.
+# Errors whose message alone says what is wrong.
 _EXPECTED = (*FAILURES, DeploymentError, NotInTime)
 
 
 def draw_checks(checks: Iterable[Check]) -> RenderableType:
-    """A mark and a claim each; what was expected and what was found where it did not hold."""
+    """Draw a mark and the claim of each check. If the claim did not hold, draw what was expected and
+    found.
+    """
     table = Table.grid(padding=(0, 1))
     for check in checks:
         if check.held:
@@ -59,7 +61,9 @@ def draw_checks(checks: Iterable[Check]) -> RenderableType:
 
 
 def draw_build(build: Progress) -> RenderableType:
-    """A bar for what is being built, and the time it has taken; it pulses while its length is unknown."""
+    """Draw a bar for the current build, and the time it has taken. The bar pulses while the progress is
+    unknown.
+    """
     bar = _bar(build.fraction or 0.0, 1.0, _BAR, pulses=build.fraction is None)
     part = "" if build.fraction is None else f"{build.fraction:.0%}"
     table = Table.grid(padding=(0, 1))
@@ -68,7 +72,9 @@ def draw_build(build: Progress) -> RenderableType:
 
 
 def draw_picture(picture: Picture, height: int) -> RenderableType:
-    """Table of groups, conditions, bars and as many of the newest Events as `height` lines leave room for."""
+    """Draw the table of groups, conditions, bars, and as many of the newest Events as fit into `height`
+    lines.
+    """
     facts = picture.facts
     if facts is None:
         return Text("no LeaderWorkerSet here", style="dim")
@@ -149,7 +155,7 @@ def _bar(done: float, total: float, width: int, pulses: bool = False) -> Progres
 
 
 class LiveShow(Show):
-    """A display that draws with rich, from `__init__` to `close`."""
+    """A display that draws with rich, from its creation to `close`."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console.file)
@@ -185,11 +191,11 @@ class LiveShow(Show):
         self._draw(Padding(draw_checks(checks), (0, 0, 0, 3)))
 
     def changed(self) -> None:
-        """Nothing to do: a thread of rich looks several times a second."""
+        """Do nothing, because a thread of rich redraws several times a second."""
 
     def tell(self, lines: Sequence[str]) -> None:
         for line in lines:
-            # As it is, so that it can be copied: neither wrapped nor filled up.
+            # Lines are printed without wrapping and padding, so that they can be copied.
             self._console.print(escape(line), soft_wrap=True, highlight=False)
 
     def fail(self, text: str) -> None:
@@ -219,7 +225,9 @@ class LiveShow(Show):
 
 
 def present(once: bool, example: Example | None = None) -> int:
-    """Play the example or the tour, stay unless `once`, take all down: 0 if every check held, else 1."""
+    """Play the example or the tour, stay unless `once`, and remove everything. Return 0 if every check held,
+    otherwise 1.
+    """
     show = choose_show()
     try:
         stage = WITH_WORKLOADS if example is not None and example.needs_workloads else PLAIN
@@ -230,7 +238,7 @@ def present(once: bool, example: Example | None = None) -> int:
                 _stay(scene, show, example)
         return 0 if result.is_good else 1
     except BrokenPipeError:
-        # Nobody reads any more; the interpreter would complain when it flushes.
+        # The reader of stdout has gone. The interpreter would complain when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except _EXPECTED as error:
@@ -241,7 +249,7 @@ def present(once: bool, example: Example | None = None) -> int:
 
 
 def invitation(kubeconfig: Path, programs: Path, example: Example | None = None) -> list[str]:
-    """How to use the cluster from another terminal, each command on a line of its own."""
+    """Explain how to use the cluster from another terminal, with each command on a line of its own."""
     exports = [f"export KUBECONFIG={kubeconfig}", f"export PATH={programs}:$PATH"]
     access = ["", "The cluster stays up. In another terminal:", "", *exports, ""]
     if example is not None:
@@ -253,7 +261,7 @@ def invitation(kubeconfig: Path, programs: Path, example: Example | None = None)
 
 
 def _stay(scene: Scene, show: Show, example: Example | None) -> None:
-    """Here Ctrl-C is the way to end, not a way to break off."""
+    """Wait for Ctrl-C, which ends the demo here and is not an interruption."""
     programs = scene.cluster.binary("kubectl").parent
     show.tell(invitation(scene.cluster.kubeconfig, programs, example))
     show.wait_for("Ctrl-C, which ends and removes everything")
@@ -264,7 +272,9 @@ def _stay(scene: Scene, show: Show, example: Example | None) -> None:
 
 
 def choose_show() -> Show:
-    """Control codes are for terminals only; what a stream cannot encode must not end the demo."""
+    """Choose a display: control codes are for terminals only. Characters that the stream cannot encode are
+    replaced.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":

@@ -1,4 +1,4 @@
-"""Start a cluster with the product on it and check the installation; everything is gone afterwards."""
+"""Start a cluster with the product and check the installation. Everything is removed afterwards."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from tools.localcluster.recipe import all_programs
 _RESOURCE = f"leaderworkersets.{GROUP}"
 _RESOURCES = {_RESOURCE, *(f"{kind.plural}.{kind.group}" for kind in (DISAGGREGATED_SET, ROLE_SCALER))}
 _WEBHOOKS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
-# Those of the chart are templates of helm.
+# The definitions of the chart are templates of helm, so these are used.
 _DEFINITIONS = REPOSITORY / "api" / "lws_api" / "crds"
 _LEASE_SECONDS, _KNOWN_SECONDS = 60.0, 30.0
-# No container can run here, hence no replicas in the cluster. Nobody wants to watch a Lease expire for 15 s.
+# No container can run here, so the chart has no replicas. Short Lease times spare the audience a wait of
+# 15 s.
 _VALUES = (
     "replicaCount=0",
     "configuration.leaderElection.leaseDuration=4s",
@@ -38,13 +39,13 @@ _VALUES = (
 
 
 def holder(view: View) -> str:
-    """Which manager holds the Lease; empty for none."""
+    """Return the manager that holds the Lease; empty if there is none."""
     holders = (str(each["spec"].get("holderIdentity") or "") for each in view.objects[Kind.LEASE])
     return next((each for each in holders if each), "")
 
 
 def verify_definition(definition: Object) -> Check:
-    """The CustomResourceDefinition is served in the version that the demo uses."""
+    """Verify that the CustomResourceDefinition is served in the version that the demo uses."""
     conditions = definition.get("status", {}).get("conditions") or ()
     spec = definition["spec"]
     served = {f"{spec['group']}/{each['name']}" for each in spec["versions"] if each["served"]}
@@ -54,7 +55,7 @@ def verify_definition(definition: Object) -> Check:
 
 
 def verify_webhooks(configurations: Sequence[Object], port: int) -> Check:
-    """Every webhook calls the manager and trusts the certificate that the manager has made."""
+    """Verify that every webhook calls the manager and trusts the certificate that the manager has created."""
     entries = [each for configuration in configurations for each in configuration["webhooks"]]
     astray = [
         str(each["name"])
@@ -67,7 +68,11 @@ def verify_webhooks(configurations: Sequence[Object], port: int) -> Check:
 
 @dataclass(frozen=True)
 class Stage:
-    """What a scene is built on. options: of the cluster. values: of the chart, beside those of every demo."""
+    """The settings of a scene.
+
+    options: options of the cluster.
+    values: values of the chart, in addition to the values of every demo.
+    """
 
     options: Options = field(default_factory=Options)
     values: Sequence[str] = ()
@@ -81,12 +86,12 @@ WITH_WORKLOADS = Stage(
     ),
     ("gangSchedulingManagement.schedulerProvider=kubernetes", "featureGates.WorkloadAwareScheduling=true"),
 )
-"""For sets with `spec.scheduling`."""
+"""The stage for sets with `spec.scheduling`."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What the tour plays with."""
+    """The cluster, manager and mirror that the tour uses."""
 
     cluster: LocalCluster
     manager: ManagerProcess
@@ -95,7 +100,9 @@ class Scene:
 
 @contextmanager
 def set_up(show: Show, stage: Stage) -> Iterator[Scene]:
-    """Build what is missing, start everything, and say what was verified; all of it is gone afterwards."""
+    """Build what is missing, start everything, and show what was verified. Everything is removed after the
+    block.
+    """
     show.begin("Set up: Kubernetes, the chart, the manager")
     _build(show)
     with ExitStack() as stack:
@@ -117,13 +124,15 @@ def set_up(show: Show, stage: Stage) -> Iterator[Scene]:
         show.wait_for("")
         scene = Scene(cluster, manager, mirror)
         show.verified(_verify(scene))
-        # Called first of all when the stack unwinds.
+        # This callback is the first one when the stack unwinds.
         stack.callback(show.wait_for, "all processes to end")
         yield scene
 
 
 def _build(show: Show) -> None:
-    """All binaries first: a cluster that waits for the compiler would only be in its way."""
+    """Build all binaries before the cluster starts, because a running cluster would slow the compiler
+    down.
+    """
     show.wait_for("binaries, which takes minutes the first time")
     find_programs(all_programs(), show.build)
 
@@ -132,7 +141,7 @@ def _start_cluster(stack: ExitStack, show: Show, options: Options) -> LocalClust
     show.wait_for("etcd, API server, controllers, scheduler and simulated nodes")
     began = time.monotonic()
     cluster = stack.enter_context(LocalCluster(options, report=show.build))
-    # Asked politely it would wait for the end of every open stream, and nothing of it has to be kept.
+    # A graceful stop would wait for the end of every open stream, and no data has to be kept.
     stack.callback(cluster.kill_component, "kube-apiserver")
     version = cluster.api.get("/version")["gitVersion"]
     took = time.monotonic() - began
@@ -141,11 +150,12 @@ def _start_cluster(stack: ExitStack, show: Show, options: Options) -> LocalClust
 
 
 def _introduce_kind(cluster: LocalCluster) -> None:
-    """Have the cluster behave as one that has known the new kinds for half a minute already.
+    """Make the cluster behave as if it had known the new kinds for half a minute.
 
-    The garbage collector looks for kinds when it starts and every 30 s after; so does the check of owner
+    The garbage collector discovers kinds when it starts, and then every 30 s. So does the check of owner
     references in the API server, which starts with the first object that has a blocking owner: here the
-    Deployment of the chart. Without this, all works too, but the audience would have to wait twice.
+    Deployment of the chart. Everything works without this function too, but the audience would have to wait
+    twice.
     """
     cluster.kubectl("apply", "--server-side", "-f", str(_DEFINITIONS))
     deadline = time.monotonic() + _KNOWN_SECONDS

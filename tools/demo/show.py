@@ -1,4 +1,6 @@
-"""What a display of the tour can show, and the one for everything that is no terminal: lines of text."""
+"""Define what a display of the tour can show, and the display for streams that are no terminal: lines of
+text.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,16 @@ from tools.localcluster.progress import LinePrinter
 
 
 class Show:
-    """A display that prints lines, each with the time since the start; others draw over these methods.
+    """A display that prints lines, each with the time since the start. Other displays override its methods.
 
-    `changed` may be called from any thread, all else from the main one.
+    `changed` may be called from any thread, all other methods from the main thread only.
     """
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._began = time.monotonic()
         self._printer = LinePrinter(stream)
-        # Streams of several kinds report changes side by side.
+        # Streams of several kinds report changes concurrently.
         self._lock = threading.Lock()
         self._source: Callable[[], Picture] | None = None
         self._summary = ""
@@ -32,25 +34,25 @@ class Show:
         self._step = 0
 
     def build(self, progress: Progress) -> None:
-        """How far something is that may take minutes."""
+        """Show the progress of a build that may take minutes."""
         self._printer(progress)
 
     def begin(self, title: str) -> None:
-        """The next step begins."""
+        """Show that the next step begins."""
         self._step += 1
         self._print(f"== {self._step}. {title}")
 
     def say(self, text: str) -> None:
-        """What was done just now, such as the command that a user would type."""
+        """Show what was done just now, such as the command that a user would type."""
         self._print(text)
 
     def wait_for(self, text: str) -> None:
-        """What is being waited for from now on; empty for nothing."""
+        """Show what is awaited from now on; empty for nothing."""
         if text:
             self._print(f"waiting for {text}")
 
     def verified(self, checks: Sequence[Check]) -> None:
-        """What was verified at the end of a step."""
+        """Show what was verified at the end of a step."""
         for check in checks:
             self._print(f"ok      {check.claim}" if check.held else f"FAILED  {check.claim}")
             if not check.held:
@@ -58,11 +60,11 @@ class Show:
                 self._print(f"          found:    {check.actual}")
 
     def watch(self, source: Callable[[], Picture]) -> None:
-        """From now on there is something to see."""
+        """Set the source of the pictures to show from now on."""
         self._source = source
 
     def changed(self) -> None:
-        """What there is to see has changed."""
+        """Show that the picture has changed."""
         if self._source is None:
             return
         with self._lock:
@@ -80,30 +82,33 @@ class Show:
                 self._print(f"  {line}")
 
     def tell(self, lines: Sequence[str]) -> None:
-        """Something to read and copy, as it is."""
+        """Show lines unchanged, to read and copy."""
         for line in lines:
             self._write(line)
 
     def fail(self, text: str) -> None:
-        """Something went wrong."""
+        """Show that something has failed."""
         self._print(text)
 
     def close(self) -> None:
-        """Nothing more is shown."""
+        """Stop showing anything."""
         self._source = None
 
     def _print(self, text: str) -> None:
         self._write(f"{clock(time.monotonic() - self._began):>5}  {text}")
 
     def _write(self, line: str) -> None:
-        # In one piece: the lines of several threads must not run into each other.
+        # The line is written in one piece, so that lines of several threads are not mixed.
         self._stream.write(f"{line}\n")
         self._stream.flush()
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a tour. failed: the claims that did not hold."""
+    """The result of a tour.
+
+    failed: the claims that did not hold.
+    """
 
     checks: int
     failed: tuple[str, ...] = ()
@@ -114,14 +119,14 @@ class Result:
 
     @property
     def verdict(self) -> list[str]:
-        """The tour in one line, and the claims that did not hold."""
+        """The result in one line, followed by the claims that did not hold."""
         if self.is_good:
             return [f"All {self.checks} checks held."]
         return [f"{len(self.failed)} of {self.checks} checks did not hold:", *self.failed]
 
 
 def play_steps(show: Show, steps: Iterable[tuple[str, Callable[[], list[Check]]]]) -> Result:
-    """Play steps, by title, and stop after the first one of which a check did not hold."""
+    """Play steps, given by title, and stop after the first step with a failed check."""
     made = 0
     for title, act in steps:
         show.begin(title)

@@ -1,4 +1,6 @@
-"""Check that a set is made of what it asks for, that its status says so, and that it is settled. Pure."""
+"""Check that a set consists of what its spec requests, that its status agrees, and that it is at rest.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ _COUNTS = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a set has to look like. image: of every pod. gone: UIDs of pods that must be replaced by then."""
+    """The desired state of a set.
+
+    image: the image of every pod.
+    gone: the UIDs of pods that must be replaced by then.
+    """
 
     name: str
     replicas: int
@@ -23,7 +29,9 @@ class Goal:
 
 
 def is_reached(view: View, goal: Goal) -> bool:
-    """The status says Available, every pod is ready, and the StatefulSets have nothing left to do."""
+    """Report whether the set has the desired state: Available, every pod ready, and StatefulSets without
+    pending work.
+    """
     facts = view.set(goal.name)
     if facts is None or facts.replicas != goal.replicas or not is_at_rest(view, goal.name):
         return False
@@ -31,7 +39,10 @@ def is_reached(view: View, goal: Goal) -> bool:
 
 
 def is_at_rest(view: View, name: str, least: int = 0) -> bool:
-    """Whatever it asks for, the set has it, and nothing moves. least: groups that it will have in the end."""
+    """Report whether the set has everything that its spec requests, and nothing changes.
+
+    least: the minimum of groups that the set will have in the end.
+    """
     facts = view.set(name)
     if facts is None or not facts.replicas == facts.ready == facts.updated >= least:
         return False
@@ -44,13 +55,15 @@ def is_at_rest(view: View, name: str, least: int = 0) -> bool:
 
 
 def is_empty(view: View, kept: Collection[str]) -> bool:
-    """Nothing of a set is left but what was there before."""
+    """Report whether nothing of a set is left, apart from objects that existed before."""
     kinds = (Kind.SET, Kind.POD, Kind.STATEFULSET, Kind.SERVICE, Kind.REVISION)
     return all(each["metadata"]["uid"] in kept for kind in kinds for each in view.objects[kind])
 
 
 def _has_finished(statefulset: Object) -> bool:
-    """Its controller has seen the spec, has all pods available, and has written so."""
+    """Report whether the controller of a StatefulSet has observed the spec and reports that all pods are
+    available.
+    """
     metadata, spec, status = statefulset["metadata"], statefulset["spec"], statefulset.get("status") or {}
     counts = {status.get(count, 0) for count in _COUNTS}
     return (
@@ -61,13 +74,13 @@ def _has_finished(statefulset: Object) -> bool:
 
 
 def verify_pods(view: View, wanted: SetFacts) -> list[Check]:
-    """Every pod exists under its name and is ready, and no other."""
+    """Verify that every pod exists under its name and is ready, and that there are no other pods."""
     workers = wanted.pods - wanted.replicas
     found = [pod for pod in view.pods(wanted.name) if pod.is_ready]
     leaders = {f"{wanted.name}-{group}": f"{wanted.name}-{group}" for group in range(wanted.replicas)}
     if not wanted.has_indices:
         leaders = {pod.host: pod.name for pod in found if pod.is_leader}
-        # Their names are drawn by lot: what is known is how many there are.
+        # Their names are random, so only their number is known.
         leaders |= {f"group {number}": "no pod" for number in range(len(leaders), wanted.replicas)}
     expected = [
         f"{host}-{index}" if index else name for host, name in leaders.items() for index in range(wanted.size)
@@ -77,7 +90,7 @@ def verify_pods(view: View, wanted: SetFacts) -> list[Check]:
 
 
 def verify_environment(view: View, wanted: SetFacts, namespace: str) -> list[Check]:
-    """Every container knows its leader, the size of its group and its place in it."""
+    """Verify that every container knows its leader, the size of its group and its place in the group."""
     pods = view.pods(wanted.name)
     workers = [pod for pod in pods if not pod.is_leader]
 
@@ -102,7 +115,9 @@ def verify_environment(view: View, wanted: SetFacts, namespace: str) -> list[Che
 
 
 def verify_objects(view: View, wanted: SetFacts) -> list[Check]:
-    """StatefulSets with their owners, one headless Service, one revision whose key is on every pod."""
+    """Verify the StatefulSets with their owners, the headless Service, and the revision whose key every pod
+    has.
+    """
     pods = view.pods(wanted.name)
     leaders = {f"{pod.name} owned by {pod.uid}" for pod in pods if pod.is_leader}
     statefulsets = view.objects[Kind.STATEFULSET]
@@ -116,7 +131,7 @@ def verify_objects(view: View, wanted: SetFacts) -> list[Check]:
 
 
 def verify_status(wanted: SetFacts) -> list[Check]:
-    """The status of the set agrees."""
+    """Verify that the status of the set agrees."""
     count = wanted.replicas
     available = wanted.holds("Available") and wanted.is_observed
     expected = (count, count, True)
@@ -135,7 +150,7 @@ def _verify_service(view: View, wanted: SetFacts) -> Check:
 
 
 def verify_revision(view: View, wanted: SetFacts, pods: Sequence[Pod]) -> Check:
-    """All pods carry the key of one revision, which is recorded."""
+    """Verify that all pods have the key of one recorded revision."""
     keys = {pod.revision for pod in pods}
     # StatefulSets record revisions of their own under the same labels.
     recorded = {

@@ -1,4 +1,4 @@
-"""Play the acts of the tour, and check after each what must be true."""
+"""Play the acts of the tour, and check the result of each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LAST_WORDS = 12
 
 
 def create(play: Play) -> list[Check]:
-    """The set is applied as a user would."""
+    """Apply the set as a user would, and check it."""
     manifest = play.manifest
     file = os.path.relpath(play.file)
     play.show.say(f"$ kubectl apply -f {file}  # its pods take {START_TIME} to start here")
@@ -48,7 +48,7 @@ def create(play: Play) -> list[Check]:
 
 
 def update(play: Play) -> list[Check]:
-    """A new image rolls over the groups, from the highest index down."""
+    """Change the image, and check that it rolls over the groups from the highest index down."""
     manifest, mirror = play.manifest, play.scene.mirror
     image = with_tag(manifest.image, NEW_TAG)
     before, mark = mirror.fresh().pods(manifest.name), mirror.mark()
@@ -71,7 +71,9 @@ def update(play: Play) -> list[Check]:
 
 
 def lose_worker(play: Play) -> list[Check]:
-    """A container of a worker pod dies and is started again in place, as a kubelet would do."""
+    """Make a container of a worker pod die and start again in place, as a kubelet would report it, and check
+    that its group is recreated.
+    """
     manifest, mirror = play.manifest, play.scene.mirror
     victim = f"{manifest.name}-{VICTIM_GROUP}-{VICTIM_INDEX}"
     before, mark = mirror.fresh().pods(manifest.name), mirror.mark()
@@ -96,7 +98,7 @@ def lose_worker(play: Play) -> list[Check]:
 
 
 def scale(play: Play) -> list[Check]:
-    """More groups, through the scale subresource, as an autoscaler would."""
+    """Add groups through the scale subresource, as an autoscaler would, and check them."""
     manifest, mirror = play.manifest, play.scene.mirror
     before, mark = mirror.fresh().pods(manifest.name), mirror.mark()
     play.kubectl("scale", "lws", manifest.name, f"--replicas={MORE_GROUPS}")
@@ -112,13 +114,16 @@ def scale(play: Play) -> list[Check]:
 
 
 def restart_manager(play: Play) -> list[Check]:
-    """SIGKILL: no farewell, no released Lease. Then the same command again."""
+    """Kill the manager with SIGKILL, so that it does not release the Lease, start it again, and check that
+    nothing has changed.
+    """
     manifest, mirror, manager = play.manifest, play.scene.mirror, play.scene.manager
     former, pid = holder(mirror.view()), manager.pid
     pods, mark = mirror.fresh().pods(manifest.name), mirror.mark()
     code = manager.kill()
     play.show.say(f"$ kill -KILL {pid}")
-    # What the dead manager has started may still be under way elsewhere, such as a status of a StatefulSet.
+    # Changes that the dead manager has caused may still continue elsewhere, such as a status of a
+    # StatefulSet.
     before = play.until(Goal(manifest.name, MORE_GROUPS, pods[0].image), "everything to be at rest")
     play.show.say("$ lws manager")
     play.show.wait_for("the new manager to be ready")
@@ -139,7 +144,7 @@ def restart_manager(play: Play) -> list[Check]:
 
 
 def delete(play: Play) -> list[Check]:
-    """The set is deleted; what it was made of follows."""
+    """Delete the set, and check that all of its objects are deleted too."""
     mirror = play.scene.mirror
     mark = mirror.mark()
     play.kubectl("delete", "lws", play.manifest.name)
@@ -155,7 +160,7 @@ ACTS: tuple[tuple[str, Callable[[Play], list[Check]]], ...] = (
     ("The manager is killed and restarted: nothing changes", restart_manager),
     ("Delete the set: nothing is left", delete),
 )
-"""Title and act of every step, in order. Titles may name {groups} and {size} of the manifest."""
+"""Title and act of every step, in order. Titles may contain {groups} and {size} of the manifest."""
 
 
 def _uids(pods: tuple[Pod, ...] | list[Pod]) -> frozenset[str]:
@@ -163,19 +168,19 @@ def _uids(pods: tuple[Pod, ...] | list[Pod]) -> frozenset[str]:
 
 
 def verify_new(claim: str, before: Iterable[Pod], after: Collection[Pod]) -> Check:
-    """None of the pods was there before."""
+    """Verify that none of the pods existed before."""
     known = {pod.uid for pod in before}
     return none_of(claim, [pod.name for pod in after if pod.uid in known], len(after))
 
 
 def verify_kept(claim: str, before: Collection[Pod], after: Iterable[Pod]) -> Check:
-    """All pods are still there, as the same objects."""
+    """Verify that all pods still exist as the same objects."""
     there = {pod.uid for pod in after}
     return none_of(claim, [pod.name for pod in before if pod.uid not in there], len(before))
 
 
 def verify_untouched(before: View, after: View) -> list[Check]:
-    """Not one of the objects that a set is made of was made anew, changed or even written."""
+    """Verify that no object of the set was recreated, changed or even written."""
     checks = []
     for kind in CHILDREN:
         old, new = versions(before, kind), versions(after, kind)
@@ -187,7 +192,9 @@ def verify_untouched(before: View, after: View) -> list[Check]:
 
 
 def verify_gone(view: View, kept: Collection[str]) -> list[Check]:
-    """Nothing of any followed kind is left but what was there before; Events are history and stay."""
+    """Verify that of every followed kind only objects that existed before are left. Events are history and
+    stay.
+    """
     checks = []
     for kind in (Kind.SET, Kind.POD, *CHILDREN):
         left = {each["metadata"]["uid"]: each["metadata"]["name"] for each in view.objects[kind]}
@@ -197,7 +204,7 @@ def verify_gone(view: View, kept: Collection[str]) -> list[Check]:
 
 
 def versions(view: View, kind: Kind) -> list[str]:
-    """Every object of a kind with what changes when it is replaced, edited or written."""
+    """Describe every object of a kind by what changes when it is replaced, edited or written."""
     return [
         f"{metadata['name']} {metadata['uid']} generation {metadata.get('generation', 0)}"
         f" version {metadata['resourceVersion']}"
@@ -206,7 +213,7 @@ def versions(view: View, kind: Kind) -> list[str]:
 
 
 def verify_least_ready(moments: Sequence[Moment], leaders: Mapping[str, str], least: int) -> Check:
-    """At no moment were fewer than `least` groups ready."""
+    """Verify that at least `least` groups were ready at every moment."""
     counts = [sum(group.is_ready for group in groups_of(moment, leaders)) for moment in moments]
     lowest = min(counts)
     claim = f"at no time were fewer than {least} groups ready {_watched_states(moments)}"
@@ -217,7 +224,7 @@ def verify_least_ready(moments: Sequence[Moment], leaders: Mapping[str, str], le
 def verify_always_ready(
     moments: Sequence[Moment], leaders: Mapping[str, str], indices: Collection[int]
 ) -> Check:
-    """Some groups were ready in every moment."""
+    """Verify that these groups were ready at every moment."""
     missed = set[str]()
     for moment in moments:
         ready = {group.index for group in groups_of(moment, leaders) if group.is_ready}
@@ -228,7 +235,7 @@ def verify_always_ready(
 
 
 def verify_only_went(moments: Sequence[Moment]) -> Check:
-    """Pods went, and not one was made meanwhile."""
+    """Verify that pods were deleted and none was created meanwhile."""
     known = {pod.uid for pod in moments[0]}
     made = {pod.name for moment in moments for pod in moment if pod.uid not in known}
     claim = f"{len(known)} pods went, and not one was made meanwhile {_watched_states(moments)}"
@@ -236,7 +243,7 @@ def verify_only_went(moments: Sequence[Moment]) -> Check:
 
 
 def verify_order(moments: Sequence[Moment], revision: str, expected: Sequence[int]) -> Check:
-    """Leaders of a revision appeared group by group, in this order."""
+    """Verify that leaders of a revision appeared group by group, in this order."""
     order: list[int] = []
     for moment in moments:
         fresh = [pod.group for pod in moment if pod.is_leader and pod.revision == revision]
@@ -250,7 +257,7 @@ def _watched_states(moments: Sequence[Moment]) -> str:
 
 
 def verify_event(view: View, reason: str, about: str) -> Check:
-    """An Event about the set gives this reason and names what it is about."""
+    """Verify that an Event about the set has this reason and names its subject."""
     events = [
         each for each in view.objects[Kind.EVENT] if (each.get("regarding") or {}).get("kind") == Kind.SET
     ]
@@ -262,7 +269,7 @@ def verify_event(view: View, reason: str, about: str) -> Check:
 
 
 def run_tour(scene: Scene, show: Show) -> Result:
-    """Play every act, and stop after the first one of which a check did not hold."""
+    """Play every act, and stop after the first one with a failed check."""
     manifest = read_manifest(MANIFEST.read_text("utf-8"))
     there = scene.mirror.fresh().objects
     kept = frozenset(each["metadata"]["uid"] for kind in Kind for each in there[kind])
@@ -277,7 +284,7 @@ def run_tour(scene: Scene, show: Show) -> Result:
 def play_in(
     scene: Scene, show: Show, steps: Iterable[tuple[str, Callable[[], list[Check]]]], claim: str
 ) -> Result:
-    """Play steps; one that cannot be played to its end is a check, with this claim, that did not hold."""
+    """Play steps. A step that cannot be completed counts as a failed check with this claim."""
 
     def attempt(act: Callable[[], list[Check]]) -> list[Check]:
         try:

@@ -1,5 +1,5 @@
-"""An image with inference engines from locked Debian and PyPI packages, for tests that distribute a model
-over the pods of a group on a real node.
+"""Build an image with inference engines from locked Debian and PyPI packages, for tests that distribute a
+model over the pods of a group on a real node.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ CONTEXT = {
     "Dockerfile": Path(__file__).with_name("Dockerfile"),
     "requirements.txt": REPOSITORY / "requirements" / "engines.txt",
 }
-"""Name of a file as the Dockerfile has it -> where it is."""
+"""Name of a file in the Dockerfile → path of the file."""
 
 _NEEDED_BYTES = 4_000_000_000
 
 
 def engines_archive() -> Path:
-    """Return an archive for this machine's platform."""
+    """Return an archive of the image for this machine's platform, built once for the same sources."""
     cache = cache_directory()
     archive = cache / f"engines-{key()}.tar"
     if not is_kept(archive):

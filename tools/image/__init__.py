@@ -1,1 +1,1 @@
-"""`make image`: the container image, built with what a machine has."""
+"""Build the container image with the programs that a machine has: `make image`."""

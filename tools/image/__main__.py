@@ -1,6 +1,6 @@
 """Build archives of the image with their bills of materials: `make image`, or once for the same sources.
 
-$BUILDER, $BASE, $PLATFORMS and $IMAGE are optional. An error is one line and exit code 1.
+$BUILDER, $BASE, $PLATFORMS and $IMAGE are optional. An error is one line, with exit code 1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tools.localcluster.recipe import digest_of
 
 RESULTS = REPOSITORY / "build" / "image"
 LARGEST = 120_000_000
-"""Bytes that a node may have to pull."""
+"""The maximum number of bytes that a node may have to pull."""
 _NEEDED_BYTES = 3_000_000_000
 _FILES = ("Dockerfile", "LICENSE", "README.md", "pyproject.toml")
 _FOLDERS = ("requirements", "api", "lws", "tools/image/inside")
@@ -51,7 +51,7 @@ def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
 
 @dataclass(frozen=True)
 class Workshop:
-    """What a build is done with."""
+    """The tools of a build."""
 
     machine: Machine
     builder: Builder
@@ -59,9 +59,11 @@ class Workshop:
     cache: Path
 
     def base(self, platform: str) -> str:
-        """Return a base for `platform` that the builder has: $BASE, the Dockerfile's, or one of Debian."""
+        """Return a base for `platform` that the builder has: $BASE, the base of the Dockerfile, or one built
+        from Debian packages.
+        """
         wanted = os.environ.get("BASE") or REGISTRY_BASE
-        # What is here already may be old, or for another platform.
+        # A base that is here already may be old or for another platform, so pulling comes first.
         if self.steps.succeeds(self.builder.pull(wanted, platform)):
             return wanted
         if self.steps.succeeds(self.builder.find(wanted)):
@@ -79,7 +81,9 @@ class Workshop:
         return add_to_builder(base, self._key(base), self.builder, self.steps)
 
     def forget(self, tag: str) -> None:
-        """Where the archive is the result, the store keeps the base only."""
+        """Remove an image from the store of buildah. The result is the archive, so the store keeps only the
+        base.
+        """
         if self.builder.name == BUILDAH:
             self.steps.succeeds(self.builder.forget(tag))
 
@@ -95,7 +99,7 @@ class Workshop:
 
 
 def build_image(shop: Workshop, identity: Identity, platform: str, directory: Path) -> Path:
-    """Return the archive of the image for `platform`."""
+    """Build the image for `platform`, and return its archive."""
     base = shop.base(platform)
     arguments = {"BASE": base, **identity.build_arguments, **proxy_arguments()}
     build = Build(identity.tag, platform, REPOSITORY, identity.labels, arguments, write_secrets(directory))
@@ -119,7 +123,7 @@ def build_image(shop: Workshop, identity: Identity, platform: str, directory: Pa
 
 
 def clear_remains(cache: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
-    """Take away what killed runs have left. Raises ImageError where something is mounted in there."""
+    """Remove what killed runs have left. Raises ImageError if something is mounted in the cache."""
     held = [line.split()[1] for line in mounts.read_text().splitlines() if f" {cache}/" in line]
     if held:
         raise ImageError(f"something is mounted in {cache}: `umount {' '.join(held)}`")
@@ -129,7 +133,7 @@ def clear_remains(cache: Path, mounts: Path = Path("/proc/self/mounts")) -> None
 
 @contextmanager
 def workshop(machine: Machine, name: str, needed: int = _NEEDED_BYTES) -> Iterator[tuple[Workshop, Path]]:
-    """What one process builds with, while others wait, and a folder that is gone afterwards.
+    """Provide a workshop and a temporary folder for one process, while other processes wait.
 
     Raises LackingError before anything is built.
     """
@@ -148,9 +152,9 @@ def workshop(machine: Machine, name: str, needed: int = _NEEDED_BYTES) -> Iterat
 
 
 def build_all(machine: Machine, wanted: str = "", tag: str = "") -> list[Path]:
-    """Build for the platforms that are wanted, or for every one that is possible here; return the archives.
+    """Build for the given platforms, or for every possible platform, and return the archives.
 
-    Raises LackingError before anything is built, ImageError where a build fails.
+    Raises LackingError before anything is built, and ImageError if a build fails.
     """
     platforms, refused = choose_platforms(machine, wanted)
     for platform, why in refused.items():
@@ -163,7 +167,7 @@ def build_all(machine: Machine, wanted: str = "", tag: str = "") -> list[Path]:
 
 
 def main() -> int:
-    """Exit code 0 where everything that can be built was built."""
+    """Build the images. Return 0 if everything that can be built here was built."""
     try:
         build_all(Machine(), os.environ.get("PLATFORMS", ""), os.environ.get("IMAGE", ""))
     except ImageError as error:
@@ -175,7 +179,7 @@ def main() -> int:
 
 
 def current_archive() -> Path:
-    """Return an archive for this machine's platform."""
+    """Return an archive of the image for this machine's platform, built once for the same sources."""
     cache = cache_directory()
     archive = cache / f"current-{sources_key(REPOSITORY)}.tar"
     if not (bill_beside(archive).exists() and is_kept(archive)):
@@ -190,7 +194,7 @@ def current_archive() -> Path:
 
 
 def bill_beside(archive: Path) -> Path:
-    """Return where the bill of materials of an archive is."""
+    """Return the path of an archive's bill of materials."""
     return archive.with_suffix(".cdx.json")
 
 

@@ -1,4 +1,4 @@
-"""Read the archive of an image, an OCI layout as builders save it, and check that it is whole."""
+"""Read the archive of an image, an OCI layout as builders save it, and check that it is complete."""
 
 from __future__ import annotations
 
@@ -22,22 +22,26 @@ _UNREADABLE = (tarfile.TarError, EOFError, KeyError, OSError, ValueError, zlib.e
 
 @dataclass(frozen=True)
 class Image:
-    """What an archive holds."""
+    """The content of an archive."""
 
     names: tuple[str, ...]
-    """By which `ctr images import` and its like know it afterwards."""
+    """The names under which `ctr images import` and similar commands register the image."""
     config: dict[str, Any]
-    """As the OCI image specification has it: architecture, config.User, config.Labels, …"""
+    """The configuration that the OCI image specification defines: architecture, config.User, config.Labels,
+    …
+    """
     layers: tuple[bytes, ...]
-    """Compressed or not, as they are stored."""
+    """The layers as they are stored, compressed or not."""
 
     @property
     def compressed_size(self) -> int:
-        """Bytes that a node pulls."""
+        """The number of bytes that a node pulls."""
         return sum(len(each if each.startswith(_GZIP) else zlib.compress(each)) for each in self.layers)
 
     def files(self) -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
-        """Path without leading slash, entry and content of every file and link; links have no content."""
+        """Yield path without leading slash, entry and content of every file and link; links have no
+        content.
+        """
         for layer in self.layers:
             unpacked = gzip.decompress(layer) if layer.startswith(_GZIP) else layer
             with tarfile.open(fileobj=io.BytesIO(unpacked)) as tar:
@@ -47,7 +51,7 @@ class Image:
 
 
 def read_image(path: Path) -> Image:
-    """Read an archive, and hold every part against its hash. Raises ImageError."""
+    """Read an archive, and compare every part with its hash. Raises ImageError."""
     try:
         with tarfile.open(path) as tar:
             return _image_in(tar)
@@ -71,7 +75,7 @@ def is_kept(path: Path) -> bool:
 
 
 def add_docker_manifest(path: Path) -> None:
-    """Name the parts of an OCI layout as `docker load` looks for them too, unless its builder has done so."""
+    """Add the manifest that `docker load` reads to an OCI layout, unless the builder has done so."""
     with tarfile.open(path) as tar:
         if "manifest.json" in (name.removeprefix("./") for name in tar.getnames()):
             return

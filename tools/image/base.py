@@ -1,6 +1,7 @@
-"""Make a base for the image from Debian packages if there is no registry.
+"""Build a base for the image from Debian packages if there is no registry.
 
-It is kept by a hash of its recipe and of Debian's package lists, so that security updates make a new one.
+The base is cached by a hash of its recipe and of Debian's package lists, so that security updates cause a new
+base.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tools.image.builders import Build, Builder
 from tools.image.steps import ImageError, Steps, alone
 
 REGISTRY_BASE = "docker.io/library/python:3.12-slim"
-"""What the Dockerfile names."""
+"""The base that the Dockerfile names."""
 SUITE = "trixie"
 PACKAGES = ("ca-certificates", "python3", "python3-venv")
 MIRROR = "http://deb.debian.org/debian"
@@ -53,7 +54,9 @@ class DebianBase:
     fetch: Fetch = _fetch
 
     def key(self) -> str:
-        """A hash of what it is made from. Raises ImageError where Debian's lists cannot be read."""
+        """Return a hash of what the base is built from. Raises ImageError if Debian's lists cannot be
+        read.
+        """
         parts = [SUITE, self.architecture, *PACKAGES, _SOURCES, *_NOT_KEPT]
         for mirror, suite in ((MIRROR, SUITE), (SECURITY_MIRROR, f"{SUITE}-security")):
             release = self.fetch(f"{mirror}/dists/{suite}/InRelease")
@@ -64,7 +67,7 @@ class DebianBase:
         return self.cache / f"base-{self.architecture}-{key}.tar"
 
     def newest(self) -> str:
-        """The key of the newest in the cache, empty where there is none."""
+        """Return the key of the newest base in the cache; empty if there is none."""
         kept = sorted(
             self.cache.glob(f"base-{self.architecture}-*.tar"), key=lambda path: path.stat().st_mtime
         )
@@ -72,7 +75,7 @@ class DebianBase:
 
 
 def package_list_hash(release: str, architecture: str) -> str:
-    """Return the SHA-256 of the list of packages of an architecture that a Release file of Debian names."""
+    """Return the SHA-256 of an architecture's package list, which a Release file of Debian names."""
     wanted = f"main/binary-{architecture}/Packages.xz"
     for line in release.partition("\nSHA256:")[2].splitlines():
         words = line.split()
@@ -88,7 +91,7 @@ def is_whole(archive: Path) -> bool:
 
 
 def make_archive(base: DebianBase, key: str, steps: Steps) -> Path:
-    """Return the root file system as a tar file: the cached one where it is whole, a new one otherwise."""
+    """Return the root file system as a tar file: the cached one if it is complete, otherwise a new one."""
     archive = base.archive(key)
     if is_whole(archive):
         return archive
@@ -111,14 +114,14 @@ def make_archive(base: DebianBase, key: str, steps: Steps) -> Path:
 
 
 def debootstrap_command(root: Path, architecture: str) -> list[str]:
-    """As small as Debian can be, with Python."""
+    """Return the command that installs the smallest Debian with Python."""
     packages = ",".join(PACKAGES)
     options = ["--variant=minbase", f"--include={packages}", f"--arch={architecture}"]
     return ["debootstrap", *options, SUITE, str(root), MIRROR]
 
 
 def add_to_builder(base: DebianBase, key: str, builder: Builder, steps: Steps) -> str:
-    """Return the name of the base in the builder's store, where it is put if it is not there yet."""
+    """Return the name of the base in the builder's store, and add the base if it is not there yet."""
     tag = f"localhost/lws-base:{SUITE}-{base.architecture}-{key}"
     if steps.succeeds(builder.find(tag)):
         return tag

@@ -1,4 +1,6 @@
-"""Choose what builds images on this machine and for which platforms, and with which commands and settings."""
+"""Choose the program that builds images on this machine, the platforms it builds for, and its commands and
+settings.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,15 @@ BUILDERS = (DOCKER, PODMAN, BUILDAH)
 PLATFORMS = ("linux/amd64", "linux/arm64")
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
-# As the kernel names those that it runs by another program.
+# The kernel's names of the emulators that run programs of another architecture.
 _EMULATORS = {"amd64": "qemu-x86_64", "arm64": "qemu-aarch64"}
-# A daemon that is away may be waited for.
+# Bounds the wait for a daemon that does not answer.
 _ANSWER_SECONDS = 20
-# What says where packages come from; find-links, for one, names directories of this machine.
+# The settings that say where packages come from. Others, such as find-links, name directories of this
+# machine.
 _SETTINGS = ("default-timeout", "extra-index-url", "index-url", "proxy", "retries", "timeout", "trusted-host")
 _AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
-# Where the builder shows a secret to commands of the build.
+# The folder in which the builder mounts secrets for commands of the build.
 _SHOWN_AT = "/run/secrets"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 
@@ -40,7 +43,7 @@ def _answers(command: list[str]) -> bool:
 
 @dataclass(frozen=True)
 class Machine:
-    """What is asked of a machine; tests put answers of their own in."""
+    """Facts about a machine, which tests replace."""
 
     installed: Callable[[str], bool] = lambda program: shutil.which(program) is not None
     answers: Callable[[list[str]], bool] = _answers
@@ -52,7 +55,7 @@ class Machine:
 def choose_builder(machine: Machine, wanted: str = "") -> str:
     """Return `wanted`, or the first of docker, podman and buildah that can build here.
 
-    Raises LackingError where none can, ImageError for one that there is not.
+    Raises LackingError if none can, and ImageError if `wanted` is not one of them.
     """
     if wanted and wanted not in BUILDERS:
         raise ImageError(f"BUILDER={wanted}: expected one of {', '.join(BUILDERS)}")
@@ -79,9 +82,10 @@ def _lacking(builder: str, machine: Machine) -> str:
 
 
 def choose_platforms(machine: Machine, wanted: str = "") -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the platforms that can be built here, and why the others cannot.
+    """Return the platforms for which this machine can build, and the reasons why it cannot build for others.
 
-    `wanted`: a comma-separated list, all of which must be possible; LackingError otherwise.
+    wanted: a comma-separated list of platforms, all of which must be possible; otherwise LackingError is
+    raised.
     """
     asked = tuple(wanted.split(",")) if wanted else PLATFORMS
     unknown = [each for each in asked if each not in PLATFORMS]
@@ -91,7 +95,7 @@ def choose_platforms(machine: Machine, wanted: str = "") -> tuple[tuple[str, ...
     if refused and (wanted or len(refused) == len(asked)):
         raise LackingError("; ".join(f"{each} cannot be built: {why}" for each, why in refused.items()))
     possible = [each for each in asked if each not in refused]
-    # All get one name in the store of the builder: what is built last keeps it.
+    # All images get the same name in the store of the builder, and the last one keeps it.
     return tuple(sorted(possible, key=lambda each: _is_own(each, machine))), refused
 
 
@@ -118,17 +122,19 @@ class Build:
     labels: Mapping[str, str] = field(default_factory=dict)
     arguments: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Path] = field(default_factory=dict)
-    """Name → file, there while commands of the build run, in no layer."""
+    """Name → file, which exists while commands of the build run and is in no layer."""
 
 
 @dataclass(frozen=True)
 class Builder:
-    """A builder and where it keeps images: buildah gets a store of its own, so nothing is left elsewhere."""
+    """A builder and the place where it keeps images. buildah gets a store of its own, so that nothing is left
+    elsewhere.
+    """
 
     name: str
     store: Path
     scratch: Path
-    """For what is gone after the build; on a disk, as layers pass through it."""
+    """A folder for temporary files of the build, on a disk, because layers pass through it."""
 
     def build(self, build: Build) -> list[str]:
         options = ["--network=host", f"--platform={build.platform}", f"--tag={build.tag}"]
@@ -136,10 +142,10 @@ class Builder:
         options += [f"--build-arg={key}={value}" for key, value in build.arguments.items()]
         options += [f"--secret=id={key},src={path}" for key, path in build.secrets.items()]
         if self.name == DOCKER:
-            # --load: a builder in a container keeps what it has built to itself.
+            # Without --load a builder in a container would keep the result to itself.
             return [DOCKER, "buildx", "build", "--progress=plain", "--load", *options, str(build.context)]
         command = [*self._program, "build", "--pull=never", "--layers=false", *options, str(build.context)]
-        # As root it mounts what it builds.
+        # As root, buildah mounts what it builds.
         return alone(command) if self.name == BUILDAH else command
 
     def save(self, tag: str, archive: Path) -> list[str]:
@@ -153,7 +159,7 @@ class Builder:
         return [*self._program, "pull", f"--platform={platform}", image]
 
     def find(self, image: str) -> list[str]:
-        """Ends with 0 where the image is there."""
+        """Return a command that ends with 0 if the image is in the store."""
         kind = ["--type=image"] if self.name == BUILDAH else []
         return [*self._program, *([] if self.name == BUILDAH else ["image"]), "inspect", *kind, image]
 
@@ -163,14 +169,17 @@ class Builder:
     @property
     def _program(self) -> list[str]:
         if self.name == BUILDAH:
-            # Without systemd, user namespaces and overlayfs: what root has on any machine.
+            # These settings need no systemd, user namespaces or overlayfs, so root can use them on any
+            # machine.
             variables = ["BUILDAH_ISOLATION=chroot", "STORAGE_DRIVER=vfs", f"TMPDIR={self.scratch}"]
             return ["env", *variables, BUILDAH, f"--root={self.store}", f"--runroot={self.scratch}/run"]
         return [self.name]
 
 
 def pip_settings(listed: str) -> dict[str, str]:
-    """Read what `pip config list` says, as key='value'; later lines are stronger, as for pip."""
+    """Parse the output of `pip config list`, lines of the form key='value'. Later lines override earlier
+    ones, as in pip.
+    """
     settings = {}
     for line in listed.splitlines():
         key, _, value = line.partition("=")
@@ -181,7 +190,7 @@ def pip_settings(listed: str) -> dict[str, str]:
 
 
 def write_secrets(directory: Path, listed: str | None = None) -> dict[str, Path]:
-    """Write the files into `directory`; return the name of each secret."""
+    """Write the files of secrets into `directory`, and return name → file."""
     settings = pip_settings(_listed() if listed is None else listed)
     authorities = Path(settings.pop("cert", "") or os.environ.get("SSL_CERT_FILE") or _AUTHORITIES)
     secrets = {}
@@ -197,7 +206,7 @@ def write_secrets(directory: Path, listed: str | None = None) -> dict[str, Path]
 
 
 def proxy_arguments(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Build arguments that every builder knows and keeps out of the image."""
+    """Return build arguments for proxies, which every builder knows and keeps out of the image."""
     return {name: environment[name] for name in PROXIES if environment.get(name)}
 
 

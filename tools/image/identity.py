@@ -1,4 +1,4 @@
-"""What an image says of itself: labels, build arguments and a bill of materials in CycloneDX 1.6 (JSON)."""
+"""Compute an image's labels, build arguments and bill of materials, which is CycloneDX 1.6 (JSON)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tools.image.archive import Image
 from tools.image.inside.root_files import RECORDS
 
 UNKNOWN = "unknown"
-# user:password@ must not end up in a label, and a path says nothing to others.
+# user:password@ must not end up in a label, and a local path means nothing to others.
 _REMOTE = re.compile(
     r"(?:https?://|ssh://|git://)?(?:[^@/]*@)?(?P<host>[\w.-]+\.[a-z]+)[:/](?P<path>[\w./~-]+?)(?:\.git)?/?"
 )
@@ -36,21 +36,21 @@ _ENVIRONMENT = re.compile(r"opt/lws/pyvenv\.cfg")
 
 @dataclass(frozen=True)
 class Identity:
-    """What is written on an image."""
+    """The data that is recorded on an image."""
 
     tag: str
-    """As the chart asks for it: repository and version."""
+    """Repository and version of the image, as the chart requests it."""
     version: str
     revision: str
-    """The commit, with -dirty behind it where files differ from it."""
+    """The commit, followed by -dirty if files differ from it."""
     source: str
-    """Where the repository is, empty where it has no address."""
+    """The address of the repository; empty if it has none."""
     created: str
-    """RFC 3339, UTC; $SOURCE_DATE_EPOCH where that is set."""
+    """A time in RFC 3339, UTC; $SOURCE_DATE_EPOCH if it is set."""
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Those of the OCI image specification."""
+        """The labels of the OCI image specification."""
         names = ("created", "revision", "source", "version")
         return {f"org.opencontainers.image.{name}": value for name in names if (value := getattr(self, name))}
 
@@ -60,7 +60,10 @@ class Identity:
 
 
 def identify(repository: Path, tag: str = "", git: Git | None = None) -> Identity:
-    """Read it off `repository`; `tag` in place of the one that the chart asks for."""
+    """Determine the identity from `repository`.
+
+    tag: replaces the tag that the chart requests.
+    """
     git = git or _git_in(repository)
     revision = git(["rev-parse", "HEAD"]) or UNKNOWN
     changed = revision != UNKNOWN and git(["status", "--porcelain"])
@@ -74,7 +77,7 @@ def identify(repository: Path, tag: str = "", git: Git | None = None) -> Identit
 
 
 def public_address(remote: str) -> str:
-    """Return the page of a git remote, without credentials; empty for one on this machine."""
+    """Return the web page of a git remote, without credentials; empty for a remote on this machine."""
     parts = _REMOTE.fullmatch(remote)
     return f"https://{parts['host']}/{parts['path']}" if parts else ""
 
@@ -103,7 +106,7 @@ def _git_in(repository: Path) -> Git:
 
 
 def bill_of_materials(image: Image, name: str, version: str) -> str:
-    """Return the document as JSON."""
+    """Return the bill of materials as JSON."""
     files = [(path, content) for path, entry, content in image.files() if entry.isfile()]
     whole = Component(name=name, version=version, type=ComponentType.CONTAINER, bom_ref="image")
     bom = Bom(components=components_of(files, image.config["architecture"]))
@@ -113,7 +116,7 @@ def bill_of_materials(image: Image, name: str, version: str) -> str:
 
 
 def components_of(files: Iterable[tuple[str, bytes]], architecture: str) -> list[Component]:
-    """Every package that `files` (path and content) tell of."""
+    """Return every package that is recorded in `files` (path and content)."""
     return sorted({each.bom_ref.value: each for each in _found(files, architecture)}.values())
 
 
@@ -132,7 +135,7 @@ def _of_python(metadata: str) -> Component:
     said = HeaderParser().parsestr(metadata)
     name = re.sub(r"[-_.]+", "-", said["Name"]).lower()
     licence = said["License-Expression"] or said["License"] or ""
-    # Some put the whole text there.
+    # Some packages contain the whole text of the licence here.
     return _component(PackageURL("pypi", None, name, said["Version"]), "" if "\n" in licence else licence)
 
 

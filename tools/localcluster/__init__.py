@@ -16,7 +16,7 @@ from tools.localcluster.versions import UnknownVersionError
 
 _OURS = (ApiError, BuildError, CommandError, ComponentError, NoGoError, NotLinuxError, UnknownVersionError)
 FAILURES = (*_OURS, OSError)
-"""Errors whose message alone says what is wrong, and what to do."""
+"""Errors whose message alone says what is wrong and what to do."""
 
 __all__ = [
     "AUDIT_METADATA",

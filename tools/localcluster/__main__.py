@@ -18,7 +18,7 @@ from tools.localcluster.versions import RELEASES, chosen_minor
 
 
 def main() -> int:
-    """Build, start, wait, stop; 1 with one message when something is missing or does not come up."""
+    """Build, start, wait and stop. Return 1, with one message, if something is missing or does not start."""
     description = "Run a Kubernetes control plane with simulated nodes on this machine until Ctrl-C."
     parser = argparse.ArgumentParser(prog="python -m tools.localcluster", description=description)
     parser.add_argument("--nodes", type=int, default=Options.nodes, help="how many (default: %(default)s)")

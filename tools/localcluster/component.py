@@ -1,4 +1,6 @@
-"""Run one part of the control plane: start, stop, kill, start again, and revive it if it ends by itself."""
+"""Run one component of the control plane: start, stop, kill and restart it, and revive it if it ends by
+itself.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,14 @@ _REVIVE_SECONDS = 0.5
 
 
 class ComponentError(RuntimeError):
-    """A component died or does not become healthy; the message ends with the last lines of its log."""
+    """A component has died or does not become healthy; the message ends with the last lines of its log."""
 
 
 @dataclass(frozen=True)
 class Blueprint:
-    """How to run a component, in which directory.
+    """How to run a component, and in which directory.
 
-    `health` is an address that answers 200, or "" when running is all there is to know.
+    health: an address that answers with status 200; "" if running is the only criterion.
     """
 
     name: str
@@ -40,7 +42,9 @@ class Blueprint:
 
 
 class Guard:
-    """A child that outlives us: when we are killed it ends the components and removes the state directory."""
+    """A child process that outlives this one. If this process is killed, the guard ends the components and
+    removes the state directory.
+    """
 
     def __init__(self, state: Path) -> None:
         self.state = state
@@ -57,20 +61,20 @@ class Guard:
         self._tell(f"-{pid}")
 
     def close(self) -> None:
-        """Let it remove the state directory and end."""
+        """Let the guard remove the state directory and end."""
         assert self._child.stdin
         self._child.stdin.close()
         self._child.wait()
 
     def _tell(self, line: str) -> None:
         assert self._child.stdin
-        # Somebody may have killed the guard; then there is nobody to tell, and stopping goes on without it.
+        # The guard may have been killed. Stopping then continues without it.
         with suppress(BrokenPipeError):
             self._child.stdin.write(f"{line}\n".encode())
 
 
 class Component:
-    """One program of the cluster, which may be started several times, always with the same command line."""
+    """One program of the cluster, which may be started several times with the same command line."""
 
     def __init__(self, blueprint: Blueprint, guard: Guard) -> None:
         self.blueprint = blueprint
@@ -85,25 +89,29 @@ class Component:
 
     @property
     def pid(self) -> int | None:
-        """The process id while it runs."""
+        """The process ID while the program runs."""
         return self._child.pid if self._child and self._child.poll() is None else None
 
     def start(self) -> None:
-        """Start the program, appending to its log; ComponentError when it runs already."""
+        """Start the program and append to its log; raises ComponentError if it already runs."""
         with self._lock:
             if self.pid is not None:
                 raise ComponentError(f"{self.name} is already running (pid {self.pid})")
             self._spawn()
 
     def revive(self) -> None:
-        """Start the program again if it was healthy and has ended without being stopped or killed by us."""
+        """Start the program again if it was healthy and has ended without being stopped or killed by this
+        object.
+        """
         with self._lock:
             if self._keep_alive and self._child is not None and self._child.poll() is not None:
                 self._guard.forget(self._child.pid)
                 self._spawn()
 
     def wait_healthy(self, timeout: float) -> None:
-        """Return once it answers; ComponentError when it dies or `timeout` seconds pass first."""
+        """Wait until the program is healthy; raises ComponentError if it dies or `timeout` seconds pass
+        first.
+        """
         deadline = time.monotonic() + timeout
         while not self._is_healthy():
             if self._child is None or self._child.poll() is not None:
@@ -114,21 +122,23 @@ class Component:
         self._keep_alive = True
 
     def stop(self) -> None:
-        """SIGTERM, a while, SIGKILL; returns when it is gone."""
+        """Send SIGTERM, and SIGKILL after a while. Return when the program has ended."""
         self._end(signal.SIGTERM, _STOP_SECONDS)
 
     def kill(self) -> None:
-        """SIGKILL; returns when it is gone."""
+        """Send SIGKILL. Return when the program has ended."""
         self._end(signal.SIGKILL, _STOP_SECONDS)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal, such as SIGSTOP, to the running program; ComponentError when it does not run."""
+        """Send a signal, such as SIGSTOP, to the running program; raises ComponentError if it does not
+        run.
+        """
         if self._child is None or self.pid is None:
             raise ComponentError(f"{self.name} is not running{self.last_words()}")
         self._child.send_signal(number)
 
     def last_words(self) -> str:
-        """Return the end of its log, for messages."""
+        """Return the end of the program's log, for messages."""
         try:
             lines = self.blueprint.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
         except OSError:
@@ -143,7 +153,8 @@ class Component:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # Ctrl-C in the terminal is ours to act on: components stop in order, not all at once.
+                # Ctrl-C in the terminal must reach only this process, which stops components in order and not
+                # all at once.
                 start_new_session=True,
             )
         self._guard.watch(self._child.pid)
@@ -159,7 +170,7 @@ class Component:
             if self._child is None:
                 return
             self._child.send_signal(number)
-            # A process under SIGSTOP sees no other signal before it goes on.
+            # A process that was stopped by SIGSTOP sees no other signal before it continues.
             self._child.send_signal(signal.SIGCONT)
             try:
                 self._child.wait(grace)
@@ -171,7 +182,7 @@ class Component:
 
 
 def wait_until(is_true: Callable[[], bool], complaint: str, seconds: float) -> None:
-    """Return once it is; ComponentError with the complaint when that takes too long."""
+    """Wait until the condition is true; raises ComponentError with the complaint if that takes too long."""
     deadline = time.monotonic() + seconds
     while not is_true():
         if time.monotonic() > deadline:
@@ -180,7 +191,7 @@ def wait_until(is_true: Callable[[], bool], complaint: str, seconds: float) -> N
 
 
 class Supervisor:
-    """Looks after components in a thread of its own from `start` to `stop`."""
+    """Revives components that end by themselves, in a thread of its own from `start` to `stop`."""
 
     def __init__(self, components: Iterable[Component]) -> None:
         self._components = tuple(components)
@@ -188,7 +199,7 @@ class Supervisor:
         self._thread = threading.Thread(target=self._run, name="localcluster-supervisor", daemon=True)
 
     def start(self) -> None:
-        """Begin to look after the components."""
+        """Begin to revive components."""
         self._thread.start()
 
     def stop(self) -> None:

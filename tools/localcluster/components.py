@@ -1,4 +1,6 @@
-"""Command lines, from flags.yaml, and health addresses of the parts of the control plane. Pure."""
+"""Compute command lines, from flags.yaml, and health addresses of the components of the control plane.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +27,21 @@ AUDIT_METADATA: Mapping[str, object] = {
 _FLAGS: Mapping[str, Sequence[str]] = yaml.safe_load(
     Path(__file__).with_name("flags.yaml").read_text("utf-8")
 )
-# What knows feature gates.
+# The components that have feature gates.
 _GATED = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What may differ between clusters.
+    """Options in which clusters may differ.
 
-    `nodes`: how many are simulated; without any, nothing simulates. `audit_policy`: an audit.k8s.io Policy,
-    None for no audit log. `feature_gates` reach the API server, the controller manager and the scheduler.
-    `extra_flags`: program -> flags appended to ours; the last one wins. `node_grace_seconds`: how long a node
-    may be silent before it counts as dead. `node_address`: the address of this machine at which pods of real
-    nodes reach the API server; empty where nodes are simulated.
+    nodes: the number of simulated nodes; 0 runs no simulation.
+    audit_policy: an audit.k8s.io Policy; None for no audit log.
+    feature_gates: feature gates of the API server, the controller manager and the scheduler.
+    extra_flags: program → flags that are appended to ours; the last value of a flag wins.
+    node_grace_seconds: the time for which a node may be silent before it counts as dead.
+    node_address: the address of this machine at which pods of real nodes reach the API server; empty if nodes
+      are simulated.
     """
 
     nodes: int = 8
@@ -51,12 +55,12 @@ class Options:
 
     @property
     def simulates(self) -> bool:
-        """Whether its nodes are simulated."""
+        """Whether the nodes of the cluster are simulated."""
         return self.nodes > 0 and not self.node_address
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What runs, in the order in which it has to start."""
+        """The programs to run, in the order in which they have to start."""
         return tuple(name for name in PROGRAMS if name != "kwok" or self.simulates)
 
 
@@ -74,7 +78,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that command lines are made from; it stays the same while components come and go."""
+    """Everything from which command lines are made. It stays the same while components stop and start."""
 
     state: Path
     programs: Mapping[str, Path]
@@ -103,7 +107,7 @@ class Plan:
 
 
 def command_lines(plan: Plan) -> dict[str, list[str]]:
-    """Return the command line of every program, in the order in which they have to start."""
+    """Return the command line of every program, in the order in which the programs have to start."""
     options = plan.options
     flags = {name: _flags(name, plan) for name in PROGRAMS if name != "kwok"}
     flags["kube-apiserver"] += _flags("real" if options.node_address else "simulated", plan)
@@ -136,10 +140,10 @@ def _flags(name: str, plan: Plan) -> list[str]:
 
 
 def health_addresses(plan: Plan) -> dict[str, str]:
-    """Return the address of every program that answers 200 once it is up."""
+    """Return the address at which each program answers with status 200 once it is healthy."""
     ports = plan.ports
     return {
-        # Its 3.5.10, which goes with Kubernetes 1.30, has no /readyz yet.
+        # etcd 3.5.10, which goes with Kubernetes 1.30, has no /readyz yet.
         "etcd": f"http://{LOOPBACK}:{ports.etcd}/health",
         "kube-apiserver": f"{plan.server}/readyz",
         "kube-controller-manager": f"https://{LOOPBACK}:{ports.controller_manager}/healthz",
@@ -149,12 +153,12 @@ def health_addresses(plan: Plan) -> dict[str, str]:
 
 
 def kwok_flags(stages: Path, kubeconfig: Path, port: int) -> list[str]:
-    """Return the arguments of kwok on any cluster; it plays on simulated nodes only."""
+    """Return the arguments of kwok on any cluster. It acts on simulated nodes only."""
     labels = {"simulated": SIMULATED_LABEL, "dead": DEAD_LABEL}
     values = {"stages": stages, "kubeconfig": kubeconfig, "loopback": LOOPBACK, "kwok": port, **labels}
     return [Template(flag).substitute(values) for flag in _FLAGS["kwok"]]
 
 
 def kwok_health(port: int) -> str:
-    """Return the address at which such a kwok answers 200."""
+    """Return the address at which kwok answers with status 200 once it is healthy."""
     return f"http://{LOOPBACK}:{port}/healthz"

@@ -20,9 +20,9 @@ from tools.localcluster.ports import LOOPBACK
 
 SERVICE_RANGE = "10.96.0.0/16"
 REAL_NODE = "node-0"
-"""The name of the node, where there is a real one."""
+"""The name of the node, if the cluster has a real one."""
 
-# User -> group. Control-plane parts use the names that Kubernetes' own bootstrap RBAC knows.
+# User → group. Components of the control plane use the names that Kubernetes' own bootstrap RBAC knows.
 USERS: Mapping[str, str] = {
     "admin": "system:masters",
     "kwok": "system:masters",
@@ -35,13 +35,13 @@ USERS: Mapping[str, str] = {
 
 _LIFETIME = datetime.timedelta(days=30)
 _SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-# Pods know the API server by the first address of its range.
+# Pods know the API server by the first address of the service range.
 _SERVER_ADDRESSES = (LOOPBACK, str(ipaddress.ip_network(SERVICE_RANGE)[1]))
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Paths of what was written, and the token of each user in USERS."""
+    """The paths of all files, and the token of each user in USERS."""
 
     ca: Path
     certificate: Path
@@ -54,7 +54,7 @@ class Credentials:
 
 
 def write_credentials(directory: Path) -> Credentials:
-    """Write fresh credentials, readable by this user only, into `directory`."""
+    """Write fresh credentials into `directory`, readable by this user only."""
     directory.mkdir(mode=0o700, parents=True)
     credentials = Credentials(
         ca=directory / "ca.crt",
@@ -84,7 +84,7 @@ def write_credentials(directory: Path) -> Credentials:
 
 
 def token_table(tokens: Mapping[str, str]) -> str:
-    """Return the API server's static token file: token, user, uid and, quoted, groups."""
+    """Return the API server's static token file: token, user, UID and quoted groups."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     for user, token in tokens.items():
@@ -98,7 +98,7 @@ def _certificate(
     issuer: tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None,
     group: str = "",
 ) -> x509.Certificate:
-    """A CA without `issuer`; a client's with a group that it is in; else one that serves."""
+    """Create a certificate: of a CA without `issuer`, of a client with `group`, and otherwise of a server."""
     groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group)] if group else []
     subject = x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
@@ -108,7 +108,7 @@ def _certificate(
         .issuer_name(issuer[0].subject if issuer else subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        # An hour back, because clocks of virtual machines jump.
+        # The certificate is valid since an hour ago, because clocks of virtual machines jump.
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + _LIFETIME)
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)

@@ -1,7 +1,7 @@
-"""Clean up after a process that started a cluster and was killed. Runs as a script of its own.
+"""Clean up after a process that started a cluster and was killed. This file runs as a script of its own.
 
-On stdin: the state directory, then "+PID" and "-PID" as components come and go, until the parent ends.
-Imports nothing of ours, so that it stays small.
+It reads from stdin, until the parent ends: the state directory, then "+PID" for each started and "-PID" for
+each stopped component. It imports no other file of this repository, so that it stays small.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GRACE_SECONDS = 3.0
 
 
 def surviving(lines: Iterable[str]) -> list[int]:
-    """Return the process ids that were announced and not taken back, the youngest first."""
+    """Return the IDs of processes that were announced and not taken back, youngest first."""
     alive: dict[int, None] = {}
     for line in lines:
         pid = int(line[1:])
@@ -30,7 +30,9 @@ def surviving(lines: Iterable[str]) -> list[int]:
 
 
 def belongs(pid: int, state: str, proc: Path = Path("/proc")) -> bool:
-    """Tell whether `pid` lives and names `state` on its command line: ids are used again by strangers."""
+    """Report whether process `pid` exists and names `state` on its command line. The system reuses process
+    IDs for other programs.
+    """
     try:
         command = (proc / str(pid) / "cmdline").read_bytes()
     except OSError:
@@ -39,7 +41,7 @@ def belongs(pid: int, state: str, proc: Path = Path("/proc")) -> bool:
 
 
 def end(pids: Iterable[int], state: str) -> None:
-    """Ask each process to stop, wait, then kill what is left."""
+    """Send SIGTERM to each process, wait, and then kill the remaining ones."""
     left = [pid for pid in pids if belongs(pid, state)]
     _signal(left, signal.SIGTERM)
     deadline = time.monotonic() + GRACE_SECONDS
@@ -58,7 +60,7 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def main() -> None:
-    """Wait for the parent's end, then end what it left behind."""
+    """Wait for the parent to end, and then end the processes that it left behind."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     state = sys.stdin.readline().strip()
     end(surviving(sys.stdin), state)

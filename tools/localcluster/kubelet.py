@@ -32,14 +32,15 @@ _log = logging.getLogger("kubelet")
 
 
 def waits_for_kubelet(metadata: dict[str, Any]) -> bool:
-    """Tell whether a pod is being deleted and its grace period not yet cut to zero, as its kubelet does."""
+    """Report whether a pod is terminating and its kubelet has not yet reduced its grace period to zero."""
     return "deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds", 0) > 0
 
 
 def stopping_time(metadata: dict[str, Any]) -> float | None:
-    """Return how many seconds the containers take to stop: 0, or what the pod's annotation says.
+    """Return the seconds that the containers take to stop: 0, or the value of the pod's annotation; None for
+    ever.
 
-    None means for ever. Otherwise a container that is slower than the grace period is killed at its end.
+    A container that is slower than the grace period is killed when the period ends.
     """
     asked = metadata.get("annotations", {}).get(STOPS_AFTER, "0")
     if asked == NEVER:
@@ -53,7 +54,7 @@ def stopping_time(metadata: dict[str, Any]) -> float | None:
 
 
 class Kubelet:
-    """Ends the pods that wait for it, several at a time."""
+    """Ends the pods that wait for their kubelet, several at the same time."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -64,14 +65,16 @@ class Kubelet:
         self._lock = threading.Lock()
 
     def consider_node(self, node: dict[str, Any]) -> None:
-        """Take in whether a node is dead: its pods wait until it is revived; or has a kubelet of its own."""
+        """Note whether a node is dead, so that its pods wait until it is revived, and whether it has a
+        kubelet of its own.
+        """
         name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
         with self._lock:
             (self._dead.add if DEAD_LABEL in labels else self._dead.discard)(name)
             (self._others.discard if is_simulated(node) else self._others.add)(name)
 
     def consider(self, pod: dict[str, Any]) -> None:
-        """End a pod, of which only the metadata is needed, if it waits for that; returns at once."""
+        """End a pod if it waits for that, and return at once. Only the metadata of the pod is needed."""
         metadata = pod["metadata"]
         if not waits_for_kubelet(metadata):
             return
@@ -117,30 +120,37 @@ class Kubelet:
             self._ending.discard(metadata["uid"])
 
     def _place_of(self, path: str) -> tuple[str, set[str], set[str]]:
-        """A pod's node, the dead ones and those of others; without such ones nobody asks for the first."""
+        """Return the node of a pod, the dead nodes, and the nodes with kubelets of their own. The pod's node
+        is read only if there are dead or other nodes.
+        """
         with self._lock:
             dead, others = set(self._dead), set(self._others)
         node = self._api.get(path)["spec"].get("nodeName", "") if dead or others else ""
         return node, dead, others
 
     def _write_last_status(self, path: str, uid: str) -> None:
-        """Show that the containers have ended, which is visible only where finalizers keep the pod."""
+        """Write a status in which the containers have ended. It is visible only if finalizers keep the
+        pod.
+        """
         pod = self._api.get(path)
         if pod["metadata"]["uid"] == uid:
             now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             patch = ended(pod, SIGTERMED, now)
-            # Only the UID: a kubelet knows its containers, whatever else was written to the status meanwhile.
+            # The patch carries only the UID, because a kubelet writes its containers' state over concurrent
+            # changes.
             self._api.merge(f"{path}/status", {**patch, "metadata": {"uid": uid}})
 
 
 def main() -> None:
-    """Read the kubeconfig named on the command line; play kubelet and provisioner of volumes until killed."""
+    """Act as kubelet and as provisioner of volumes until killed, with the kubeconfig named on the command
+    line.
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     access = read_access(Path(sys.argv[1]).read_text())
     api = Api(access.server, access.ca, access.token, user_agent="localcluster-kubelet")
     provisioner = Provisioner(api)
     kubelet = Kubelet(api)
-    # Before any pod is seen: one of another node is not ours to end.
+    # All nodes must be known before the first pod, because pods of other nodes must not be ended here.
     for node in api.get("/api/v1/nodes")["items"]:
         kubelet.consider_node(node)
     for stream in (

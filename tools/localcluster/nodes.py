@@ -1,4 +1,4 @@
-"""Simulated nodes, and the volumes of their pods."""
+"""Build simulated nodes, and provision the volumes of their pods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ZONE_LABEL = "topology.kubernetes.io/zone"
 POOL_LABEL = "cloud.google.com/gke-nodepool"
 SIMULATED_LABEL = "localcluster/simulated"
 DEAD_LABEL = "localcluster/dead"
-"""Nodes with this label are nobody's: they send no heartbeat, and nobody starts or ends their pods."""
+"""The label of dead nodes. These nodes send no heartbeat, and their pods are neither started nor ended."""
 
 CAPACITY = {
     "cpu": "64",
@@ -32,13 +32,15 @@ STORAGE_CLASS: dict[str, Any] = {
     "volumeBindingMode": "Immediate",
 }
 _PROVISIONER = "volume.kubernetes.io/storage-provisioner"
-"""The controller manager names in it who is to make the volume of a claim."""
-# The same object may be seen twice before our first answer to it shows.
+"""The annotation in which the controller manager names the provisioner of a claim's volume."""
+# The same object may be seen twice before our first change to it is visible.
 _EXISTS_OR_GONE = (404, 409)
 
 
 def build_node(index: int, zones: int, nodes_per_pool: int) -> dict[str, Any]:
-    """Return node number `index`: pools are runs of neighbours, and the pools take turns over the zones."""
+    """Return node number `index`. Neighbouring nodes form a pool, and the pools are distributed over the
+    zones in turn.
+    """
     name = f"node-{index}"
     pool = index // nodes_per_pool
     labels = {
@@ -59,35 +61,35 @@ def build_node(index: int, zones: int, nodes_per_pool: int) -> dict[str, Any]:
 
 
 def is_ready(node: dict[str, Any]) -> bool:
-    """Tell whether pods can be placed on `node`: it reports Ready and no taint keeps them away."""
+    """Report whether pods can be scheduled to the node: it is Ready and has no taints."""
     conditions = node.get("status", {}).get("conditions", [])
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
     return ready and not node.get("spec", {}).get("taints")
 
 
 def is_simulated(node: dict[str, Any]) -> bool:
-    """Tell whether it is a node of `build_node`."""
+    """Report whether `build_node` has built the node."""
     return SIMULATED_LABEL in node["metadata"].get("labels", {})
 
 
 def runs_pods(node: dict[str, Any]) -> bool:
-    """Tell whether pods may be placed on `node` and a kubelet then runs them.
+    """Report whether pods may be scheduled to the node and a kubelet then runs them.
 
-    Kubelets report their version, simulations none or a word: kwok's own stages say kwok-v0.8.0.
+    Kubelets report their version. Simulations report none, or a word: kwok's own stages report kwok-v0.8.0.
     """
     version = node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")
     return bool(re.match(r"v\d", version)) and not node.get("spec", {}).get("unschedulable")
 
 
 def wants_volume(claim: dict[str, Any]) -> bool:
-    """Tell whether a claim waits for our provisioner."""
+    """Report whether a claim waits for our provisioner."""
     metadata, spec = claim["metadata"], claim["spec"]
     ours = bool(metadata.get("annotations", {}).get(_PROVISIONER) == STORAGE_CLASS["provisioner"])
     return ours and not spec.get("volumeName") and "deletionTimestamp" not in metadata
 
 
 def is_left_over(volume: dict[str, Any]) -> bool:
-    """Tell whether one of our volumes has lost its claim and is not to be retained."""
+    """Report whether one of our volumes has lost its claim and is not to be retained."""
     annotations = volume["metadata"].get("annotations", {})
     ours = bool(annotations.get("pv.kubernetes.io/provisioned-by") == STORAGE_CLASS["provisioner"])
     released = volume.get("status", {}).get("phase") == "Released"
@@ -95,7 +97,7 @@ def is_left_over(volume: dict[str, Any]) -> bool:
 
 
 def build_volume(claim: dict[str, Any]) -> dict[str, Any]:
-    """Return the volume for `claim`; the host path is never looked at, because nothing runs."""
+    """Return the volume for a claim. Nothing ever uses its host path, because no container runs."""
     metadata, spec = claim["metadata"], claim["spec"]
     name = f"pvc-{metadata['uid']}"
     place = {key: metadata[key] for key in ("namespace", "name", "uid")}
@@ -117,7 +119,7 @@ def build_volume(claim: dict[str, Any]) -> dict[str, Any]:
 
 
 class Provisioner:
-    """Creates and removes volumes; the controller manager binds them."""
+    """Creates and deletes volumes. The controller manager binds them."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -129,7 +131,7 @@ class Provisioner:
                 self._api.create("/api/v1/persistentvolumes", build_volume(claim))
 
     def consider_volume(self, volume: dict[str, Any]) -> None:
-        """Delete a volume that nobody claims any more."""
+        """Delete a volume that has lost its claim."""
         if is_left_over(volume):
             metadata = volume["metadata"]
             with tolerating(*_EXISTS_OR_GONE):

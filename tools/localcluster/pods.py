@@ -1,4 +1,4 @@
-"""Make something happen to a pod of a simulated node: write its status as a kubelet would."""
+"""Make pods of simulated nodes change, by writing their status as a kubelet would."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ SIGTERMED = 143
 
 
 class PodView:
-    """The pods of any cluster. `read` gets the object at a path and query string."""
+    """The pods of any cluster.
+
+    read: returns the object at a path with a query string.
+    """
 
     def __init__(self, read: Callable[[str], dict[str, Any]]) -> None:
         self._read = read
 
     def get(self, namespace: str, name: str) -> dict[str, Any]:
-        """Return the pod as the API server has it."""
+        """Return the pod as the API server stores it."""
         return self._read(_path(namespace, name))
 
     def matching(self, namespace: str, selector: str = "") -> list[dict[str, Any]]:
@@ -38,7 +41,7 @@ class PodView:
     def wait_ready(
         self, namespace: str, selector: str, count: int, timeout: float = 180.0
     ) -> list[dict[str, Any]]:
-        """Return the pods that match `selector` once exactly `count` exist and all of them are ready."""
+        """Return the pods that match `selector` once exactly `count` of them exist and all are ready."""
         deadline = time.monotonic() + timeout
         while True:
             pods = self.matching(namespace, selector)
@@ -52,23 +55,29 @@ class PodView:
 
 
 class Pods(PodView):
-    """The pods of simulated nodes, and how they can fail; raises ApiError, LookupError or TimeoutError."""
+    """The pods of simulated nodes, with methods that make them fail. These raise ApiError, LookupError or
+    TimeoutError.
+    """
 
     def __init__(self, api: Api) -> None:
         super().__init__(api.get)
         self._api = api
 
     def restart_container(self, namespace: str, name: str, container: str, exit_code: int = 1) -> None:
-        """One container, an init container included, ends with `exit_code` and is started again in place."""
+        """End one container, which may be an init container, with `exit_code`, and start it again in
+        place.
+        """
         reason = "OOMKilled" if exit_code == SIGKILLED else "Error"
         self._change(namespace, name, lambda pod: restarted(pod, container, exit_code, reason, _now()))
 
     def fail(self, namespace: str, name: str, reason: str = "Evicted", message: str = "") -> None:
-        """The kubelet ends the pod for good: phase Failed with `reason`, as after node-pressure eviction."""
+        """End the pod for good, with phase Failed and `reason`, as a kubelet does in a node-pressure
+        eviction.
+        """
         self._change(namespace, name, lambda pod: ended(pod, SIGKILLED, _now(), reason, message))
 
     def set_ready(self, namespace: str, name: str, ready: bool) -> None:
-        """The readiness probes of all containers begin to succeed or to fail."""
+        """Make the readiness probes of all containers succeed or fail."""
         self._change(namespace, name, lambda pod: with_readiness(pod, ready, _now()))
 
     def _change(self, namespace: str, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
@@ -82,7 +91,7 @@ class Pods(PodView):
 
 
 def is_ready(pod: dict[str, Any]) -> bool:
-    """Tell whether the pod has condition Ready and is not being deleted."""
+    """Report whether the pod has condition Ready and is not terminating."""
     conditions = pod.get("status", {}).get("conditions", [])
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
     return ready and "deletionTimestamp" not in pod["metadata"]
@@ -99,7 +108,7 @@ def _now() -> str:
 def restarted(pod: Pod, container: str, exit_code: int, reason: str, now: str) -> Patch:
     """Return the status after `container` has ended with `exit_code` and was started again in place.
 
-    An init container that had completed has completed again. LookupError when the container never ran.
+    An init container that had completed has completed again. Raises LookupError if the container never ran.
     """
     for kind in _LISTS:
         statuses = copy.deepcopy(pod.get("status", {}).get(kind, []))
@@ -116,7 +125,10 @@ def restarted(pod: Pod, container: str, exit_code: int, reason: str, now: str) -
 
 
 def ended(pod: Pod, exit_code: int, now: str, reason: str = "", message: str = "") -> Patch:
-    """Return the status after every container has ended for good; `reason` and `message` are the pod's."""
+    """Return the status after every container has ended for good.
+
+    reason, message: fields of the pod's status.
+    """
     statuses = copy.deepcopy(pod.get("status", {}).get("containerStatuses", []))
     for status in statuses:
         why = "Completed" if exit_code == 0 else "Error"
@@ -130,8 +142,8 @@ def ended(pod: Pod, exit_code: int, now: str, reason: str = "", message: str = "
 
 
 def with_readiness(pod: Pod, ready: bool, now: str) -> Patch:
-    """Return the status after the readiness probes began to succeed or to fail; containers of a pod that has
-    not started yet are started for that.
+    """Return the status after the readiness probes have begun to succeed or to fail. The containers of a pod
+    that has not started yet are started.
     """
     statuses = copy.deepcopy(pod.get("status", {}).get("containerStatuses", [])) or _started(pod, now)
     for status in statuses:
@@ -163,6 +175,8 @@ def _terminated(status: dict[str, Any], exit_code: int, reason: str, now: str) -
 
 
 def _patch(pod: Pod, status: dict[str, Any]) -> Patch:
-    """UID and version make the API server refuse what would hit another pod or undo a newer status."""
+    """Build a patch with UID and version, so that the API server rejects it if it would hit another pod or
+    undo a newer status.
+    """
     metadata = {key: pod["metadata"][key] for key in ("uid", "resourceVersion")}
     return {"metadata": metadata, "status": status}

@@ -1,4 +1,4 @@
-"""Pick free ports of the loopback address that no other process which asks here gets meanwhile."""
+"""Pick free ports of the loopback address, which no other process that uses this module gets meanwhile."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 
-# Below the ephemeral range, of which any outgoing connection could take a port while its component restarts.
+# The candidates are below the ephemeral range. Any outgoing connection could take a port of that range while
+# the component of the port restarts.
 CANDIDATES = range(20000, 32000)
-# More than a run of tests takes, so that most processes claim one block.
+# A block has more ports than a run of tests takes, so that most processes claim a single block.
 _BLOCK = 300
 
 
 def pick_ports(
     count: int, candidates: Iterable[int] | None = None, is_free: Callable[[int], bool] | None = None
 ) -> tuple[int, ...]:
-    """Return `count` different free ports; OSError when there are not enough of them.
+    """Return `count` different free ports; raises OSError if there are not enough.
 
-    By default candidates are those that this process has claimed, and each of them is given once: between
-    here and the moment in which somebody listens there, nobody else may come.
+    By default the candidates are ports that this process has claimed, and each of them is returned only once:
+    another process must not take it before its component listens.
     """
     order = _given() if candidates is None else candidates
     free = is_free or can_listen
@@ -39,7 +40,7 @@ def pick_ports(
 
 
 def can_listen(port: int) -> bool:
-    """Tell whether nothing listens on `port` of the loopback address."""
+    """Report whether nothing listens on this port of the loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -50,10 +51,10 @@ def can_listen(port: int) -> bool:
 
 
 def claimed(directory: Path, held: list[int]) -> Iterator[int]:
-    """Ports that no other process gets while the files in `held` are open, block after block; none is left
-    where others have claimed all.
+    """Yield ports that no other process gets while the files in `held` are open, block after block. It yields
+    none if other processes have claimed all blocks.
     """
-    # There is none on Windows, where this is imported but never called.
+    # The module does not exist on Windows, where this function is never called.
     import fcntl
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -75,7 +76,7 @@ _LOCK = threading.Lock()
 
 @cache
 def _left() -> Iterator[int]:
-    """What this process has claimed and still may give away."""
+    """Return the ports that this process has claimed and not yet returned."""
     return claimed(Path(tempfile.gettempdir()) / f"localcluster-ports-{os.getuid()}", _HELD)
 
 
@@ -86,5 +87,5 @@ def _given() -> Iterator[int]:
         if port is None:
             break
         yield port
-    # When all is claimed, chance has to do.
+    # If all blocks are claimed, choose ports at random.
     yield from random.sample(CANDIDATES, len(CANDIDATES))

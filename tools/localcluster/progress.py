@@ -1,4 +1,4 @@
-"""Report how far something is that takes minutes."""
+"""Report the progress of steps that take minutes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from typing import IO
 
 @dataclass(frozen=True)
 class Progress:
-    """A moment of one step: seconds since it began, and the part done from 0 to 1, None when nobody knows."""
+    """The progress of one step at one moment.
+
+    elapsed: seconds since the step began.
+    fraction: the part that is done, from 0 to 1; None if unknown.
+    """
 
     step: str
     elapsed: float
@@ -23,7 +27,7 @@ Report = Callable[[Progress], None]
 
 
 class Step:
-    """Times one step and reports it; `advance` may be called from any one thread."""
+    """Times one step and reports its progress."""
 
     def __init__(self, name: str, report: Report) -> None:
         self.name = name
@@ -44,7 +48,7 @@ class Step:
 
 
 class LinePrinter:
-    """A `Report` that prints a line when a step begins, every `interval` seconds, and when it ends."""
+    """A `Report` that prints a line when a step begins, every `interval` seconds, and when the step ends."""
 
     def __init__(self, stream: IO[str] | None = None, interval: float = 15.0) -> None:
         self._stream = stream or sys.stderr
@@ -61,7 +65,7 @@ class LinePrinter:
 
 
 def render(progress: Progress) -> str:
-    """Return one line: "compile kubernetes  42 %  1:05"."""
+    """Return one line, for example `compile kubernetes   42%  1:05`."""
     minutes, seconds = divmod(int(progress.elapsed), 60)
     done = "done" if progress.finished else "" if progress.fraction is None else f"{progress.fraction:.0%}"
     return f"{progress.step:<32} {done:>5}  {minutes}:{seconds:02d}"

@@ -1,4 +1,4 @@
-"""What is compiled, by which command, and under which cache key."""
+"""Define what is compiled, by which command, and under which cache key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MINIMUM_GO = (1, 26)
 
 _SOURCES = Path(__file__).parent / "go"
 KUBERNETES_MODULE = _SOURCES / "kubernetes"
-"""The Go module of the newest version; its `node` is what runs on a node."""
+"""The Go module of the newest version. Its package `node` builds the programs that run on a node."""
 _PINNED_FILES = ("go.mod", "go.sum", "main.go")
 _LINKER_FLAGS = "-s -w"
 _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -28,9 +28,13 @@ _PROMETHEUS = "github.com/prometheus/prometheus/cmd"
 
 @dataclass(frozen=True)
 class Target:
-    """One binary: the module it is built in, the package that is its `main`, and the names it answers to.
+    """One binary.
 
-    `package` may be a file of another directory; `sources` are such files. `tags` may leave parts out.
+    module: the Go module in which it is built.
+    package: its package `main`, which may be a file in another directory.
+    programs: the names under which it is called.
+    sources: files of other directories from which it is built.
+    tags: build tags, which may leave parts out.
     """
 
     name: str
@@ -51,7 +55,7 @@ def kubernetes_linker_flags(version: str) -> str:
 
 
 def helm_linker_flags(version: str, kubernetes_version: str) -> str:
-    """Return linker flags that make helm report `version` and render offline as for `kubernetes_version`."""
+    """Return linker flags that make helm report `version`, and render offline for `kubernetes_version`."""
     major, minor, _ = kubernetes_version.split(".")
     settings = [f"-X helm.sh/helm/v3/internal/version.version=v{version}"]
     for package in ("chartutil", "lint/rules"):
@@ -61,7 +65,7 @@ def helm_linker_flags(version: str, kubernetes_version: str) -> str:
 
 
 def plain_target(name: str, module: Path, package: str = ".", tags: str = "") -> Target:
-    """Return a target with one program, which reports no version."""
+    """Return a target with one program that reports no version."""
     return Target(name, module, package, _LINKER_FLAGS, (name,), tags=tags)
 
 
@@ -77,18 +81,22 @@ KWOK = plain_target("kwok", _SOURCES / "kwok", "sigs.k8s.io/kwok/cmd/kwok")
 KUEUE = plain_target("kueue", _SOURCES / "kueue", f"{KUEUE_MODULE}/cmd/kueue")
 FOR_TESTS: tuple[Target, ...] = (
     *(
-        # Without the ways to find targets in clouds: they are most of what it depends on.
+        # Service discovery of clouds is left out: it is most of what Prometheus depends on.
         plain_target(program, _SOURCES / "prometheus", f"{_PROMETHEUS}/{program}", tags="remove_all_sd")
         for program in ("promtool", "prometheus")
     ),
     KUEUE,
     plain_target("gitops", _SOURCES / "gitops"),
 )
-"""What only tests of alerts, dashboards, GitOps and neighbours need; built when the first of them asks."""
+"""The targets that only tests of alerts, dashboards, GitOps and neighbours need. They are built when first
+needed.
+"""
 
 
 def targets(minor: str = DEFAULT) -> tuple[Target, ...]:
-    """Return what a local cluster of this version ("1.32") is built from; their names answer to the same."""
+    """Return the targets of a local cluster of this version ("1.32"). Their programs have the same names in
+    every version.
+    """
     if minor == DEFAULT:
         kubernetes = Target(
             name="kubernetes",
@@ -106,12 +114,12 @@ def targets(minor: str = DEFAULT) -> tuple[Target, ...]:
         programs=_CONTROL_PLANE,
         sources=(_SOURCES / "control-plane" / "main.go",),
     )
-    # kwok is of one version everywhere: what plays the nodes is to differ in nothing.
+    # kwok has the same version everywhere, so that simulated nodes behave in the same way.
     return (kubernetes, KWOK, _HELM)
 
 
 def target_of(program: str, minor: str = DEFAULT) -> Target:
-    """Return the target whose binary answers to `program`; KeyError when there is none."""
+    """Return the target that contains a program; raises KeyError if there is none."""
     for target in (*targets(minor), *FOR_TESTS):
         if program in target.programs:
             return target
@@ -119,28 +127,30 @@ def target_of(program: str, minor: str = DEFAULT) -> Target:
 
 
 def all_programs() -> tuple[str, ...]:
-    """Return the names of every program of a local cluster, the same for every version."""
+    """Return the names of all programs of a local cluster, which are the same for every version."""
     return tuple(program for target in targets() for program in target.programs)
 
 
 def build_command(go: Path, target: Target, output: Path) -> list[str]:
-    """Return the command that builds `target` into `output`; it names every compiled package on stderr."""
+    """Return the command that builds `target` into `output` and names every compiled package on stderr."""
     flags = ["-v", "-trimpath", "-mod=readonly", *_tags(target), "-ldflags", target.linker_flags]
     return [str(go), "build", *flags, "-o", str(output), target.package]
 
 
 def packages_command(go: Path, target: Target) -> list[str]:
-    """Return the command that prints one line for each package of `target`, downloading sources as needed."""
+    """Return the command that prints one line for each package of `target`, and downloads sources as
+    needed.
+    """
     return [str(go), "list", "-mod=readonly", *_tags(target), "-deps", target.package]
 
 
 def module_command(go: Path, module: str) -> list[str]:
-    """Return the command that downloads the pinned version of `module`, and prints where it is as JSON."""
+    """Return the command that downloads the pinned version of `module` and prints its location as JSON."""
     return [str(go), "mod", "download", "-json", module]
 
 
 def go_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return `environment` changed so that Go needs no C compiler and downloads no other Go than itself."""
+    """Return `environment` with changes, so that Go needs no C compiler and downloads no other Go."""
     settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
     return {**environment, **settings}
 
@@ -160,7 +170,7 @@ def digest_of(parts: Iterable[bytes]) -> str:
 
 
 def platform_name() -> str:
-    """Return the operating system and processor that binaries are built for, such as "linux-x86_64"."""
+    """Return the operating system and processor for which binaries are built, such as "linux-x86_64"."""
     return f"{sys.platform}-{platform.machine()}"
 
 

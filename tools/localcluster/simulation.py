@@ -1,4 +1,4 @@
-"""Simulate nodes: kwok starts their pods, our kubelet ends them."""
+"""Simulate nodes: kwok starts their pods, and our kubelet ends the pods."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ _START_SECONDS = 240.0
 
 
 def kubelet_blueprint(kubeconfig: Path, logs: Path) -> Blueprint:
-    """Return how the process runs that ends pods of simulated nodes."""
+    """Return the blueprint of the process that ends pods of simulated nodes."""
     command = [sys.executable, "-m", "tools.localcluster.kubelet", str(kubeconfig)]
     return Blueprint(KUBELET, command, logs / f"{KUBELET}.log", directory=_REPOSITORY)
 
 
 def add_nodes(api: Api, options: Options) -> None:
-    """Create the nodes, and where their volumes come from; returns when pods can be placed on all of them."""
+    """Create the nodes and the storage class of their volumes, and return when pods can be scheduled to all
+    nodes.
+    """
     api.create(CLASSES, STORAGE_CLASS)
     nodes = [build_node(index, options.zones, options.nodes_per_pool) for index in range(options.nodes)]
     with ThreadPoolExecutor(8) as pool:

@@ -1,11 +1,11 @@
-"""The versions of Kubernetes that the local cluster can run, chosen by $K8S."""
+"""Choose the version of Kubernetes that the local cluster runs, by $K8S."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
-# The go.mod of each says which versions of its libraries go with it.
+# The go.mod file of each version pins the matching versions of its libraries.
 RELEASES: Mapping[str, str] = {
     "1.30": "1.30.14",
     "1.32": "1.32.2",
@@ -22,16 +22,20 @@ TESTED: Mapping[str, frozenset[str]] = {
     "1.36": frozenset({INTEGRATION, END_TO_END, OTHERS}),
     "1.37": frozenset({INTEGRATION, END_TO_END}),
 }
-"""Which suites have passed on each. Documents say the same: test/unit/docs/test_versions.py has the words."""
+"""The suites that have passed on each version. test/unit/docs/test_versions.py checks that the documents say
+the same.
+"""
 VARIABLE = "K8S"
 
 
 class UnknownVersionError(RuntimeError):
-    """The local cluster cannot be of that version; the message lists those that it can be of."""
+    """The local cluster cannot run this version; the message lists the possible versions."""
 
 
 def chosen_minor(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the minor version that $K8S names, DEFAULT without one ("1.37"). Raises UnknownVersionError."""
+    """Return the minor version that $K8S names ("1.37"); DEFAULT if it names none. Raises
+    UnknownVersionError.
+    """
     minor = environment.get(VARIABLE) or DEFAULT
     if minor not in RELEASES:
         raise UnknownVersionError(
@@ -41,5 +45,5 @@ def chosen_minor(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def number_of(minor: str) -> tuple[int, ...]:
-    """Return a minor version such as "1.36" as numbers, which have an order."""
+    """Return a minor version such as "1.36" as numbers, which can be compared."""
     return tuple(map(int, minor.split(".")))

@@ -1,1 +1,1 @@
-"""`make demo NODE=real`: the product as users install it, on a node where pods are processes."""
+"""Show the product as users install it, on a node where pods are processes: `make demo NODE=real`."""

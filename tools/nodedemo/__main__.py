@@ -1,5 +1,5 @@
-"""Play the tour inside of the namespaces of a real node, and check objects and what processes in pods report:
-`python -m tools.realnode --product python -m tools.nodedemo [--once]`.
+"""Play the tour inside the namespaces of a real node, and check both objects and what processes in pods
+report: `python -m tools.realnode --product python -m tools.nodedemo [--once]`.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _EXIT_CODE = 3
 
 
 class NotInTimeError(RuntimeError):
-    """What an act waits for did not come."""
+    """The state that an act waits for has not come in time."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A cluster, and where its tour is told."""
+    """A cluster, and the show that presents its tour."""
 
     cluster: RealCluster
     show: Show
@@ -64,11 +64,11 @@ class Stage:
         return dict(json.loads(self.cluster.kubectl("get", *what, "-o", "json")))
 
     def pods(self, selector: str = f"{NAME_LABEL}={SET}", namespace: str = "default") -> list[Pod]:
-        """Those of the set, by group and worker."""
+        """Return the pods of the set, sorted by group and worker."""
         return sorted(self.cluster.pods.matching(namespace, selector), key=_place)
 
     def until(self, wanted: str, holds: Callable[[list[Pod]], bool]) -> list[Pod]:
-        """The pods of the set, once `holds` does. Raises NotInTimeError."""
+        """Wait until `holds` accepts the pods of the set, and return them. Raises NotInTimeError."""
         self.show.wait_for(wanted)
         deadline = time.monotonic() + _SECONDS
         while not holds(pods := self.pods()):
@@ -94,7 +94,7 @@ def group_of(pod: Pod) -> str:
 
 
 def all_ready(pods: list[Pod]) -> bool:
-    """The whole set: every pod of every group."""
+    """Report whether every pod of every group exists and is ready."""
     return len(pods) == GROUPS * SIZE and all(map(is_ready, pods))
 
 
@@ -107,7 +107,7 @@ MANIFEST = Path(__file__).with_name("members.yaml")
 
 
 def install(stage: Stage) -> list[Check]:
-    """The chart with its defaults, from this checkout, with the image that was made of it."""
+    """Install the chart from this checkout with its defaults, and the image built from the checkout."""
     stage.helm(
         "install", "lws", str(CHART), "-n", NAMESPACE, "--create-namespace", "--wait", "--timeout", "300s"
     )
@@ -125,7 +125,7 @@ def install(stage: Stage) -> list[Check]:
 
 
 def create(stage: Stage) -> list[Check]:
-    """Processes come up, and each tells what it was given."""
+    """Create a set, and check what each process was given when it started."""
     stage.kubectl("apply", "-f", os.path.relpath(MANIFEST))
     pods = stage.until(f"{GROUPS} groups of {SIZE} to be ready", all_ready)
     given = {name_of(pod): given_to(pod) for pod in pods}
@@ -156,7 +156,7 @@ def create(stage: Stage) -> list[Check]:
 
 
 def lose_worker(stage: Stage) -> list[Check]:
-    """A process ends; the kubelet says so; its group is made anew."""
+    """End a process, which the kubelet reports, and check that its group is recreated."""
     before = stage.pods()
     (victim,) = (pod for pod in before if name_of(pod) == VICTIM)
     group = group_of(victim)
@@ -174,7 +174,7 @@ def lose_worker(stage: Stage) -> list[Check]:
 
 
 def update(stage: Stage) -> list[Check]:
-    """A new image rolls over the groups."""
+    """Change the image, and check that it rolls over the groups."""
     before, lowest = stage.pods(), [GROUPS]
     place = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/image"
     patch = json.dumps([{"op": "replace", "path": place, "value": MEMBERS[1]}])
@@ -195,7 +195,7 @@ def update(stage: Stage) -> list[Check]:
 
 
 def uninstall(stage: Stage) -> list[Check]:
-    """The chart goes; sets and their processes stay."""
+    """Uninstall the chart, and check that the set and its processes stay."""
     before = {uid_of(pod) for pod in stage.pods()}
     stage.helm("uninstall", "lws", "-n", NAMESPACE, "--wait")
     pods = stage.pods()
@@ -219,7 +219,9 @@ ACTS: tuple[tuple[str, Callable[[Stage], list[Check]]], ...] = (
 
 
 def _refusal(stage: Stage) -> str:
-    """What only the webhook refuses, not the definition: a rollout that could never take a step."""
+    """Return the rejection of a rollout that could never take a step. Only the webhook rejects it, not the
+    CRD.
+    """
     stuck = "  rolloutStrategy: {rollingUpdateConfiguration: {maxUnavailable: 0}}\n"
     wrong = MANIFEST.read_text("utf-8").replace("  replicas:", f"{stuck}  replicas:")
     try:
@@ -233,7 +235,9 @@ _EXPECTED = (*FAILURES, NodeError, NotInTimeError)
 
 
 def main() -> int:
-    """Play every act, stop after the first of which a check does not hold, and stay unless --once."""
+    """Play every act, stop after the first one with a failed check, and keep the cluster unless --once is
+    given.
+    """
     show = Show(sys.stdout)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)

@@ -1,3 +1,3 @@
 """The types of Kubernetes that our kinds embed: a pinned extract of its OpenAPI document, and structural
-schemas made of it.
+schemas built from it.
 """

@@ -1,7 +1,8 @@
-"""Extract from the OpenAPI document of Kubernetes what our CRDs embed, and make structural schemas of it.
+"""Extract the types that our CRDs embed from the OpenAPI document of Kubernetes, and build structural
+schemas.
 
-The extract is committed: one type per line, without descriptions and lists of values. To refresh it from a
-running API server of the pinned version:
+The extract is committed: one type per line, without descriptions and enums. To refresh it from a running API
+server of the pinned version:
 
     kubectl get --raw /openapi/v3/apis/apps/v1 | python -m tools.openapi.extract
 """
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 KUBERNETES = "1.37.2"
-"""The release that the extract was taken from."""
+"""The release from which the extract was taken."""
 
 PATH = Path(__file__).with_name(f"kubernetes-{KUBERNETES}.json")
 
@@ -23,7 +24,8 @@ EMBEDDED = ("io.k8s.api.core.v1.PodTemplateSpec", "io.k8s.api.core.v1.Persistent
 """The types that our kinds embed."""
 
 _LEFT_OUT = frozenset({"description", "enum"})
-"""Not needed: a CRD that repeats the values of enums would refuse what only the API server of tomorrow knows.
+"""Keywords that are left out. A CRD that repeats enums would reject values that only a later API server
+knows.
 """
 
 Schemas = dict[str, dict[str, Any]]
@@ -39,7 +41,7 @@ _STRING: Schema = {"type": "string"}
 _SPECIAL: Mapping[str, Schema] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {**_INT_OR_STRING, "pattern": _QUANTITY},
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _INT_OR_STRING,
-    # The fields of embedded metadata that a template can mean; the API server prunes the others.
+    # The fields of embedded metadata that have a meaning in a template. The API server prunes all others.
     "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {
         "type": "object",
         "properties": {
@@ -64,26 +66,28 @@ _DEFAULT_BY_CONSTANT = {
     ("io.k8s.api.core.v1.AzureDiskVolumeSource", "cachingMode"),
     ("io.k8s.api.core.v1.AzureDiskVolumeSource", "kind"),
 }
-"""Defaults that the Go types state by reference to a constant: the original CRD does not have them, so ours
-must not either, or the same manifest would come to another revision.
+"""Defaults that the Go types state by reference to a constant. The original CRD does not have them, so ours
+must not have them either, or the same manifest would result in another revision.
 """
 _CONTAIN_A_REFERENCE = frozenset(
     f"io.k8s.api.core.v1.{name}"
     for name in ("ConfigMapVolumeSource", *(f"{of}{end}" for of in ("ConfigMap", "Secret") for end in _ENDS))
 )
-"""Types that have the fields of a LocalObjectReference among their own. The Go types make a reference atomic,
-and in the original CRD that holds for what contains its fields; the document forgets it there.
+"""Types that inline the fields of a LocalObjectReference. The Go types make a reference atomic, and the
+original CRD applies that to types that inline its fields. The document omits it there.
 """
 
 
 def read(path: Path = PATH) -> Schemas:
-    """The committed extract."""
+    """Read the committed extract."""
     schemas: Schemas = json.loads(path.read_text(encoding="utf-8"))
     return schemas
 
 
 def extract(document: Mapping[str, Any]) -> Schemas:
-    """The embedded types and everything they refer to; raises KeyError if the document lacks one of them."""
+    """Return the embedded types and all types to which they refer. Raises KeyError if the document lacks one
+    of them.
+    """
     schemas = document["components"]["schemas"]
     wanted: Schemas = {}
     missing = list(EMBEDDED)
@@ -96,7 +100,9 @@ def extract(document: Mapping[str, Any]) -> Schemas:
 
 
 def rendered(schemas: Schemas) -> str:
-    """The text of the extract: sorted, one type per line, so that a difference shows which type."""
+    """Return the text of the extract: sorted, with one type per line, so that a difference shows the changed
+    type.
+    """
     lines = (
         f"{json.dumps(name)}:{json.dumps(schema, sort_keys=True, separators=(',', ':'))}"
         for name, schema in sorted(schemas.items())
@@ -105,7 +111,7 @@ def rendered(schemas: Schemas) -> str:
 
 
 def target(reference: str) -> str:
-    """The type name that a `$ref` means."""
+    """Return the type name to which a `$ref` refers."""
     return reference.rpartition("/")[2]
 
 
@@ -127,7 +133,7 @@ def _shortened(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     return {
-        # The keys under `properties` are names of fields, and a field may well be called "description".
+        # The keys under `properties` are names of fields, one of which may be called "description".
         key: {field: _shortened(value) for field, value in node.items()}
         if key == "properties"
         else _shortened(node)
@@ -137,13 +143,13 @@ def _shortened(schema: Any) -> Any:
 
 
 def main() -> None:
-    """Write the extract of the document on standard input."""
+    """Write the extract of the document that is read from standard input."""
     PATH.write_text(rendered(extract(json.load(sys.stdin))), encoding="utf-8")
     print(f"wrote {PATH.name}; now run `python -m tools.crdgen`")
 
 
 def structural(name: str, schemas: Schemas) -> Schema:
-    """The structural schema of the type `name`; raises KeyError if the extract lacks it."""
+    """Return the structural schema of the type `name`. Raises KeyError if the extract lacks it."""
     if name in _SPECIAL:
         return dict(_SPECIAL[name])
     source = schemas[name]
@@ -161,8 +167,8 @@ def structural(name: str, schemas: Schemas) -> Schema:
 
 
 def _is_stated(name: str, field: str, required: set[str]) -> bool:
-    # The document gives each required field its zero value as a default; a CRD with those would make it
-    # optional.
+    # The document gives each required field its zero value as a default. A CRD with these defaults would make
+    # the fields optional.
     return field not in required and (name, field) not in _DEFAULT_BY_CONSTANT
 
 

@@ -1,1 +1,3 @@
-"""Pictures of the documentation: SVG, drawn from text and figures that tests or real runs have left."""
+"""Draw the pictures of the documentation as SVG, from texts and figures that tests or real runs have
+produced.
+"""

@@ -17,7 +17,7 @@ from tools.pictures.terminal import drawn_terminal
 ROOT = Path(__file__).resolve().parents[2]
 DIRECTORY = ROOT / "docs" / "pictures"
 STORIES = ROOT / "test" / "unit" / "stories" / "golden"
-# A screen of a real `make demo`, of 100 columns, in its third step.
+# A screen of a real `make demo` with 100 columns, in its third step.
 RECORDING = Path(__file__).parent / "recordings" / "demo.ansi"
 _TERMINALS = {
     "demo": (RECORDING, "make demo: a rolling update of four groups, one at a time"),
@@ -30,7 +30,7 @@ _SHOWN = re.compile(r"/pictures/((rollout|failure)-([\w-]+)\.svg)")
 
 
 def pictures() -> dict[str, str]:
-    """Every picture by its file name: of golden stories those that pages show."""
+    """Return every picture by its file name. Golden stories are drawn only if a page shows them."""
     pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md"))
     stories: dict[str, str] = {}
     for file, kind, name in sorted(set(_SHOWN.findall(pages))):
@@ -52,7 +52,7 @@ def pictures() -> dict[str, str]:
 
 
 def main() -> int:
-    """Write what there is, and remove what there no longer is."""
+    """Write all pictures, and remove pictures that no longer exist."""
     drawn = pictures()
     DIRECTORY.mkdir(exist_ok=True)
     for path in DIRECTORY.glob("*.svg"):

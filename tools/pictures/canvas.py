@@ -1,4 +1,4 @@
-"""Write SVG that is legible on light and dark pages and to screen readers."""
+"""Write SVG that is legible on light and dark pages and accessible to screen readers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FONT_SIZE = 13
 MARGIN = 16
 LINE_HEIGHT = 18
 _LETTER = 0.56
-"""Width of a letter of running text by its height, on average, in the widest of the usual fonts."""
+"""The average width of a letter of running text divided by its height, in the widest of the usual fonts."""
 
 _COLOURS = {
     "page": ("#ffffff", "#0d1117"),
@@ -35,7 +35,7 @@ _LEGEND_ROW, _SIGN = 24, 22
 
 
 class Canvas:
-    """A picture of a fixed width that gets as high as it is told in the end."""
+    """A picture of a fixed width, whose height is set when it is rendered."""
 
     def __init__(self, width: int, title: str, description: str) -> None:
         self.width = width
@@ -47,28 +47,35 @@ class Canvas:
         self._page = self.add("rect", "f-page s-rule", x=0.5, y=0.5, rx=6)
 
     def add(self, shape: str, kind: str, **attributes: float | str) -> ET.Element:
-        """A shape. kind: its classes, `f-COLOUR` to fill it and `s-COLOUR` for its line."""
+        """Add a shape.
+
+        kind: its classes, `f-COLOUR` for the fill and `s-COLOUR` for the line.
+        """
         values = {name.replace("_", "-"): _number(value) for name, value in attributes.items()}
         return ET.SubElement(self._root, shape, {"class": kind, **values})
 
     def text(self, x: float, y: float, words: str, kind: str = "f-text", anchor: str = "start") -> None:
-        """A line of text. y: its base line; anchor: which end of it x is."""
+        """Add a line of text.
+
+        y: its base line.
+        anchor: the end of the text that is at x.
+        """
         extra = {} if anchor == "start" else {"text-anchor": anchor}
         self.add("text", kind, x=x, y=y, **extra).text = words
 
     def words(self, x: float, y: float, words: str, width: float) -> int:
-        """Lines of text no wider than `width`, from the base line y on; returns how many."""
+        """Add lines of text no wider than `width`, from the base line y on, and return their number."""
         lines = wrapped(words, width)
         for number, line in enumerate(lines):
             self.text(x, y + number * LINE_HEIGHT, line)
         return len(lines)
 
     def hint(self, shape: ET.Element, words: str) -> None:
-        """What a browser shows when the pointer rests on a shape."""
+        """Set the text that a browser shows when the pointer rests on a shape."""
         ET.SubElement(shape, "title").text = words
 
     def render(self, height: float) -> str:
-        """The whole SVG."""
+        """Return the whole SVG."""
         size = {"width": str(self.width), "height": _number(round(height))}
         self._root.attrib |= {**size, "viewBox": f"0 0 {size['width']} {size['height']}"}
         self._page.attrib |= {"width": str(self.width - 1), "height": _number(round(height) - 1)}
@@ -77,12 +84,12 @@ class Canvas:
 
 
 def text_width(words: str) -> float:
-    """How wide a line gets at most, in pixels."""
+    """Return the maximum width of a line, in pixels."""
     return len(words) * FONT_SIZE * _LETTER
 
 
 def wrapped(words: str, width: float) -> list[str]:
-    """Lines that are no wider than this many pixels."""
+    """Split a text into lines that are no wider than this number of pixels."""
     return wrap(words, max(10, int(width / (FONT_SIZE * _LETTER))))
 
 
@@ -105,7 +112,9 @@ def _style() -> str:
 
 
 def draw_sign(canvas: Canvas, x: float, y: float, letter: str) -> None:
-    """A circle: filled if new, dashed if not ready, crossed out on its way out; a dot for none."""
+    """Draw a circle: filled if new, dashed if not ready, crossed out while terminating; a dot if the group is
+    missing.
+    """
     if letter == MISSING:
         canvas.add("circle", "f-old", cx=x, cy=y, r=2)
         return
@@ -117,14 +126,14 @@ def draw_sign(canvas: Canvas, x: float, y: float, letter: str) -> None:
 
 
 def draw_ring(canvas: Canvas, x: float, y: float) -> None:
-    """What is done something to in this step."""
+    """Draw a ring around a sign on which this step acts."""
     canvas.add("circle", "n s-alert w", cx=x, cy=y, r=_RADIUS + 4)
 
 
 def draw_legend(
     canvas: Canvas, top: float, meanings: Mapping[str, str], columns: int, further: int = 0
 ) -> list[tuple[float, float]]:
-    """A line across, and below it signs with their meanings; returns the places of further signs."""
+    """Draw a line across, and below it signs with their meanings. Return the places of further signs."""
     across = canvas.width - 2 * MARGIN
     canvas.add("path", "n s-rule", d=f"M{MARGIN} {top}H{canvas.width - MARGIN}")
     places = [
@@ -138,5 +147,5 @@ def draw_legend(
 
 
 def explain(canvas: Canvas, place: tuple[float, float], meaning: str) -> None:
-    """The words beside a sign of the legend."""
+    """Write the words beside a sign of the legend."""
     canvas.text(place[0] + 18, place[1] + 4.5, meaning, "f-muted")

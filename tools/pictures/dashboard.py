@@ -18,7 +18,7 @@ RECORDING = Path(__file__).parent / "recordings" / "dashboard.json"
 
 
 def drawn_dashboard(recording: Mapping[str, Any]) -> str:
-    """Three panels in a row, in the order of the dashboard."""
+    """Draw the panels in rows of three, in the order of the dashboard."""
     panels: Mapping[str, Mapping[str, Any]] = recording["panels"]
     canvas = Canvas(_BOARD, _TITLE, "; ".join(panels))
     canvas.text(_BETWEEN, 26, _TITLE, "f-text b")
@@ -35,7 +35,8 @@ def drawn_dashboard(recording: Mapping[str, Any]) -> str:
 def _panel(
     canvas: Canvas, left: float, top: float, title: str, panel: Mapping[str, Any], seconds: float
 ) -> None:
-    # Those that say most come first: there are colours for six, and names for fewer.
+    # The lines with the highest values come first, because there are colours for six lines and names for
+    # fewer.
     lines: _PanelLines = dict(sorted(panel["lines"].items(), key=lambda line: -max(y for _, y in line[1])))
     canvas.add("rect", "n s-rule", x=left, y=top, width=_PANEL, height=_HEIGHT, rx=4)
     canvas.text(left + 10, top + 19, title, "f-text b")
@@ -59,7 +60,7 @@ def _panel(
 
 
 def _panel_legend(canvas: Canvas, left: float, top: float, names: Sequence[str]) -> None:
-    """As many names as there is room for, and how many more there are."""
+    """Draw as many names as there is room for, and the number of further names."""
     at, line = left, 0
     for number, (full, colour) in enumerate(zip(names, _COLOURS, strict=False)):
         name = _clipped(full)

@@ -1,4 +1,4 @@
-"""Draw rollouts and failures step by step, as golden stories and simulations tell them. Pure."""
+"""Draw rollouts and failures step by step, from golden stories and simulations. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.pictures.canvas import (
 _WIDTH = 760
 _PITCH, _ROW = 26, 28
 _NUMBER = 66
-# Of pods and groups in a picture of a failure.
+# Distances of pods and groups in a picture of a failure.
 _POD, _GAP, _TIMES, _LINE = 22, 18, 44, 26
 _BETWEEN_ROLES = 30
 _OF_SLICES = {"r": "ready, old revision", "R": "ready, new revision"}
@@ -48,7 +48,11 @@ _STEP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One pass. groups: a letter each, before it. replicas, partition: what the leader StatefulSet gets."""
+    """One pass.
+
+    groups: a letter for each group, before the pass.
+    replicas, partition: the values that the leader StatefulSet gets.
+    """
 
     groups: str
     replicas: int
@@ -59,7 +63,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """What the user did, and the steps that followed."""
+    """An action of the user, and the steps that followed."""
 
     heading: str
     steps: tuple[Step, ...]
@@ -67,20 +71,24 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """chapters: in order. last: the groups when all is done, a letter each."""
+    """A whole story.
+
+    chapters: the chapters in order.
+    last: a letter for each group at the end.
+    """
 
     chapters: tuple[Chapter, ...]
     last: str
 
     @property
     def width(self) -> int:
-        """As many groups as there ever are."""
+        """The largest number of groups that ever exist."""
         steps = [step for chapter in self.chapters for step in chapter.steps]
         return max(max(step.replicas, len(step.groups)) for step in steps)
 
 
 def parse_story(text: str) -> Story:
-    """The story of a text; raises ValueError where it has a line that is none."""
+    """Parse the text of a story. Raises ValueError if a line cannot be parsed."""
     chapters = tuple(_chapters(text.partition("\n\n")[2]))
     return Story(chapters, _last([step for chapter in chapters for step in chapter.steps]))
 
@@ -105,17 +113,17 @@ def _step(line: str) -> Step:
 
 
 def _last(steps: list[Step]) -> str:
-    # A golden story ends when its set is as the user wants it.
+    # A golden story ends when its set is in the state that the user wants.
     end = steps[-1]
     kept = end.groups[: end.partition].ljust(min(end.partition, end.replicas), "-")
     return kept[: end.replicas] + "R" * (end.replicas - end.partition)
 
 
 def drawn_story(story: Story) -> str:
-    """The picture of a rollout."""
+    """Draw a rollout."""
     steps = [f"{each.heading}: {'; '.join(step.why for step in each.steps)}" for each in story.chapters]
     canvas = Canvas(_WIDTH, story.chapters[0].heading, ". ".join(steps))
-    # Where the numbers begin, and the words.
+    # The positions at which numbers and words begin.
     numbers = MARGIN + story.width * _PITCH + 14
     words = numbers + 2 * _NUMBER + 12
     top = 10.0
@@ -184,7 +192,11 @@ def _centre(index: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """after: seconds, None where it is the same as above. groups: a letter for each pod of each."""
+    """The state of all pods at one moment.
+
+    after: seconds since the start; None if it is the same as in the line above.
+    groups: for each group, a letter for each pod.
+    """
 
     after: float | None
     groups: tuple[str, ...]
@@ -192,7 +204,9 @@ class Moment:
 
 
 def parse_failure(text: str) -> Iterator[tuple[str, str, list[Moment]]]:
-    """Headings, where pods are (“group” or “node”), moments; raises ValueError where a line is none."""
+    """Yield headings, the place of pods (“group” or “node”) and moments. Raises ValueError if a line cannot
+    be parsed.
+    """
     for block in text.partition("\n\n")[2].strip("\n").split("\n\n"):
         heading, columns, *lines = block.splitlines()
         yield heading.removesuffix(":"), columns.split()[1].rstrip("s"), [_moment(line) for line in lines]
@@ -207,7 +221,7 @@ def _moment(line: str) -> Moment:
 
 
 def drawn_failure(text: str) -> str:
-    """The picture of a failure and of what becomes of its group."""
+    """Draw a failure and the recovery of its group."""
     chapters = list(parse_failure(text))
     events = [each.event for *_, moments in chapters for each in moments if each.event]
     canvas = Canvas(_WIDTH, "; ".join(heading for heading, *_ in chapters), ". ".join(events))
@@ -223,7 +237,7 @@ def drawn_failure(text: str) -> str:
         top += 8
         shown = -1.0
         for moment in moments:
-            # Less is the pace of the cluster in memory, and says nothing.
+            # Smaller differences only show the pace of the simulated cluster.
             if moment.after is not None and moment.after >= shown + 1:
                 shown = moment.after
                 canvas.text(MARGIN, top + _LINE / 2 + 4.5, f"{shown:.0f} s", "f-muted")
@@ -243,13 +257,15 @@ def _draw_moment(canvas: Canvas, moment: Moment, top: float) -> float:
 
 
 def _left(moment: Moment, index: int) -> float:
-    """Where a group begins; behind the last one, where the words do."""
+    """Return the position at which a group begins. After the last group, the words begin there."""
     pods = sum(map(len, moment.groups[:index]))
     return MARGIN + _TIMES + pods * _POD + index * _GAP
 
 
 def drawn_slice(title: str, rows: Sequence[Row]) -> str:
-    """The rollout of a slice: a line for each row, groups of each role, old ones first, what has changed."""
+    """Draw the rollout of a slice: a line for each row, with the groups of each role, old ones first, and the
+    changes.
+    """
     steps = [_changes(before, after) for before, after in pairwise(rows)]
     canvas = Canvas(_WIDTH, title, ". ".join(steps))
     places, left = {}, float(MARGIN)
@@ -274,7 +290,7 @@ def drawn_slice(title: str, rows: Sequence[Row]) -> str:
 
 
 def _changes(before: Row, after: Row) -> str:
-    """Such as “new: prefill 1, decode 1”."""
+    """Describe the changes, such as “new: prefill 1, decode 1”."""
     sides = []
     for side, which in (("new", 1), ("old", 0)):
         counts = ((role, _counts(before, role)[which], _counts(after, role)[which]) for role in after.new)
@@ -284,5 +300,5 @@ def _changes(before: Row, after: Row) -> str:
 
 
 def _counts(row: Row, role: str) -> tuple[int, int]:
-    """Groups of all old revisions, and of the new one."""
+    """Return the number of groups on all old revisions, and on the new one."""
     return sum(counts.get(role, 0) for counts in row.old.values()), row.new.get(role, 0)

@@ -1,4 +1,4 @@
-"""Draw a terminal at one moment, from what a program wrote to it. Pure."""
+"""Draw a terminal at one moment, from the output of a program. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _BOLD, _FAINT = 1, 2
 
 
 def drawn_terminal(text: str, title: str) -> str:
-    """A window with these lines in it. title: what is shown, for those who cannot see it."""
+    """Draw a window that contains these lines.
+
+    title: a description for readers who cannot see the picture.
+    """
     plain = _STYLED.sub("", text)
     lines = text.splitlines()
     columns = max(map(len, plain.splitlines()))
@@ -34,7 +37,7 @@ def drawn_terminal(text: str, title: str) -> str:
 
 
 def _runs(line: str) -> Iterator[tuple[int, str, str]]:
-    """Words of one style that stand together: their column, and their classes."""
+    """Yield words of one style that stand together, with their column and their classes."""
     column = 0
     codes: tuple[int, ...] = ()
     for number, part in enumerate(_STYLED.split(line)):
@@ -47,7 +50,9 @@ def _runs(line: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _kind(codes: tuple[int, ...]) -> str:
-    """rich ends every style before the next begins, so that one sequence says all."""
+    """Return the classes of a style. rich ends every style before the next one begins, so one sequence
+    describes all of it.
+    """
     colour = next((_COLOURS[code] for code in codes if code in _COLOURS), "text")
     if _FAINT in codes and colour == "text":
         colour = "muted"

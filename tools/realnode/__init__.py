@@ -1,4 +1,4 @@
 """A real node for the local cluster: kubelet, containerd, runc, CNI, CoreDNS and kube-proxy, in namespaces.
 
-A command runs inside them, and nothing is left of them afterwards.
+A command runs inside the namespaces, and nothing of them is left afterwards.
 """

@@ -1,7 +1,7 @@
 """Run a command beside a control plane with a real node: `python -m tools.realnode [OPTION…] [COMMAND…]`.
 
 Without a command the cluster stays until Ctrl-C. With --or-skip the command itself reports what the machine
-lacks, never that a build has failed.
+lacks. It never reports a failed build.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from tools.localcluster.progress import LinePrinter
 from tools.realnode.kit import MissingError, NodeError
 
 MISSING = "REALNODE_MISSING"
-"""Says to the command what this machine lacks, with --or-skip."""
+"""The variable that tells the command what this machine lacks, with --or-skip."""
 
 _HERE = [sys.executable, "-m", "tools.realnode.entry"]
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Check, build, enter, and run the command there; `given` in place of the command line."""
+    """Check the machine, build the node, enter its namespaces and run the command there.
+
+    given: arguments that replace the command line.
+    """
     arguments = _parsed(given)
     try:
         require_linux()
@@ -57,7 +60,7 @@ def _parsed(given: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    # Imported late: they need Linux.
+    # These modules need Linux, so they are imported late.
     from tools.realnode.entry import enter
     from tools.realnode.namespaces import own_state, run_inside, temporary_folder
     from tools.realnode.preparation import prepare, require_machine

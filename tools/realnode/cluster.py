@@ -1,4 +1,4 @@
-"""Start a control plane with a real node, DNS and Services. Inside of the namespaces only."""
+"""Start a control plane with a real node, DNS and Services. This works only inside the namespaces."""
 
 from __future__ import annotations
 
@@ -36,15 +36,18 @@ _DNS = Path(__file__).with_name("dns.yaml")
 _START_SECONDS = 240.0
 _POLL_SECONDS = 0.1
 _KUBELET_USER, _PROXY_USER = f"system:node:{REAL_NODE}", "system:kube-proxy"
-# More than a daemon that keeps the time moves it by in a day.
+# A daemon that keeps the time moves the clock by less than this in a day.
 _JUMP_SECONDS = 5.0
 _FULL = "no space left on device"
-# It keeps what it was given and unpacks it beside that; layers shrink to a third when they are compressed.
+# containerd keeps an imported archive and unpacks it too. Compression shrinks layers to a third of their
+# size.
 _TIMES = 5
 
 
 class RealCluster(LocalCluster):
-    """A `LocalCluster` with one real node, whose parts are components as those of the control plane are."""
+    """A `LocalCluster` with one real node, whose programs are components like the programs of the control
+    plane.
+    """
 
     def __init__(self, kit: Kit, options: Options | None = None, report: Report | None = None) -> None:
         chosen = replace(options or Options(), nodes=0, node_address=NODE_ADDRESS)
@@ -54,11 +57,11 @@ class RealCluster(LocalCluster):
         self.clock = Clock()
 
     def images(self) -> list[str]:
-        """The names of the images that the node has."""
+        """Return the names of the images that the node has."""
         return self.ctr("images", "list", "--quiet").split()
 
     def ctr(self, *arguments: str) -> str:
-        """Run containerd's own client, in the namespace of the kubelet. Raises NodeError."""
+        """Run containerd's own client, in containerd's namespace of the kubelet. Raises NodeError."""
         command = [self._kit.programs["ctr"], "--namespace", "k8s.io", *arguments]
         done = subprocess.run(command, env=self._environment(), capture_output=True, text=True)
         if done.returncode:
@@ -66,11 +69,11 @@ class RealCluster(LocalCluster):
         return done.stdout
 
     def load(self, archive: Path) -> None:
-        """Have the node know the images of an archive, by the command that README.md tells users.
+        """Import the images of an archive into the node, with the command that README.md recommends to users.
 
-        Raises NodeError, as where the archive is cut short.
+        Raises NodeError, for example if the archive is truncated.
         """
-        # The daemon unpacks for the snapshotter that machines have; for another the client does.
+        # The daemon unpacks for the usual snapshotter; for any other, the client must unpack.
         options = [] if self._kit.overlay else ["--local", "--snapshotter", snapshotter(self._kit)]
         try:
             self.ctr("images", "import", *options, str(archive))
@@ -119,7 +122,7 @@ class RealCluster(LocalCluster):
         return [Blueprint(name, commands[name], self.logs / f"{name}.log", health[name]) for name in PARTS]
 
     def _variables(self) -> dict[str, str]:
-        """What programs of the node need to find each other."""
+        """Return the variables by which programs of the node find each other."""
         folders = [
             str(Path(self._kit.programs[name]).parent) for name in ("containerd-shim-runc-v2", "runc", "nft")
         ]
@@ -169,7 +172,7 @@ class RealCluster(LocalCluster):
 
 
 class Clock:
-    """Watched from the moment on when it is made."""
+    """Detects jumps of the wall clock since this object was created."""
 
     def __init__(
         self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
@@ -179,7 +182,9 @@ class Clock:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """What fails in the block fails with NodeError where the clock has jumped, and as it is otherwise."""
+        """Raise NodeError in place of an error of the block if the clock has jumped. Other errors pass
+        unchanged.
+        """
         try:
             yield
         except Exception as error:
@@ -193,7 +198,10 @@ class Clock:
 
 
 def reason(archive: Path, folder: Path, said: str) -> str:
-    """Return why `archive` could not be imported into `folder`, and what to do."""
+    """Explain why `archive` could not be imported into `folder`, and what to do.
+
+    said: the error of the import.
+    """
     if _FULL in said.lower():
         free, needed = shutil.disk_usage(folder).free, _TIMES * archive.stat().st_size
         return (
@@ -203,7 +211,7 @@ def reason(archive: Path, folder: Path, said: str) -> str:
     try:
         read_image(archive)
     except ImageError:
-        # Caches are checked before a node starts, and never afterwards.
+        # Caches are checked before a node starts, but not afterwards.
         return f"{archive} is truncated or no archive of an image: start again, and it is made anew"
     return f"{archive} could not be imported: {' '.join(said.split())}"
 

@@ -1,4 +1,4 @@
-"""Keep a node to play with, and let a second terminal into its namespaces."""
+"""Keep a node running for manual use, and let a second terminal into its namespaces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FILE = "access.json"
 
 
 def invitation(cluster: ClusterAccess) -> list[str]:
-    """Leave behind how the cluster is used, and return how to get there."""
+    """Write a file that tells `enter` how to use the cluster, and return the commands to show to the user."""
     folder = Path(os.environ[VARIABLE]).parent
     programs = {str(cluster.binary(name).parent) for name in ("kubectl", "helm")}
     access = {"kubeconfig": str(cluster.kubeconfig), "programs": sorted(programs)}
@@ -32,7 +32,7 @@ def invitation(cluster: ClusterAccess) -> list[str]:
 
 
 def enter(command: Sequence[str]) -> int:
-    """Run `command` in the newest node; does not return where that works. Raises NodeError."""
+    """Run `command` in the newest node, and do not return on success. Raises NodeError."""
     nodes = list(guard.state_of(guard.PREFIX).parent.glob(f"{guard.PREFIX}-*/{_FILE}"))
     nodes.sort(key=lambda path: path.stat().st_mtime)
     running = [path for path in nodes if guard.is_owned(path.parent.name)]
@@ -47,7 +47,7 @@ def enter(command: Sequence[str]) -> int:
 
 
 def main() -> int:
-    """Start, say how it is used, and wait for a signal."""
+    """Start a node, print how to use it, and wait for a signal."""
     asked_to_end = threading.Event()
     try:
         with RealCluster(read_kit()) as cluster:

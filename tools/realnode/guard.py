@@ -1,7 +1,8 @@
-"""Clean up after a node, however it ended. Runs as a script, outside of the namespaces.
+"""Clean up after a node, however it ended. This file runs as a script, outside of the namespaces.
 
-On stdin: the name of the node, until its owner ends. Then neither cgroups nor files of it are left; mounts,
-devices and processes went with the namespaces. Imports nothing of ours, so that it stays small.
+It reads the name of the node from stdin, and then waits until the owner of the node ends. Afterwards neither
+cgroups nor files of the node are left; mounts, devices and processes end with the namespaces. It imports no
+other file of this repository, so that it stays small.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from pathlib import Path
 
 PREFIX = "lws-node"
 CGROUPS = Path("/sys/fs/cgroup")
-# For processes that were killed and have not gone yet.
+# The time for which to wait for killed processes to end.
 _SECONDS = 20.0
 _POLL_SECONDS = 0.05
 
 
 def started_at(pid: int, proc: Path = Path("/proc")) -> str:
-    """Return when a process started, in ticks since the machine did; empty where there is none."""
+    """Return when a process started, in ticks since the machine started; empty if there is no such
+    process.
+    """
     try:
         return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
@@ -31,7 +34,7 @@ def started_at(pid: int, proc: Path = Path("/proc")) -> str:
 
 
 def node_name(pid: int, proc: Path = Path("/proc")) -> str:
-    """Return the name of the node that process `pid` owns: no other process ever has the same."""
+    """Return the name of the node that process `pid` owns. No other process ever gets the same name."""
     return f"{PREFIX}-{pid}-{started_at(pid, proc)}"
 
 
@@ -42,7 +45,7 @@ def is_owned(name: str, proc: Path = Path("/proc")) -> bool:
 
 
 def cgroups_of(name: str, root: Path = CGROUPS) -> list[Path]:
-    """Return the topmost cgroups of a node: one in each hierarchy that there is."""
+    """Return the topmost cgroups of a node, one in each hierarchy."""
     return [path for path in (root / name, *root.glob(f"*/{name}")) if path.is_dir()]
 
 
@@ -52,14 +55,14 @@ def state_of(name: str) -> Path:
 
 
 def remains(root: Path = CGROUPS, proc: Path = Path("/proc")) -> Iterator[str]:
-    """The names of nodes whose owner is gone, and of which something is left."""
+    """Yield the names of nodes of which cgroups or files are left although their owner has ended."""
     pattern = f"{PREFIX}-*"
     paths = [*root.glob(pattern), *root.glob(f"*/{pattern}"), *state_of(PREFIX).parent.glob(pattern)]
     yield from sorted({path.name for path in paths if not is_owned(path.name, proc)})
 
 
 def remove(name: str, root: Path = CGROUPS) -> None:
-    """Remove all that a node has left; OSError where something does not go."""
+    """Remove everything that a node has left; raises OSError if something cannot be removed."""
     deadline = time.monotonic() + _SECONDS
     for top in cgroups_of(name, root):
         while top.exists():
@@ -81,7 +84,7 @@ def _remove_cgroups(top: Path) -> None:
 
 
 def main() -> None:
-    """Wait for the owner's end, then clean up."""
+    """Wait for the owner to end, and then clean up."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     name = sys.stdin.readline().strip()

@@ -1,4 +1,4 @@
-"""The programs that are compiled for a node, and images made of them, as archives in the cache."""
+"""Compile the programs of a node, and build images from them, as archives in the cache."""
 
 from __future__ import annotations
 
@@ -35,15 +35,17 @@ _GZIP = b"\x1f\x8b"
 PAUSE = "localhost/pause:1"
 COREDNS = "localhost/coredns:1"
 MEMBERS = ("localhost/member:1", "localhost/member:2", "localhost/member:3")
-"""One program under names that differ, for rollouts: a process of a group, see go/member/main.go."""
-# What examples run where only the shape of groups matters. It is our own program of this kind.
+"""Images with the same program and different names, for rollouts. The program is a process of a group, see
+go/member/main.go.
+"""
+# The images of examples that need only the shape of groups. They contain our own program of this kind.
 _EXAMPLES = ("registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.9")
 
 
 TARGETS: tuple[Target, ...] = (
     Target(
         name="node",
-        # The module of the control plane: what both are made of is compiled once.
+        # The module of the control plane, so that common packages are compiled once.
         module=KUBERNETES_MODULE,
         package="./node",
         linker_flags=kubernetes_linker_flags(KUBERNETES_VERSION),
@@ -61,7 +63,7 @@ TARGETS: tuple[Target, ...] = (
 
 
 def build_programs(report: Report) -> Mapping[str, Path]:
-    """Return the binary of every program, built if need be. Raises BuildError or NoGoError."""
+    """Return the binary of every program, built if needed. Raises BuildError or NoGoError."""
     return {
         program: ensure_built(target, cache_directory(), report) / program
         for target in TARGETS
@@ -71,19 +73,21 @@ def build_programs(report: Report) -> Mapping[str, Path]:
 
 @dataclass(frozen=True)
 class SmallImage:
-    """An image with one program in it, and the names by which it is known."""
+    """An image with a single program, and the names under which it is known."""
 
     names: tuple[str, ...]
     program: Path
     command: tuple[str, ...] = ()
-    """Arguments that come before those of a container; without them it is started by its own name."""
+    """Arguments that come before the container's arguments; without them the program is started by its own
+    name.
+    """
     labels: dict[str, str] = field(default_factory=dict)
     ballast: bytes = b""
-    """A file beside the program, for images that take time to pull."""
+    """The content of a second file, for images that take time to pull."""
 
 
 def write_archive(image: SmallImage, path: Path) -> None:
-    """Write it as `write_layout` does."""
+    """Write an image to an archive, as `write_layout` does."""
     place = f"/{image.program.name}"
     files = [(place[1:], image.program.read_bytes(), 0o755)]
     files += [("ballast", image.ballast, 0o644)] if image.ballast else []
@@ -98,7 +102,7 @@ def write_archive(image: SmallImage, path: Path) -> None:
 
 
 def write_layout(names: Sequence[str], config: dict[str, Any], layers: Sequence[bytes], path: Path) -> None:
-    """Write an image as an OCI layout in a tar file, which `ctr images import` and its like read."""
+    """Write an image as an OCI layout in a tar file, which `ctr images import` and similar commands read."""
     described = _json(config)
     manifest = _json(
         {
@@ -145,20 +149,20 @@ def _json(value: object) -> bytes:
 
 
 def small_images(programs: Mapping[str, Path]) -> tuple[SmallImage, ...]:
-    """Return what is made of the compiled programs."""
+    """Return the images that contain the compiled programs."""
     return (
         SmallImage((PAUSE, *_EXAMPLES), programs["pause"]),
         SmallImage((COREDNS,), programs["coredns"]),
-        # Each is an image of its own, as a new version is.
+        # Each is a separate image, as a new version would be.
         *(SmallImage((name,), programs["member"], labels={"name": name}) for name in MEMBERS),
     )
 
 
 def write_archives(programs: Mapping[str, Path], cache: Path) -> Iterator[Path]:
-    """Return an archive for each image, made where there is no whole one in `cache`."""
+    """Yield an archive for each image. Create those that `cache` does not contain completely."""
     cache.mkdir(parents=True, exist_ok=True)
     for image in small_images(programs):
-        # Programs lie below a folder that is named by what they are made of.
+        # The folder of a program is named by the hash of its sources.
         made_of = f"{image.names} {image.command} {image.program.resolve()}"
         archive = cache / f"image-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.tar"
         if not is_kept(archive):

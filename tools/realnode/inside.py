@@ -1,7 +1,8 @@
 """Run a command as the first process in the namespaces: `python -m tools.realnode.inside COMMAND`.
 
-Mounts, addresses and cgroups are there before it starts; signals reach it; orphans are reaped; its exit code
-is ours, and the kernel then kills everything else.
+Mounts, addresses and cgroups exist before the command starts. Signals are passed on to the command, and
+orphaned processes are reaped. This process returns the command's exit code, and the kernel then kills all
+other processes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from tools.realnode.kit import NodeError, read_kit
 from tools.realnode.namespaces import FORWARDED
 from tools.realnode.settings import NODE_ADDRESS
 
-# The kubelet wants these and would set them for the whole machine. What it reads here, it leaves alone.
+# The kubelet requires these values and would set them for the whole machine. It leaves alone what already has
+# them.
 KERNEL_SETTINGS = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -29,7 +31,7 @@ KERNEL_SETTINGS = {
     "kernel/keys/root_maxkeys": 1_000_000,
     "kernel/keys/root_maxbytes": 25_000_000,
 }
-# Where parts of a node write, whatever they are told.
+# Programs of a node write to these folders, whatever their settings.
 _WRITTEN = (Path("/var/lib"), Path("/var/log"))
 _RUN = Path("/run")
 
@@ -38,15 +40,15 @@ _KERNEL = {"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "0", "ipv4/conf/de
 _COMMANDS = (
     ("link", "set", "lo", "up"),
     ("address", "add", f"{NODE_ADDRESS}/32", "dev", "lo"),
-    # Nobody has these addresses: kube-proxy translates them, once there is a route that packets could take.
+    # No device has these addresses. kube-proxy translates them once packets have a route.
     ("route", "add", SERVICE_RANGE, "dev", "lo", "src", NODE_ADDRESS),
 )
-# A new one of cgroup v1 has none, and takes no process before it has some.
+# A new cgroup of cgroup v1 has no values of its own, and accepts no process before it has some.
 _INHERITED = ("cpuset.cpus", "cpuset.mems")
 
 
 def set_up_network(kernel: Path = Path("/proc/sys/net")) -> None:
-    """Give this network namespace its addresses. Raises NodeError."""
+    """Assign addresses in this network namespace. Raises NodeError."""
     for command in _COMMANDS:
         done = subprocess.run(["ip", *command], capture_output=True, text=True)
         if done.returncode:
@@ -56,7 +58,10 @@ def set_up_network(kernel: Path = Path("/proc/sys/net")) -> None:
 
 
 def set_up_mounts(state: Path, overlay: bool) -> None:
-    """Hide what would be written to. `overlay`: what is there is seen still. Raises NodeError."""
+    """Hide the folders to which programs write. Raises NodeError.
+
+    overlay: whether the present content of these folders stays visible.
+    """
     for place in _WRITTEN:
         upper, work = (state / "written" / kind / place.name for kind in ("upper", "work"))
         for folder in (upper, work):
@@ -82,14 +87,14 @@ def _mount(*arguments: str) -> None:
 
 
 def hierarchies(root: Path = CGROUPS) -> list[Path]:
-    """Return the root of each hierarchy: the one of cgroup v2, or those of v1."""
+    """Return the root of each cgroup hierarchy: the single one of cgroup v2, or all of v1."""
     if (root / "cgroup.controllers").exists():
         return [root]
     return sorted({path.resolve() for path in root.glob("*") if (path / "cgroup.procs").exists()})
 
 
 def set_up_cgroups(name: str, root: Path = CGROUPS) -> None:
-    """Make the cgroups of a node. OSError where that is not allowed."""
+    """Create the cgroups of a node; raises OSError if that is not permitted."""
     for hierarchy in hierarchies(root):
         made = hierarchy / name
         made.mkdir()
@@ -99,7 +104,7 @@ def set_up_cgroups(name: str, root: Path = CGROUPS) -> None:
 
 
 def main(command: Sequence[str]) -> int:
-    """Prepare, run, and return the exit code of the command."""
+    """Prepare the namespaces, run the command, and return its exit code."""
     early: list[int] = []
     for number in FORWARDED:
         signal.signal(number, lambda received, _: early.append(received))

@@ -1,4 +1,4 @@
-"""What is handed to the process inside of the namespaces, as a file."""
+"""Pass the parts of a node to the process inside the namespaces, as a file."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 VARIABLE = "REALNODE"
-"""Names the file, inside of the namespaces."""
+"""The variable that names the file inside the namespaces."""
 
 
 class NodeError(RuntimeError):
-    """One line: what failed, and what to do."""
+    """A node cannot start or run; the message says in one line what has failed and what to do."""
 
 
 class MissingError(NodeError):
-    """This machine lacks something that a node needs: what, and how to get it."""
+    """This machine lacks something that a node needs; the message says what, and how to get it."""
 
 
 @dataclass(frozen=True)
 class Kit:
-    """What a node is made of; every string but `name` is an absolute path.
+    """The parts of which a node consists. Every string but `name` is an absolute path.
 
-    `overlay`: whether file systems can be laid over others below `state`.
+    overlay: whether overlay file systems can be mounted below `state`.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Kit:
 
 
 def read_kit() -> Kit:
-    """Return what this process was given. NodeError where it is not inside of the namespaces of a node."""
+    """Return the kit that this process was given; raises NodeError outside of the namespaces of a node."""
     path = os.environ.get(VARIABLE)
     if not path:
         raise NodeError("this runs inside of a node: `python -m tools.realnode COMMAND`")

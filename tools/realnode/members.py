@@ -1,4 +1,4 @@
-"""Ask the process in a pod what it was given, and have it fail. See go/member/main.go."""
+"""Ask the process in a pod for its environment, and make it fail. See go/member/main.go."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ANSWER_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Given:
-    """What a process got when it started."""
+    """The data that a process received when it started."""
 
     arguments: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
-    """Name and value, in the order in which the process has them."""
+    """Name and value of each variable, in the order in which the process has them."""
     hostname: str
     resolved: Mapping[str, tuple[str, ...]]
-    """Name -> addresses, as the process found them when it started: before its pod was ready."""
+    """Name → addresses that the process found when it started, before its pod was ready."""
 
     @property
     def variables(self) -> dict[str, str]:
@@ -36,7 +36,7 @@ class Given:
 
 
 def given_to(pod: Mapping[str, Any], port: int = PORT) -> Given:
-    """Ask the process in a running pod. OSError where it does not answer."""
+    """Ask the process in a running pod; raises OSError if it does not answer."""
     said = json.loads(_ask(pod, "GET", "/", port))
     return Given(
         tuple(said["arguments"]),
@@ -47,7 +47,7 @@ def given_to(pod: Mapping[str, Any], port: int = PORT) -> Given:
 
 
 def addresses_of(pod: Mapping[str, Any], name: str) -> list[str]:
-    """The addresses that the process in `pod` finds for `name` now; none where there are none."""
+    """Return the addresses to which the process in `pod` resolves `name` now; empty if there are none."""
     try:
         return list(json.loads(_ask(pod, "GET", f"/resolve?name={name}")))
     except urllib.error.HTTPError as error:
@@ -56,22 +56,24 @@ def addresses_of(pod: Mapping[str, Any], name: str) -> list[str]:
 
 
 def end(pod: Mapping[str, Any], code: int, port: int = PORT) -> None:
-    """Have the process end with an exit code."""
+    """Make the process end with this exit code."""
     _tell(pod, f"/exit?code={code}", port)
 
 
 def sicken(pod: Mapping[str, Any], port: int = PORT) -> None:
-    """Have its health be bad from now on."""
+    """Make the process report bad health from now on."""
     _tell(pod, "/sicken", port)
 
 
 def devour(pod: Mapping[str, Any], port: int = PORT) -> None:
-    """Have it take memory until it is killed."""
+    """Make the process allocate memory until it is killed."""
     _tell(pod, "/devour", port)
 
 
 def fill(pod: Mapping[str, Any], megabytes: int) -> None:
-    """Have it write so much into its own file system; returns when that is on the disk."""
+    """Make the process write this number of megabytes to its own file system, and return when they are on the
+    disk.
+    """
     _ask(pod, "POST", f"/fill?megabytes={megabytes}")
 
 
@@ -79,7 +81,7 @@ def _tell(pod: Mapping[str, Any], path: str, port: int) -> None:
     try:
         _ask(pod, "POST", path, port)
     except (http.client.HTTPException, ConnectionError):
-        # It ended before it could answer, as it was told.
+        # The process has ended before it could answer, as requested.
         return
     except urllib.error.URLError as error:
         if not isinstance(error.reason, ConnectionError):

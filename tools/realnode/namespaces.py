@@ -1,7 +1,7 @@
-"""Run a command where nothing of it can be left behind.
+"""Run a command in such a way that nothing of it is left behind.
 
-It runs in network, mount and process namespaces of its own, which the kernel removes with the last process;
-the guard removes the rest.
+The command runs in network, mount and process namespaces of its own, which the kernel removes with the last
+process. The guard removes the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from tools.realnode.kit import VARIABLE, Kit, NodeError
 from tools.realnode.preparation import NAMESPACES
 
 PID_FILE = "unshare.pid"
-"""In the folder of a node: the process whose only child is the first one in the namespaces."""
+"""A file in the folder of a node. It contains the ID of the process whose only child is the first process in
+the namespaces.
+"""
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -30,8 +32,10 @@ _REPOSITORY = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def own_state() -> Iterator[Path]:
-    """A folder for the files of a node. It is removed afterwards with the cgroups of the same name, by a
-    process that outlives this one; so is what killed ones have left.
+    """Create a folder for the files of a node.
+
+    A process that outlives this one removes the folder and the cgroups of the same name afterwards. Remains
+    of killed nodes are removed first.
     """
     for name in guard.remains():
         guard.remove(name)
@@ -54,17 +58,17 @@ def own_state() -> Iterator[Path]:
 
 
 def run_inside(command: Sequence[str], kit: Kit, environment: Mapping[str, str] = os.environ) -> int:
-    """Run `command` inside of the namespaces; return its exit code, 128 + N if signal N ended it."""
+    """Run `command` inside the namespaces, and return its exit code; 128 + N if signal N ended it."""
     entry = [sys.executable, "-m", "tools.realnode.inside", *command]
     temporary = kit.folder / "tmp"
     temporary.mkdir(mode=0o1777)
     path = os.pathsep.join(filter(None, [str(_REPOSITORY), environment.get("PYTHONPATH", "")]))
-    # Temporary files go with the node.
+    # Temporary files are removed with the node.
     handed = {**environment, VARIABLE: str(kit.write()), "TMPDIR": str(temporary), "PYTHONPATH": path}
     process = subprocess.Popen(
         [*NAMESPACES, "--propagation", "private", *entry],
         env=handed,
-        # Ctrl-C reaches us, and we hand it on: once.
+        # Ctrl-C must reach only this process, which passes it on once.
         start_new_session=True,
         preexec_fn=end_with_parent,
     )
@@ -75,7 +79,7 @@ def run_inside(command: Sequence[str], kit: Kit, environment: Mapping[str, str] 
 
 
 def first_process(unshare: int) -> int:
-    """Return the process id, as seen from here, of the first process inside; 0 where it is gone."""
+    """Return the ID, outside of the namespaces, of the first process inside; 0 if it has ended."""
     try:
         children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
     except OSError:
@@ -85,7 +89,7 @@ def first_process(unshare: int) -> int:
 
 @contextmanager
 def _handed_on_to(unshare: int) -> Iterator[None]:
-    """Signals go to the first process inside: `unshare` itself does not pass them on."""
+    """Pass signals on to the first process inside during the block, because `unshare` itself does not."""
 
     def hand_on(number: int, _: FrameType | None) -> None:
         if pid := first_process(unshare):
@@ -100,5 +104,5 @@ def _handed_on_to(unshare: int) -> Iterator[None]:
 
 
 def temporary_folder() -> Path:
-    """Return where the states of nodes are."""
+    """Return the folder that contains the states of nodes."""
     return Path(tempfile.gettempdir())

@@ -1,4 +1,6 @@
-"""Check that this machine can run a node, and find, fetch and build what it needs. Outside."""
+"""Check that this machine can run a node, and find, fetch and build what the node needs. This runs outside of
+the namespaces.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,11 @@ _PROGRAMS = {"unshare": "util-linux", "mount": "mount", "nsenter": "util-linux",
 _CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
 _NETWORK = "ip link set lo up && ip link add one type veth peer name other"
 _CONTAINER = "in a container, start it with --privileged"
-# Program -> package, by the same name in Debian, Ubuntu and Fedora.
+# Program → package. The packages have the same names in Debian, Ubuntu and Fedora.
 PACKAGES: Mapping[str, str] = {"runc": "runc", "nft": "nftables"}
 _FOLDERS = ("usr/sbin", "usr/bin", "sbin", "bin")
 _LIBRARIES = ("usr/lib/*-linux-gnu*", "lib/*-linux-gnu*")
-# Programs for administrators, which are not on everybody's PATH.
+# Programs for administrators are not on every user's PATH.
 _SEARCHED = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 _CACHE = "realnode"
 
@@ -44,7 +46,7 @@ def _succeeds(command: list[str]) -> bool:
 
 @dataclass(frozen=True)
 class Machine:
-    """What is asked of a machine; tests put answers of their own in."""
+    """Facts about a machine, which tests replace."""
 
     root: bool = hasattr(os, "geteuid") and os.geteuid() == 0
     kernel: str = os.uname().release if hasattr(os, "uname") else ""
@@ -56,7 +58,10 @@ class Machine:
 
 
 def lacks(machine: Machine, *folders: Path) -> list[str]:
-    """Return all that keeps a node from running; `folders` are those that it fills."""
+    """Return everything that keeps a node from running.
+
+    folders: the folders that the node fills.
+    """
     found = [
         f"{program} is not installed: install {package}"
         for program, package in _PROGRAMS.items()
@@ -65,7 +70,7 @@ def lacks(machine: Machine, *folders: Path) -> list[str]:
     if not machine.root:
         found.insert(0, "a real node needs root: run it by sudo")
     if not found:
-        # Without root or a program these fail for that reason alone.
+        # Without root or a program these checks would fail for that reason alone.
         found += [*_lacking_namespaces(machine), *_lacking_cgroups(machine.cgroups)]
     if _version(machine.kernel) < _OLDEST_KERNEL:
         oldest = ".".join(map(str, _OLDEST_KERNEL))
@@ -86,7 +91,7 @@ def can_overlay(folder: Path, machine: Machine) -> bool:
 
 
 def _version(release: str) -> tuple[int, ...]:
-    """The first two numbers of 6.1.0-13-amd64, 5.15+ or 6.12-rc1."""
+    """Return the first two numbers of a release such as 6.1.0-13-amd64, 5.15+ or 6.12-rc1."""
     found = re.match(r"(\d+)\.(\d+)", release)
     return tuple(map(int, found.groups())) if found else ()
 
@@ -131,15 +136,15 @@ def _lacking_space(machine: Machine, folder: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class SystemPrograms:
-    """Where the programs are."""
+    """The locations of programs that come from packages of the system."""
 
     paths: Mapping[str, Path]
     libraries: tuple[Path, ...]
-    """Folders for $LD_LIBRARY_PATH; empty where the machine's own are used."""
+    """Folders for $LD_LIBRARY_PATH; empty if the programs use the libraries of the machine."""
 
 
 def find_system_programs(cache: Path) -> SystemPrograms:
-    """Return those of PACKAGES: the machine's own, else unpacked below `cache`."""
+    """Find the programs of PACKAGES: installed on the machine, or else unpacked below `cache`."""
     installed = _installed()
     missing = _missing(installed)
     if not missing:
@@ -154,7 +159,7 @@ def find_system_programs(cache: Path) -> SystemPrograms:
 
 
 def lacking_packages(cache: Path) -> list[str]:
-    """Return what keeps the programs from being found, as far as that is known without fetching any."""
+    """Return what keeps the programs from being found, as far as that is known without downloading any."""
     missing = _missing(_installed())
     if not missing or _folder(cache, missing).exists() or (shutil.which("apt-get") and shutil.which("dpkg")):
         return []
@@ -162,7 +167,7 @@ def lacking_packages(cache: Path) -> list[str]:
 
 
 def program_in(root: Path, name: str) -> Path:
-    """Return where a package has put `name` below `root`."""
+    """Return the path below `root` at which a package has installed `name`."""
     for folder in _FOLDERS:
         if (root / folder / name).exists():
             return root / folder / name
@@ -182,7 +187,9 @@ def _folder(cache: Path, missing: list[str]) -> Path:
 
 
 def _unpack(packages: list[str], root: Path) -> None:
-    """Download with all that they depend on and that is not installed, and unpack beside `root` first."""
+    """Download packages with all dependencies that are not installed, and unpack them in another folder that
+    is then renamed to `root`.
+    """
     wanted = " ".join(packages)
     if lacking := lacking_packages(root.parent):
         raise MissingError("; ".join(lacking))
@@ -198,7 +205,9 @@ def _unpack(packages: list[str], root: Path) -> None:
 
 
 def _settings(scratch: Path) -> list[str]:
-    """Lists and packages go into a folder of ours: those of the machine are left alone."""
+    """Return options by which apt puts lists and packages into a scratch folder and leaves the machine's own
+    alone.
+    """
     for folder in ("lists/partial", "cache/archives/partial"):
         (scratch / folder).mkdir(parents=True)
     options = [
@@ -221,7 +230,9 @@ def _fetch(command: list[str], wanted: str) -> None:
 
 
 def require_machine(state_folder: Path, machine: Machine | None = None) -> SystemPrograms:
-    """Return what the system brings. Raises MissingError with all that is lacking; nothing is built."""
+    """Return the programs of the system. If anything is lacking, raise MissingError with all of it before
+    anything is built.
+    """
     cache = cache_directory()
     found = lacks(machine or Machine(), cache, state_folder)
     if chosen_minor() != DEFAULT:
@@ -232,7 +243,7 @@ def require_machine(state_folder: Path, machine: Machine | None = None) -> Syste
 
 
 def prepare(state: Path, system: SystemPrograms, archives: Sequence[Path], report: Report) -> Kit:
-    """Build what is missing, and return what a node in `state` is made of."""
+    """Build what is missing, and return the kit of a node in `state`."""
     find_programs([*Options(node_address=NODE_ADDRESS).programs, "kubectl", "helm"], report)
     built = build_programs(report)
     small = write_archives(built, cache_directory() / _CACHE)

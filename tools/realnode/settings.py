@@ -1,4 +1,6 @@
-"""Settings of each part of a node, from the files beside this one, and the addresses that they name."""
+"""Write the settings of each program of a node, from the files beside this one, and define the node's
+addresses.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ PROXY_HEALTH = f"http://{LOOPBACK}:10256/healthz"
 
 
 class Files:
-    """Where the settings of a node are, and what they speak of."""
+    """The paths of a node's settings, and paths that the settings name."""
 
     def __init__(self, kit: Kit) -> None:
         self.kit = kit
@@ -35,21 +37,22 @@ class Files:
 
 
 def write_settings(files: Files, ca: Path, proxy_kubeconfig: Path) -> None:
-    """Write every file that a part of the node reads."""
+    """Write every file that a program of the node reads."""
     for folder in (files.pod_network.parent, files.plugins):
         folder.mkdir()
     for path, text in ((files.containerd, containerd(files)), (files.kubelet, kubelet(files, ca))):
         path.write_text(text)
     files.proxy.write_text(kube_proxy(proxy_kubeconfig))
     files.pod_network.write_text(json.dumps(pod_network(files.kit.folder / "addresses")))
-    # Pods without the cluster's DNS ask nobody: there is no way out.
+    # Pods that do not use the cluster's DNS have no resolver, because there is no way out.
     files.resolver.write_text("")
 
 
 def pod_network(addresses: Path) -> dict[str, Any]:
-    """Return the CNI configuration; `addresses` is the folder that remembers which are taken.
+    """Return the CNI configuration.
 
-    Pods get a pair of devices each and are routed: nothing depends on the bridge filter of the kernel.
+    addresses: the folder that records which addresses are taken. Each pod gets a pair of devices and is
+    routed, so that nothing depends on the bridge filter of the kernel.
     """
     ranges, routes = [[{"subnet": POD_RANGE}]], [{"dst": "0.0.0.0/0"}]
     assignment = {"type": "host-local", "dataDir": str(addresses), "ranges": ranges, "routes": routes}
@@ -58,7 +61,7 @@ def pod_network(addresses: Path) -> dict[str, Any]:
 
 
 def snapshotter(kit: Kit) -> str:
-    """Return what keeps the file systems of containers; the second copies them."""
+    """Return the name of the snapshotter that stores the file systems of containers. `native` copies them."""
     return "overlayfs" if kit.overlay else "native"
 
 

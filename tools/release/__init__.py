@@ -1,1 +1,1 @@
-"""`make release`: every artifact of a release, made from the files of the repository into dist/."""
+"""Create every artifact of a release in dist/, from the files of the repository: `make release`."""

@@ -1,7 +1,8 @@
-"""Make every artifact of a release, into dist/: `make release`.
+"""Create every artifact of a release in dist/: `make release`.
 
-$TAG, if one is released; $IMAGE_REPOSITORY, of the image; $PROJECT_URL, of the project; $WITHOUT_IMAGE. If
-something cannot be made, exit code 1, one line, and dist/ stays as it was.
+Optional variables: $TAG, the tag that is released; $IMAGE_REPOSITORY, the repository of the image;
+$PROJECT_URL, the address of the project; $WITHOUT_IMAGE. If something cannot be built, the program prints one
+line, exits with 1 and leaves dist/ unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ CHECKSUMS = "SHA256SUMS"
 
 
 def make(source: Path, target: Path, number: str, seconds: int) -> None:
-    """Make every artifact from the files below `source`."""
+    """Create every artifact from the files below `source`, except the images."""
     wheels = {path.name: path.read_bytes() for path in build(source, target, number, str(seconds))}
     packed = plugin(wheels, seconds)
     name = f"{PROGRAM}-{number}.tar.gz"
@@ -42,7 +43,7 @@ def make(source: Path, target: Path, number: str, seconds: int) -> None:
 
 def add_images(target: Path, number: str, repository: str) -> None:
     """Build the image for every platform that is possible here. Raises ImageError."""
-    # Of an earlier commit, for a platform that is not possible now.
+    # Results of an earlier commit may be for a platform that is not possible now.
     for stale in RESULTS.glob(f"lws-{number}-*"):
         stale.unlink()
     tag = f"{repository}:{number}" if repository else os.environ.get("IMAGE", "")
@@ -53,7 +54,7 @@ def add_images(target: Path, number: str, repository: str) -> None:
 
 
 def check_tag(tag: str, source: Path) -> None:
-    """Raise ReleaseError where a tag is not that of the version, or the changelog has no date for it."""
+    """Raise ReleaseError if the tag does not match the version, or if the changelog has no date for it."""
     number = version(source)
     if tag != f"v{number}":
         raise ReleaseError(
@@ -65,7 +66,7 @@ def check_tag(tag: str, source: Path) -> None:
 
 
 def release(dist: Path = DIST) -> None:
-    """Put a whole release into `dist`, in place of what is there."""
+    """Create a whole release, and replace `dist` by it."""
     build = ROOT / "build"
     build.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="release-", dir=build) as directory:
@@ -87,7 +88,7 @@ def release(dist: Path = DIST) -> None:
 
 
 def main() -> int:
-    """Exit code 0 where everything was made."""
+    """Create a release, and return 0 if everything was built."""
     try:
         release()
     except ImageError as error:

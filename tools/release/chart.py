@@ -1,6 +1,6 @@
-"""The chart in a release: its package, plain manifests, and kustomize components.
+"""Create the artifacts of the chart: its package, plain manifests, and kustomize components.
 
-A component turns the manifests into what the chart renders for other values.
+A component turns the manifests into the manifests that the chart renders for other values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Object = dict[str, Any]
 NAMESPACE = "lws-system"
 DEFINITION = "CustomResourceDefinition"
 _OF_HELM = ("helm.sh/", "meta.helm.sh/", "app.kubernetes.io/managed-by")
-# The pure Python loader takes seconds for the definitions.
+# The loader in pure Python takes seconds for the definitions.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 MANIFESTS = "manifests.yaml"
@@ -40,7 +40,9 @@ KUSTOMIZE = "kustomize"
 
 @dataclass(frozen=True)
 class Component:
-    """What the chart's values are before and after it: its patches are the difference."""
+    """The chart's values before and after a component is applied. Its patches are the difference of the
+    manifests.
+    """
 
     before: Values
     after: Values
@@ -55,11 +57,12 @@ def _components() -> Mapping[str, Component]:
         {
             "cert-manager": Component({}, _CERTIFICATES),
             **{name: Component({}, values) for name, values in both.items()},
-            # Scrapers are let in whether or not there is something to scrape.
+            # The policy lets scrapers in whether or not there is something to scrape.
             "network-policy": Component(_METRICS, {**_METRICS, **_POLICY}),
             "alerts": Component(_METRICS, {**_METRICS, "alerts.enabled": True}),
             "dashboard": Component({}, {"dashboard.enabled": True}),
-            # After cert-manager, in place of those above: they change what cert-manager changes too.
+            # These replace the components above if cert-manager is applied first, because both change the
+            # same objects.
             **{
                 f"{name}-with-cert-manager": Component(_CERTIFICATES, {**_CERTIFICATES, **values})
                 for name, values in both.items()
@@ -69,11 +72,11 @@ def _components() -> Mapping[str, Component]:
 
 
 COMPONENTS = _components()
-"""Name → what it does."""
+"""Name → component."""
 
 
 def kustomization(resources: Sequence[str], components: Sequence[str] = ()) -> str:
-    """The text of a kustomization."""
+    """Return the text of a kustomization."""
     content: Object = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
     content["resources"] = list(resources)
     if components:
@@ -82,7 +85,7 @@ def kustomization(resources: Sequence[str], components: Sequence[str] = ()) -> s
 
 
 def component(before: Sequence[Object], after: Sequence[Object]) -> Mapping[str, str]:
-    """File name → text of a component that turns `before` into `after`."""
+    """Return file name → text of a component that turns `before` into `after`."""
     old, new = ({key(each): each for each in objects} for objects in (before, after))
     content: Object = {"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"}
     files: dict[str, str] = {}
@@ -108,8 +111,8 @@ def _change(old: Object, new: Object) -> Object:
     operations = jsonpatch.make_patch(old, new).patch
     kind, field, path = _CONFIGURATION
     if old["kind"] == kind and field in old:
-        # The file is one string. A component that was made for another one would undo what that one says, so
-        # it must not apply.
+        # The file is one string. A component for another version of the file would undo its changes, so the
+        # component must not apply.
         name = path.rpartition("/")[2]
         operations.insert(0, {"op": "test", "path": path, "value": old[field][name]})
     group, _, version = old["apiVersion"].rpartition("/")
@@ -122,12 +125,14 @@ def _change(old: Object, new: Object) -> Object:
 
 class _Plain(_Dumper):  # type: ignore[misc, valid-type]
     def ignore_aliases(self, data: Any) -> bool:
-        """No reader expects anchors in a manifest."""
+        """Write no anchors, because no reader expects them in a manifest."""
         return True
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    """Files and patches within a manifest are read line by line."""
+    """Write texts of several lines as blocks, because files and patches within a manifest are read line by
+    line.
+    """
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
@@ -135,36 +140,37 @@ _Plain.add_representer(str, _text)
 
 
 def parsed(text: str) -> list[Object]:
-    """The objects of a text of several YAML documents."""
+    """Parse the objects of a text with several YAML documents."""
     return [each for each in yaml.load_all(text, Loader=_Loader) if each]
 
 
 def rendered(objects: Iterable[Object]) -> str:
-    """The text of several YAML documents."""
+    """Return the text of several YAML documents."""
     return yaml.dump_all(objects, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
 
 
 def document(content: Object) -> str:
-    """The text of one YAML document."""
+    """Return the text of one YAML document."""
     return rendered([content])
 
 
 def plain(objects: Iterable[Object]) -> list[Object]:
-    """The Namespace and the objects of a release in it, in an order in which they can be applied."""
+    """Return the Namespace and the objects of a release in it, in an order in which they can be applied."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     bare = [_without_helm(each) for each in objects]
-    # Those that wait for others are last in the chart's own order; definitions are served after a moment.
+    # In the chart's own order, objects that need others come last. Definitions come first, because the API
+    # server needs a moment to serve them.
     return [namespace, *sorted(bare, key=lambda each: each["kind"] != DEFINITION)]
 
 
 def key(obj: Object) -> tuple[str, str, str, str]:
-    """API version, kind, namespace and name: what an object is told apart by."""
+    """Return API version, kind, namespace and name, which identify an object."""
     metadata = obj["metadata"]
     return obj["apiVersion"], obj["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
 def split(objects: Sequence[Object]) -> tuple[list[Object], list[Object]]:
-    """The definitions, and everything else."""
+    """Return the definitions, and all other objects."""
     definitions = [each for each in objects if each["kind"] == DEFINITION]
     return definitions, [each for each in objects if each["kind"] != DEFINITION]
 
@@ -188,20 +194,24 @@ def _without_helm(obj: Object) -> Object:
 
 @dataclass(frozen=True)
 class Chart:
-    """The chart in a directory, and the helm that reads it."""
+    """The chart in a directory, and the helm that renders it."""
 
     directory: Path
     helm: Path
 
     def objects(self, values: Mapping[str, Any]) -> list[Object]:
-        """The plain manifests for values, by dotted path. Raises ReleaseError where helm refuses them."""
+        """Return the plain manifests for values, given by dotted path. Raises ReleaseError if helm rejects
+        the values.
+        """
         given = [f"--set-json={path}={json.dumps(value)}" for path, value in values.items()]
         where = [f"--namespace={NAMESPACE}", f"--kube-version={KUBERNETES_VERSION}"]
         text = run([self.helm, "template", "lws", self.directory, *where, *given], self.directory)
         return plain(parsed(text))
 
     def package(self, target: Path, version: str) -> Path:
-        """The package that `helm install` and `helm push` take. Raises ReleaseError for another version."""
+        """Create the package for `helm install` and `helm push`. Raises ReleaseError if it has another
+        version.
+        """
         run([self.helm, "package", self.directory, "--destination", target], self.directory)
         made = target / f"lws-{version}.tgz"
         if not made.is_file():
@@ -210,7 +220,9 @@ class Chart:
 
 
 def write_manifests(chart: Chart, target: Path) -> None:
-    """Write manifests.yaml, and the same as a base for kustomize with a component for each larger choice."""
+    """Write manifests.yaml, and the same objects as a base for kustomize with a component for each larger
+    choice.
+    """
     every = chart.objects({})
     (target / MANIFESTS).write_text(rendered(every), encoding="utf-8")
     definitions, others = split(every)
@@ -221,7 +233,7 @@ def write_manifests(chart: Chart, target: Path) -> None:
     }
     _write(target / KUSTOMIZE / BASE, base)
     _write(target / KUSTOMIZE, {KUSTOMIZATION: kustomization([BASE])})
-    # The definitions are the same for all of these, and large.
+    # The definitions are large and the same for all components.
     small = {"crds.enabled": False}
     for name, each in COMPONENTS.items():
         before, after = (chart.objects({**small, **values}) for values in (each.before, each.after))

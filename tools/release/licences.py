@@ -1,4 +1,6 @@
-"""Write THIRD_PARTY_LICENCES.md from locks and package metadata; reject what is not permissive."""
+"""Write THIRD_PARTY_LICENCES.md from locks and package metadata, and reject licences that are not
+permissive.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ PERMISSIVE = frozenset(
     {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "PSF-2.0", "Unlicense"}
 )
 WEAK = {"MPL-2.0": "asks for the source of changes to its own files, of which we make none"}
-"""Not permissive, and taken nevertheless: why."""
+"""Licences that are accepted although they are not permissive, with the reason."""
 _SPELLINGS: Mapping[str, str] = {
     "Apache 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
@@ -43,12 +45,14 @@ images, `….cdx.json`, list Debian packages too. Go modules that tests compile 
 
 
 class LicenceError(ValueError):
-    """A package whose licence is unknown or not taken: which, and what to do."""
+    """The licence of a package is unknown or not accepted; the message names the package and says what to
+    do.
+    """
 
 
 @dataclass(frozen=True)
 class Package:
-    """A locked package and its licence, as an SPDX expression."""
+    """A locked package and its licence as an SPDX expression."""
 
     name: str
     version: str
@@ -56,12 +60,12 @@ class Package:
 
 
 def pinned(lock: str) -> Iterator[tuple[str, str]]:
-    """Name and version of each package of a lock."""
+    """Yield name and version of each package of a lock."""
     yield from _PINNED.findall(lock)
 
 
 def expression(name: str, said: Mapping[str, str], classifiers: Iterable[str]) -> str:
-    """The licence in SPDX, from a package's metadata. Raises LicenceError where there is none."""
+    """Return the licence of a package in SPDX, from its metadata. Raises LicenceError if there is none."""
     text = said.get("License-Expression", "") or said.get("License", "").strip()
     if not text or "\n" in text or text == "UNKNOWN":
         parts = [each.rpartition(" :: ")[2] for each in classifiers if each.startswith("License :: OSI")]
@@ -73,13 +77,13 @@ def expression(name: str, said: Mapping[str, str], classifiers: Iterable[str]) -
 
 
 def refused(expression: str) -> list[str]:
-    """The licences of an expression that are neither permissive nor taken nevertheless."""
+    """Return the licences of an expression that are not accepted."""
     names = (each.strip() for each in _BETWEEN.split(expression))
     return [name for name in names if name and name not in PERMISSIVE and name not in WEAK]
 
 
 def packages(lock: str) -> Iterator[Package]:
-    """Every package of a lock. Raises LicenceError for what may not be used."""
+    """Yield every package of a lock. Raises LicenceError for a package that may not be used."""
     for name, version in sorted(set(pinned(lock))):
         try:
             said = metadata(name)
@@ -95,7 +99,7 @@ def packages(lock: str) -> Iterator[Package]:
 
 
 def page(root: Path = ROOT) -> str:
-    """The page as it should be."""
+    """Return the up-to-date page."""
     parts, seen = [_INTRODUCTION], set[Package]()
     for lock, title in LOCKS.items():
         rows = [f"## {title}\n\n| Package | Version | Licence |\n| --- | --- | --- |"]
@@ -110,7 +114,7 @@ def page(root: Path = ROOT) -> str:
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    """The command line; returns the exit code."""
+    """Run the command line, and return the exit code."""
     try:
         return generated.main(
             "tools.release.licences", lambda: {PAGE: page(root)}, "the locks", arguments, root

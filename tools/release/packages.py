@@ -1,7 +1,8 @@
-"""Packages of a release: wheels, source distributions, and the archive that krew installs `kubectl lws` from.
+"""Build the packages of a release: wheels, source distributions, and the archive from which krew installs
+`kubectl lws`.
 
-Compiled packages differ with each interpreter and platform, so that archive holds ours only, and the first
-call installs the others, each checked against its hash.
+Compiled packages differ with each interpreter and platform, so the archive contains only our own packages.
+The first call of the plugin installs the others, and checks each against its hash.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ Needs python3, 3.11 or newer, with its module venv. The first call installs
 locked packages from PyPI, or the mirror that pip is configured for.
 """
 PROJECTS = {"lws-controller": ".", "lws-api": "api"}
-"""Name on PyPI → where its pyproject.toml is. `lws` is somebody else's there."""
+"""Name on PyPI → folder of its pyproject.toml. The name `lws` belongs to another project there."""
 
 
 def plugin(wheels: Mapping[str, bytes], seconds: int) -> bytes:
-    """The archive: launcher, wheels by name, requirements with hashes, licence."""
+    """Return the archive of the plugin: launcher, wheels by name, requirements with hashes, and licence."""
     files = {f"wheels/{name}": content for name, content in wheels.items()}
     files[PROGRAM] = _LAUNCHER.read_bytes()
     files["requirements.txt"] = (ROOT / "requirements" / "runtime.txt").read_bytes()
@@ -44,9 +45,9 @@ def plugin(wheels: Mapping[str, bytes], seconds: int) -> bytes:
 
 
 def manifest(archive_name: str, content: bytes, version: str, home: str) -> str:
-    """The manifest of the plugin, for a release at `home`."""
+    """Return the manifest of the plugin, for a release at `home`."""
     platform = {
-        # Windows starts no scripts: there, `pipx install lws-controller` brings kubectl-lws.exe.
+        # Windows starts no scripts. Its users get kubectl-lws.exe from `pipx install lws-controller`.
         "selector": {"matchExpressions": [{"key": "os", "operator": "In", "values": ["darwin", "linux"]}]},
         "uri": f"{home}/releases/download/v{version}/{archive_name}",
         "sha256": hashlib.sha256(content).hexdigest(),
@@ -65,13 +66,16 @@ def manifest(archive_name: str, content: bytes, version: str, home: str) -> str:
 
 
 def files_below(directory: Path) -> Mapping[str, bytes]:
-    """Path below `directory` → content."""
+    """Return path below `directory` → content."""
     paths = (path for path in sorted(directory.rglob("*")) if path.is_file())
     return {path.relative_to(directory).as_posix(): path.read_bytes() for path in paths}
 
 
 def archive(files: Mapping[str, bytes], seconds: int, executable: frozenset[str] = frozenset()) -> bytes:
-    """The archive; `seconds` since 1970 is the date of everything in it."""
+    """Return a compressed archive of these files.
+
+    seconds: the date of everything in it, in seconds since 1970.
+    """
     packed = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=packed, mode="wb", mtime=seconds, filename="") as compressed,
@@ -86,14 +90,14 @@ def archive(files: Mapping[str, bytes], seconds: int, executable: frozenset[str]
 
 
 def checksums(directory: Path) -> str:
-    """A line for each file below `directory`, as `sha256sum --check` reads it."""
+    """Return a line for each file below `directory`, in the format of `sha256sum --check`."""
     return "".join(
         f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files_below(directory).items()
     )
 
 
 def build(source: Path, target: Path, version: str, epoch: str) -> list[Path]:
-    """Build every package below `source` into `target` and return the wheels. Raises ReleaseError."""
+    """Build every package below `source` into `target`, and return the wheels. Raises ReleaseError."""
     wheels = []
     for name, directory in PROJECTS.items():
         command: list[str | Path] = [sys.executable, "-m", "hatchling", "build", "-d", target.resolve()]

@@ -1,4 +1,4 @@
-"""Every place that names the version, and where the project is at home.
+"""List every place that names the version, and the address of the project.
 
 python -m tools.release.places               # prints the version; exit code 1 if places disagree
 python -m tools.release.places 2026.12.0     # writes it everywhere
@@ -19,7 +19,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = "https://example.com/lws-controller"
-"""Stands for the address of the repository, which has none yet; `make release PROJECT_URL=…` puts it in."""
+"""A placeholder for the address of the repository, which has none yet. `make release PROJECT_URL=…` replaces
+it.
+"""
 NUMBER = r"\d+\.\d+\.\d+"
 _NUMBER = re.compile(NUMBER)
 _REPOSITORY = "repository: localhost/lws\n"
@@ -28,7 +30,7 @@ _NAMES_HOME = ("pyproject.toml", "api/pyproject.toml", "charts/lws/Chart.yaml")
 
 @dataclass(frozen=True)
 class Place:
-    """A pattern whose first group is the version, in a file. It may be there several times."""
+    """A pattern in a file whose first group is the version. The file may contain it several times."""
 
     path: str
     pattern: str
@@ -50,7 +52,7 @@ PLACES = (
 
 
 def found(root: Path = ROOT) -> Mapping[Place, frozenset[str]]:
-    """What each place says; nothing where it has gone."""
+    """Return the versions that each place names; none if the pattern no longer matches."""
     return {
         place: frozenset(re.findall(place.pattern, (root / place.path).read_text(encoding="utf-8")))
         for place in PLACES
@@ -58,7 +60,7 @@ def found(root: Path = ROOT) -> Mapping[Place, frozenset[str]]:
 
 
 def version(root: Path = ROOT) -> str:
-    """The version. Raises ValueError where places disagree or have gone."""
+    """Return the version. Raises ValueError if places disagree or no longer exist."""
     said = found(root)
     every = frozenset().union(*said.values())
     lost = [place.path for place, versions in said.items() if not versions]
@@ -71,13 +73,13 @@ def version(root: Path = ROOT) -> str:
 
 
 def home(root: Path = ROOT) -> str:
-    """Where the project is at home, as its package says."""
+    """Return the address of the project from its pyproject.toml."""
     urls = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
     return str(urls["Homepage"])
 
 
 def write(new: str, root: Path = ROOT) -> None:
-    """Put another version into every place. Raises ValueError for what is no version."""
+    """Write another version into every place. Raises ValueError if it is not a version."""
     if not _NUMBER.fullmatch(new):
         raise ValueError(f"{new!r} is no version: three numbers, such as 2026.12.0")
     for place in PLACES:
@@ -92,7 +94,7 @@ def _with(found: re.Match[str], new: str) -> str:
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    """The command line; returns the exit code."""
+    """Run the command line, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.release.places", description="Say or change the version."
     )
@@ -109,11 +111,11 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
 
 
 class ReleaseError(RuntimeError):
-    """An artifact cannot be made; the message says which, why, and what to do."""
+    """An artifact cannot be created; the message says which, why, and what to do."""
 
 
 def run(command: list[str | Path], cwd: Path, *, epoch: str = "") -> str:
-    """Return what a command prints. Raises ReleaseError with the end of its stderr."""
+    """Run a command and return its output. Raises ReleaseError with the end of its stderr."""
     environment = {**os.environ, **({"SOURCE_DATE_EPOCH": epoch} if epoch else {})}
     try:
         done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
@@ -126,23 +128,25 @@ def run(command: list[str | Path], cwd: Path, *, epoch: str = "") -> str:
 
 
 def commit_time(root: Path = ROOT) -> str:
-    """Seconds since 1970 of the last commit: the date of files in archives."""
+    """Return the time of the last commit in seconds since 1970, which is the date of files in archives."""
     return run(["git", "log", "-1", "--format=%ct"], root).strip()
 
 
 def copy_source(target: Path, root: Path = ROOT) -> None:
-    """Copy what a clone would have, and files that are new; nothing that git ignores."""
+    """Copy the files that a clone would have, and new files, but no file that git ignores."""
     names = run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], root)
     for name in filter(None, names.split("\0")):
         source, copy = root / name, target / name
-        # Deleted, but not committed so.
+        # The file may be deleted without a commit.
         if source.is_file():
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, copy)
 
 
 def put_in(target: Path, repository: str, home: str = "") -> None:
-    """Write the repository of the image and the address of the project into a copy; empty: as it is."""
+    """Write the repository of the image and the address of the project into a copy of the sources. Empty
+    values change nothing.
+    """
     values = target / "charts" / "lws" / "values.yaml"
     text = values.read_text(encoding="utf-8")
     if text.count(_REPOSITORY) != 1:

@@ -1,1 +1,1 @@
-"""The documentation as one site: docs/, and the files of the repository that it links to."""
+"""Build the documentation as one site from docs/ and the files of the repository to which docs/ links."""

@@ -1,6 +1,6 @@
-"""Build the site of docs/ into build/site; a dead link or anchor is an error.
+"""Build the site of docs/ into build/site. A dead link or anchor is an error.
 
-A file outside docs/ that a document links to becomes a page below `repository/`.
+A file outside docs/ to which a document links becomes a page below `repository/`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
 _CODE = re.compile(r"(`+)(.+?)\1(?!`)")
 _LEXERS = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
 _NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
-# docs_dir of mkdocs.yml.
+# This is docs_dir of mkdocs.yml.
 _PREPARED = REPOSITORY / "build" / "docs"
 
 
 class DeadLinkError(Exception):
-    """A link of a document leads to nothing."""
+    """A link of a document leads to no file."""
 
 
 def pages_of(root: Path) -> Mapping[str, str]:
-    """Path on the site → Markdown, for all documents and every file that one of them leads to."""
+    """Return path on the site → Markdown, for all documents and every file to which one of them links."""
     waiting = sorted(path.relative_to(root).as_posix() for path in (root / "docs").rglob("*.md"))
     pages: dict[str, str] = {}
     seen = set(waiting)
@@ -44,14 +44,14 @@ def pages_of(root: Path) -> Mapping[str, str]:
 
 
 def on_site(path: str) -> str:
-    """Where a file of the repository is on the site."""
+    """Return the path on the site of a file of the repository."""
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     return f"repository/{path}" if path.endswith(".md") else f"repository/{path}.md"
 
 
 def outside_fences(text: str, change: Callable[[str], str]) -> str:
-    """A text with all changed but its fenced code."""
+    """Apply `change` to a text, except to its fenced code."""
     parts, end = [], 0
     for fence in _FENCE.finditer(text):
         parts += [change(text[end : fence.start()]), fence[0]]
@@ -60,7 +60,7 @@ def outside_fences(text: str, change: Callable[[str], str]) -> str:
 
 
 def _page(root: Path, path: str) -> tuple[str, set[str]]:
-    """The Markdown of one page, and the other pages that it needs."""
+    """Return the Markdown of one page, and the other pages to which it links."""
     text = (root / path).read_text(encoding="utf-8")
     if not path.endswith(".md"):
         lexer = _LEXERS.get(Path(path).suffix, "text")
@@ -83,7 +83,7 @@ def _page(root: Path, path: str) -> tuple[str, set[str]]:
 
 
 def _target(root: Path, path: str, name: str) -> str:
-    """The file of the repository that a link of a document leads to."""
+    """Return the file of the repository to which a link of a document leads. Raises DeadLinkError."""
     target = os.path.normpath(Path(path).parent / name)
     if (root / target).is_dir():
         target = f"{target}/README.md"
@@ -93,12 +93,12 @@ def _target(root: Path, path: str, name: str) -> str:
 
 
 def _unescaped(row: re.Match[str]) -> str:
-    """A row of a table: within code, GitHub wants pipes escaped and the site does not."""
+    """Unescape pipes within code in a row of a table. GitHub requires the escapes, and the site does not."""
     return _CODE.sub(lambda code: code[0].replace(r"\|", "|"), row[0])
 
 
 def main() -> int:
-    """Lay the pages out, and have them built."""
+    """Write the pages, and build the site with mkdocs."""
     try:
         pages = pages_of(REPOSITORY)
     except DeadLinkError as error:
@@ -107,7 +107,7 @@ def main() -> int:
     lay_out(pages)
     command = [sys.executable, "-m", "mkdocs", "--no-color", "build", "--strict"]
     variables = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    # With --quiet, mkdocs counts no warnings and finds every site in order.
+    # With --quiet, mkdocs would count no warnings and accept every site.
     built = subprocess.run(
         command, cwd=REPOSITORY, env=variables, check=False, stderr=subprocess.PIPE, text=True
     )
@@ -117,7 +117,7 @@ def main() -> int:
 
 
 def lay_out(pages: Mapping[str, str]) -> None:
-    """Write the pages, beside the pictures and figures of docs/."""
+    """Write the pages beside the pictures and figures of docs/."""
     shutil.rmtree(_PREPARED, ignore_errors=True)
     shutil.copytree(REPOSITORY / "docs", _PREPARED, ignore=shutil.ignore_patterns("*.md"))
     for path, text in pages.items():

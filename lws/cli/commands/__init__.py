@@ -1,1 +1,1 @@
-"""One command of `lws` per file."""
+"""The subcommands of `lws`, one file for each."""

@@ -1,6 +1,6 @@
-"""`lws completion`: the script by which a shell completes `lws`; and the program by which kubectl does.
+"""`lws completion`: print the script by which a shell completes `lws`, and serve kubectl's completion.
 
-kubectl completes `kubectl lws` with `kubectl_complete-lws`, in every shell that it supports.
+In every shell that kubectl supports, it completes `kubectl lws` by calling `kubectl_complete-lws`.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ kubectl_complete-lws, which is installed beside kubectl-lws.
 @click.command(help=_HELP, short_help="Print the completion script of a shell.", epilog=EXIT_CODES)
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """The script for one shell."""
+    """Print the completion script for one shell."""
     complete = get_completion_class(shell)
     assert complete is not None
     click.echo(complete(commands, {}, PROGRAM, COMPLETION_VARIABLE).source())
 
 
 def complete_for_kubectl(arguments: Sequence[str] | None = None) -> None:
-    """Print the candidates for the last of the words after `kubectl lws`: one a line, with a tab before its
-    description; then a directive for the shell.
+    """Print the candidates for the last of the words after `kubectl lws`, then a directive for the shell.
+
+    Each candidate is a line; a tab separates it from its description.
     """
     *words, incomplete = (sys.argv[1:] if arguments is None else arguments) or [""]
     items = ShellComplete(commands, {}, PLUGIN, "").get_completions(list(words), incomplete)

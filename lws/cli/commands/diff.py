@@ -1,6 +1,6 @@
-"""`lws diff`: the differences between two revisions of a set, with exit codes as those of `kubectl diff`.
+"""`lws diff`: show the differences between two revisions of a set, with the exit codes of `kubectl diff`.
 
-On a wide terminal both revisions are shown side by side too.
+A wide terminal also shows both revisions side by side.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NUMBER = click.IntRange(min=1)
 
 
 class _Error(Refusal):
-    """As in `kubectl diff`, 1 is a difference."""
+    """An error with exit code 2, because exit code 1 means a difference, as in `kubectl diff`."""
 
     exit_code = 2
 
@@ -97,7 +97,7 @@ def _blocks(history: History[Any], both: tuple[Any, Any], differences: Sequence[
 
 
 def difference_lines(differences: Iterable[str]) -> Iterator[Text]:
-    """One line per difference: additions are green, removals red, changes yellow."""
+    """Yield one line per difference: additions are green, removals red and changes yellow."""
     for line in differences:
         yield Text(line, _style(line))
 
@@ -105,7 +105,7 @@ def difference_lines(differences: Iterable[str]) -> Iterator[Text]:
 def diff_data(
     name: str, old: Revision[Any], new: Revision[Any], differences: Iterable[str]
 ) -> dict[str, Any]:
-    """The same as data."""
+    """Return the differences as data."""
     older, newer = (
         {"revision": entry.number, "key": entry.key, "name": entry.reference.name} for entry in (old, new)
     )
@@ -113,12 +113,12 @@ def diff_data(
 
 
 def headline(old: Revision[Any], new: Revision[Any]) -> Text:
-    """The two revisions that are compared."""
+    """Return the line that names both revisions."""
     return Text(f"revision {old.number} ({old.key}) → revision {new.number} ({new.key})", "bold")
 
 
 def side_by_side(headings: tuple[str, str], texts: tuple[str, str]) -> Block:
-    """Both texts next to each other: the lines that differ, and those around them."""
+    """Show both texts next to each other: only the lines that differ, and the lines around them."""
     left, right = (text.splitlines() for text in texts)
     rows: list[tuple[Text | None, Text | None]] = []
     matcher = difflib.SequenceMatcher(a=left, b=right, autojunk=False)
@@ -144,7 +144,7 @@ def _rows(kind: str, left: Sequence[str], right: Sequence[str]) -> Iterator[tupl
 
 
 def _style(line: str) -> str:
-    # As worded by lws.kube.comparison.explain.
+    # The wording is that of lws.kube.comparison.explain.
     if line.endswith(" added") or " added: " in line:
         return "green"
     if line.endswith(" removed") or " removed, was " in line:

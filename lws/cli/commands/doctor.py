@@ -46,8 +46,11 @@ _SETS = "sets"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem. where: the object, as `Kind namespace/name`. what: is wrong, a sentence. do: what helps, a
-    sentence in the imperative.
+    """A problem.
+
+    where: the affected object, as `Kind namespace/name`.
+    what: what is wrong, to be read after `where`.
+    do: what helps, a sentence in the imperative.
     """
 
     where: str
@@ -57,7 +60,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """A check that could not run. what: it is about. needs: the permission or fact that is missing."""
+    """A check that could not run.
+
+    what: what should have been checked.
+    needs: the permission or fact that is missing.
+    """
 
     what: str
     needs: str
@@ -66,7 +73,7 @@ class Unchecked:
 Result = Finding | Unchecked
 
 Results = Sequence[tuple[str, Result]]
-"""Each result with the name of its check."""
+"""Pairs of the name of a check and one of its results."""
 
 
 @click.command(
@@ -125,7 +132,7 @@ async def _stuck_set(session: Session, obj: Object, slots: asyncio.Semaphore) ->
 
 
 def doctor_blocks(facts: Installation, results: Results) -> Iterator[Block]:
-    """The installation, the findings, and the checks that could not run."""
+    """Yield the installation, the findings, and the checks that could not run."""
     yield from described(
         {
             "Namespace": facts.namespace,
@@ -149,7 +156,7 @@ def doctor_blocks(facts: Installation, results: Results) -> Iterator[Block]:
 
 
 def doctor_data(facts: Installation, results: Results) -> dict[str, Any]:
-    """The same as data."""
+    """Return the findings and the checks that could not run as data."""
     by_type: dict[type[Result], list[dict[str, str]]] = {Finding: [], Unchecked: []}
     for name, result in results:
         by_type[type(result)].append({"check": name, **asdict(result)})
@@ -179,22 +186,22 @@ def _last_line(findings: int, unchecked: int) -> Text:
 
 
 OLDEST_KUBERNETES = (1, 26)
-"""As the chart's `kubeVersion`."""
+"""The oldest supported version of Kubernetes, as in the chart's `kubeVersion`."""
 
 _FIRST = (2026, 0)
-"""Versions of this controller are dates, year first; those of upstream are lower."""
+"""The lowest version of this controller: its versions are dates, year first, and upstream's are lower."""
 
 _MINOR = re.compile(r"v?(\d+)\.(\d+)")
 
 
 def manager_version(facts: Installation) -> str:
-    """The version in the labels of its Deployment; empty if that is not known."""
+    """Return the version in the labels of the manager's Deployment; empty if it is not known."""
     labels = ((facts.deployment or {}).get("metadata") or {}).get("labels") or {}
     return str(labels.get("app.kubernetes.io/version") or "")
 
 
 def check_versions(facts: Installation) -> Iterator[Result]:
-    """Unknown versions are no finding."""
+    """Check the versions of the API server and the manager. An unknown version is not a finding."""
     server, manager = _minor(facts.server), manager_version(facts)
     if server is not None and server < OLDEST_KUBERNETES:
         oldest = ".".join(map(str, OLDEST_KUBERNETES))
@@ -230,7 +237,7 @@ _UPGRADE = (
 
 
 def check_definitions(facts: Installation) -> Iterator[Result]:
-    """Definitions of optional kinds may be missing."""
+    """Check the CRDs. Those of optional kinds may be missing."""
     desired = {definition["metadata"]["name"]: definition for definition in definitions().values()}
     for name, stored in facts.definitions.items():
         if isinstance(stored, Denied):
@@ -262,7 +269,7 @@ def _acceptance(where: str, stored: Object, others: ReadMany) -> Iterator[Findin
     ]
     if not lacking:
         return
-    # Without its names it is not established either: that is one problem, not two.
+    # A CRD without its names is not established either, which is one problem and not two.
     condition = conditions.find(stored_conditions, lacking[0]) or {}
     why = f": {condition['message']}" if condition.get("message") else ""
     name = stored["metadata"]["name"]
@@ -289,7 +296,7 @@ def _make_room(stored: Object, others: ReadMany) -> str:
 
 
 def _names_of_definition(definition: Object) -> set[str]:
-    """Names that no two definitions of a group may share."""
+    """Return the names that no two CRDs of a group may share."""
     names = definition["spec"]["names"]
     own = (names.get("plural"), names.get("singular"), names.get("kind"), names.get("listKind"))
     return {name for name in (*own, *(names.get("shortNames") or ())) if name}
@@ -319,7 +326,7 @@ def _served_versions(
             "write every set once (`kubectl get lws -A -o json | kubectl replace -f -`), then remove "
             "these from status.storedVersions",
         )
-    # With one version, as upstream leaves the definition, the webhook is never called.
+    # With only one version, as in upstream's CRD, the webhook is never called.
     if len(stored) > 1 and (spec.get("conversion") or {}).get("strategy", "None") != "None":
         what = "asks a webhook to convert, which this manager does not serve"
         do = f"{_UPGRADE}; then `kubectl patch crd {where.split()[-1]} --type=json -p='{_NO_CONVERSION}'`"
@@ -331,7 +338,7 @@ def _schema(version: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _fields(schema: Mapping[str, Any], path: str = "") -> set[str]:
-    """Paths of fields outside of pod templates, whose fields depend on the release of Kubernetes."""
+    """Return the paths of fields outside pod templates, whose fields depend on the release of Kubernetes."""
     paths: set[str] = set()
     for name, field in (schema.get("properties") or {}).items():
         here = f"{path}.{name}".lstrip(".")
@@ -343,7 +350,7 @@ def _fields(schema: Mapping[str, Any], path: str = "") -> set[str]:
 
 
 def check_managers(facts: Installation) -> Iterator[Result]:
-    """The Deployment of the manager, and its Service."""
+    """Check the Deployment of the manager and the Service of its webhooks."""
     if isinstance(facts.managers, Denied):
         yield Unchecked("the Deployment of the manager", facts.managers.permission)
     else:
@@ -386,12 +393,12 @@ def _deployments(facts: Installation, managers: Sequence[Object]) -> Iterator[Fi
 def _is_answered(facts: Installation) -> bool:
     slices = () if isinstance(facts.slices, Denied) else facts.slices
     endpoints = [endpoint for endpoint_slice in slices for endpoint in endpoint_slice.get("endpoints") or ()]
-    # Absent means unknown, which counts as ready.
+    # An absent value means unknown, which counts as ready.
     return any((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
 
 
 def check_webhooks(facts: Installation) -> Iterator[Result]:
-    """Both kinds of webhook configurations."""
+    """Check the webhook configurations of both kinds."""
     for (kind, name), stored in zip(CONFIGURATIONS, (facts.mutating, facts.validating), strict=True):
         if isinstance(stored, Denied):
             yield Unchecked(f"{kind} {name}", stored.permission)
@@ -439,7 +446,7 @@ def _of_hook(facts: Installation, where: str, hook: Mapping[str, Any]) -> Iterat
 
 
 def check_certificate(facts: Installation) -> Iterator[Result]:
-    """The Secret against the Service's name, the clock, and the CA bundle of each webhook."""
+    """Check the certificate in the Secret: its names, its dates, and the CA bundle of each webhook."""
     settings = facts.configuration.internal_cert_management
     where = f"Secret {facts.namespace}/{settings.webhook_secret_name}"
     if isinstance(facts.secret, Denied):
@@ -485,7 +492,7 @@ def _decoded(data: Mapping[str, Any], key: str) -> bytes:
 
 
 def check_clashes(facts: Installation) -> Iterator[Result]:
-    """Sets that were stored without the webhook."""
+    """Check for sets with conflicting names that were stored without the webhook."""
     if isinstance(facts.sets, Denied):
         yield Unchecked("names that two sets need", facts.sets.permission)
         return
@@ -494,7 +501,7 @@ def check_clashes(facts: Installation) -> Iterator[Result]:
         if not spec_fault(lws):
             by_namespace[lws["metadata"]["namespace"]].append(lws)
     for namespace, sets in sorted(by_namespace.items()):
-        # Each pair once: the rule looks both ways.
+        # Report each pair only once, because the rule is symmetric.
         for index, one in enumerate(sets):
             for error in clash_errors(one, None, sets[:index]):
                 where = f"LeaderWorkerSet {namespace}/{one['metadata']['name']}"
@@ -505,7 +512,12 @@ def check_clashes(facts: Installation) -> Iterator[Result]:
 
 
 def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetime) -> Iterator[Finding]:
-    """One set. stored: as it was read. A paused set waits for its user, others for their controller."""
+    """Check whether a set has stopped making progress.
+
+    Paused sets wait for their users, and sets with another manager for that manager: they are not findings.
+    data: the set's `status_data`.
+    stored: the set as it was read.
+    """
     if data["settled"] or data["paused"] or other_manager(stored):
         return
     since = data["lastProgress"] or _last_transition(stored) or stored["metadata"]["creationTimestamp"]
@@ -523,7 +535,7 @@ def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetim
 
 
 def _last_transition(stored: Object) -> str:
-    """When a condition last changed: a status of upstream has no other times. Empty if none has."""
+    """Return when a condition last changed, the only time in a status of upstream; empty if there is none."""
     stored_conditions = (stored.get("status") or {}).get("conditions") or ()
     moments = [moment_of(condition.get("lastTransitionTime")) for condition in stored_conditions]
     latest = max(filter(None, moments), default=None)
@@ -534,7 +546,7 @@ _DO = "check that a manager runs, and what its log reports about the Lease"
 
 
 def check_lease(facts: Installation) -> Iterator[Result]:
-    """All Leases, those of shards included."""
+    """Check all Leases, including those of shards."""
     for name, lease in facts.leases.items():
         where = f"Lease {facts.namespace}/{name}"
         if isinstance(lease, Denied):
@@ -560,7 +572,11 @@ def _of_lease(facts: Installation, where: str, lease: Object) -> Iterator[Findin
 
 
 def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, ...], when: datetime) -> str:
-    """What is wrong, to be read after “it is”; empty for nothing. bundles: of CAs; none: any CA will do."""
+    """Return what is wrong with a certificate, to be read after “it is”; empty if nothing is wrong.
+
+    bundles: bundles of trusted CAs; if there are none, the issuer is not checked.
+    names: host names for which the certificate must be valid.
+    """
     try:
         chain = [read(part) for part in split(certificate)] or [read(certificate)]
         authorities = [read(part) for bundle in bundles for part in split(bundle) or (bundle,)]
@@ -575,7 +591,7 @@ def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, .
 
 
 def _leading(chain: Sequence[x509.Certificate]) -> Iterator[x509.Certificate]:
-    """Certificates from the first, as long as each is issued by the next."""
+    """Yield the certificates of a chain from the first one on, as long as each is issued by the next."""
     yield chain[0]
     for one, issuer in pairwise(chain):
         if not _is_issued(one, issuer):
@@ -592,7 +608,7 @@ def _is_issued(certificate: x509.Certificate, by: x509.Certificate) -> bool:
 
 
 def check_permissions(facts: Installation) -> Iterator[Result]:
-    """One finding for each place where something is missing."""
+    """Check the manager's permissions. Each namespace that lacks some is one finding, as is the cluster."""
     where = f"ServiceAccount {facts.namespace}/{facts.account}"
     if isinstance(facts.rights, Denied):
         yield Unchecked(f"what {where} may do", facts.rights.permission)
@@ -623,4 +639,4 @@ CHECKS: Mapping[str, Callable[[Installation], Iterator[Result]]] = {
     "clashes": check_clashes,
     "permissions": check_permissions,
 }
-"""In the order of the report. Sets that are stuck come last: each takes reads of its own."""
+"""The checks, in the order of the report. Stuck sets come last, because each set takes reads of its own."""

@@ -1,4 +1,4 @@
-"""`lws history`: the recorded revisions of a set, the groups on each, and the changes between them."""
+"""`lws history`: show the recorded revisions of a set, the groups on each, and the changes between them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def _history(session: Session, name: NamedSet, number: int | None, output:
 
 
 def history_table(history: History[Any], now: datetime, wide: bool = False) -> Table:
-    """All revisions, the oldest first. wide: with their names, and every change."""
+    """Return a table of all revisions, oldest first. wide: whether to show their names and every change."""
     has_causes = bool(history.causes)
     rows = []
     for revision in history.revisions:
@@ -83,7 +83,7 @@ def history_table(history: History[Any], now: datetime, wide: bool = False) -> T
 
 
 def one_revision(history: History[Any], revision: Any, now: datetime) -> Iterator[Text]:
-    """Everything about one revision."""
+    """Yield everything about one revision."""
     facts = {
         "Revision": f"{revision.number}{' (what the set asks for)' if revision is history.target else ''}",
         "Key": revision.key,
@@ -98,7 +98,7 @@ def one_revision(history: History[Any], revision: Any, now: datetime) -> Iterato
 
 
 def history_data(history: History[Any], revisions: Sequence[Any], *, whole: bool) -> dict[str, Any]:
-    """The same as data. whole: with what the revisions record."""
+    """Return revisions as data. whole: whether to include the content that they record."""
     return {"name": history.name, "revisions": [_data(history, revision, whole) for revision in revisions]}
 
 
@@ -123,7 +123,7 @@ def _data(history: History[Any], revision: Any, whole: bool) -> dict[str, Any]:
 
 
 def changes(history: History[Any], revision: Any) -> list[str]:
-    """Changes against the revision before it, a line each."""
+    """Return the changes since the previous revision, one line each."""
     if revision.broken:
         return []
     position = history.revisions.index(revision)

@@ -1,4 +1,4 @@
-"""`lws key`: the revision key of a set, or of a manifest as the controller would compute it."""
+"""`lws key`: print the revision key of a set, or of a manifest as the controller would compute it."""
 
 from __future__ import annotations
 
@@ -61,14 +61,16 @@ async def _of_set(session: Session, name: NamedSet, data: bool) -> int:
 def _print(name: str, computed: str, text: str | None) -> None:
     click.echo(f"{name}\t{computed}")
     if text is not None:
-        # Bytes, because the terminal may speak another encoding than the hash does.
+        # Written as bytes, because the encoding of the terminal may differ from the one that is hashed.
         click.echo(text.encode())
 
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """How keys of a kind are found. computed: the key that a set without a history gets, and the text that it
-    is a hash of. recorded: the key of the target revision of a stored set.
+    """How to find the keys of a kind.
+
+    computed: returns the key of a set without a history, and the text of which the key is the hash.
+    recorded: returns the key of a stored set's target revision.
     """
 
     computed: Callable[[Object], tuple[str, str]]

@@ -1,4 +1,4 @@
-"""`lws manager`: run the controller, with the flags of upstream's manager; and its log."""
+"""`lws manager`: run the controller with the flags of upstream's manager, and write its log."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def manager(**flags: Any) -> int:
     settings = load(path, given, os.environ)
     configure(options)
     before_imports()
-    # Imported late: other subcommands need neither kopf nor the client.
+    # Imported late, because other subcommands need neither kopf nor the Kubernetes client.
     from lws.registrations import REGISTRATIONS
     from lws.runtime.manager import run
 
@@ -144,20 +144,18 @@ _NEW_OBJECTS = 10_000
 
 # malloc.h of glibc.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-# TLS is read into 256 KiB at a time, twice for each message: only larger buffers may cost system calls.
+# TLS is read into buffers of 256 KiB, twice for each message. Only larger buffers may cost system calls.
 _LARGE_BYTES = 320 * 1024
 _SPARE_BYTES = 512 * 1024
 
 
 def before_imports() -> None:
-    """Collect garbage less often, return large buffers once they are free, and allow as many open files as
-    the system does.
-    """
-    # Thousands of objects are created and freed, hardly ever in cycles: searching for cycles less often saves
+    """Collect garbage less often, return large buffers once they are free, and allow more open files."""
+    # Thousands of objects are created and freed, hardly ever in cycles. Searching for cycles less often saves
     # 5 % of the CPU time.
     gc.set_threshold(_NEW_OBJECTS)
-    # glibc keeps freed large buffers for reuse: 5 MB for pages of lists.
-    # Other C libraries have no such call, and Windows no C library without a name.
+    # glibc keeps large buffers for reuse after they are freed: 5 MB for pages of lists.
+    # Other C libraries have no such call, and on Windows no C library can be loaded without a name.
     with suppress(OSError, AttributeError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt
         for parameter, value in (
@@ -170,10 +168,12 @@ def before_imports() -> None:
 
 
 def _open_as_many_files_as_allowed() -> None:
-    """As Go programs do: many container runtimes start with 1,024, which that many clients of a probe would
-    exhaust, and then the Lease is not renewed.
+    """Raise the limit of open files to the maximum, as Go programs do.
+
+    Many container runtimes start processes with a limit of 1,024. As many probe clients would exhaust it, and
+    then the Lease could not be renewed.
     """
-    # Windows has no such limits.
+    # Windows has no such limit.
     with suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -182,13 +182,13 @@ def _open_as_many_files_as_allowed() -> None:
 
 
 def after_imports() -> None:
-    """Exclude imported objects from garbage collection, which takes 50 ms for them and delays reviews."""
+    """Exclude imported objects from garbage collection, which takes 50 ms for them and delays admission."""
     gc.freeze()
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """The zap flags. None: the flag is not given."""
+    """The values of the zap flags; None for flags that are not given."""
 
     devel: bool | None = None
     encoder: str | None = None
@@ -198,21 +198,21 @@ class LogOptions:
 
 
 def level_of(text: str) -> int:
-    """The level of a flag: debug, info, error, panic, or a positive number (larger is more verbose).
+    """Return the level for the value of a flag: debug, info, error, panic, or a positive number.
 
-    Raises ValueError for anything else.
+    A larger number is more verbose. Raises ValueError for any other value.
     """
     if text.lower() in _LEVELS:
         return _LEVELS[text.lower()]
     if text.isascii() and text.isdecimal() and int(text) > 0:
-        # Deployments have always passed 2; upstream logs each of its steps only above that.
+        # Deployments have always passed 2. Upstream logs each of its steps only above that.
         return logging.DEBUG if int(text) > 2 else logging.INFO
     raise ValueError(f"{text!r} is no log level: use debug, info, error, panic or a positive number")
 
 
 def configure(options: LogOptions) -> None:
-    """Log to stderr from now on."""
-    # Unlike zap's, the default is not development's level: at debug, each pass writes several lines.
+    """Write the log to stderr from now on."""
+    # Unlike zap, do not default to the level of development: at debug, each pass writes several lines.
     level = logging.DEBUG if options.devel else logging.INFO
     stacktraces = logging.ERROR if options.devel is False else logging.WARNING
     if options.level is not None:
@@ -224,13 +224,13 @@ def configure(options: LogOptions) -> None:
     formatter = _Json if encoder == "json" else _Console
     handler.setFormatter(formatter(_TIMES[options.time_encoding], stacktraces))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # Debug lines about every connection and request of the HTTP client hide all others.
+    # At debug, these libraries log every connection and request, which would hide all other lines.
     for noisy in ("aiohttp", "asyncio", "kubernetes"):
         logging.getLogger(noisy).setLevel(max(level, logging.INFO))
 
 
 class _Console(logging.Formatter):
-    """Tab-separated: time, level, logger, message, and within a pass its fields as JSON."""
+    """Formats lines with tabs: time, level, logger, message, and during a pass its fields as JSON."""
 
     def __init__(self, encode_time: Callable[[float], str | float], stacktraces: int) -> None:
         super().__init__()
@@ -246,7 +246,7 @@ class _Console(logging.Formatter):
         return "\n".join(part for part in (f"{line}\t{error}" if error else line, stack) if part)
 
     def _failure(self, record: logging.LogRecord) -> tuple[str, str]:
-        """The logged exception in one line, and its stack trace if the level asks for it."""
+        """Return the logged exception in one line, and its stack trace if the level requests one."""
         if not record.exc_info or record.exc_info[1] is None:
             return "", ""
         error = "; ".join(line.strip() for line in traceback.format_exception_only(record.exc_info[1]))
@@ -256,7 +256,7 @@ class _Console(logging.Formatter):
 
 
 class _Json(_Console):
-    """One object per line."""
+    """Formats each record as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {

@@ -1,4 +1,4 @@
-"""`lws pause` and `lws resume`: stop the rollout of a set where it is, and continue it."""
+"""`lws pause` and `lws resume`: pause the rollout of a set where it is, and resume it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def resume(name: NamedSet, output: str | None, target: ClusterOptions) -> int:
 async def _set_paused(session: Session, name: NamedSet, paused: bool | None, output: str | None) -> int:
     obj = await find(session, name)
     check(obj, bool(paused))
-    # A removed field is the default: tools that compare whole specs then find no difference.
+    # Resuming removes the field, which is its default, so that tools that compare whole specs find no
+    # difference.
     patch = {"spec": {"rolloutStrategy": {"paused": paused}}}
     reference = Reference(obj["apiVersion"], obj["kind"], session.namespace, name)
     after = await session.cluster.merge_patch(reference, patch, FIELD_MANAGER)
@@ -47,7 +48,7 @@ async def _set_paused(session: Session, name: NamedSet, paused: bool | None, out
 
 
 def check(obj: Object, paused: bool) -> None:
-    """Raises a Refusal if the set is paused or resumed already, or if a pause would stop nothing."""
+    """Raise a Refusal if the set is already paused or resumed, or if a pause would stop nothing."""
     if kind_of(obj).is_paused(obj) == paused:
         name = obj["metadata"]["name"]
         raise Refusal(f"set {name} is already paused" if paused else f"set {name} is not paused")

@@ -1,4 +1,4 @@
-"""`lws plan`: what an apply of a manifest would do to sets: groups that restart, the reason, and the steps.
+"""`lws plan`: predict what applying a manifest does to sets: which groups restart, why, and in which steps.
 
 Nothing is written.
 """
@@ -66,8 +66,10 @@ _PACED_BY_DEPLOYMENT = Text("steps: the Deployment controller paces rollouts of 
 class Planned:
     """What an apply would do to one set.
 
-    obj: the set as it would be stored. action: `created`, `configured` or `unchanged`, as kubectl says it.
-    blocks: shown below the headline. data: the same as data.
+    obj: the set as it would be stored.
+    action: `created`, `configured` or `unchanged`, as in kubectl.
+    blocks: what is shown below the headline.
+    data: the plan as data.
     """
 
     obj: Object
@@ -78,7 +80,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """Options of the apply, and whether to show steps."""
+    """Options of the apply that is planned. steps: whether to show the steps of the rollout."""
 
     steps: bool = False
     server_side: bool = False
@@ -172,7 +174,7 @@ async def _planned(session: Session, manifest: Object, options: PlanOptions) -> 
 async def _tried(
     session: Session, manifest: Object, stored: Object | None, options: PlanOptions
 ) -> dict[str, Any]:
-    """The set as the server would store it."""
+    """Return the set as the API server would store it, from a dry run."""
     try:
         if options.server_side:
             return await session.cluster.try_apply(manifest, force=options.force_conflicts)
@@ -187,7 +189,7 @@ async def _tried(
     except Conflict as error:
         raise Refusal(f"{error.message} (--force-conflicts takes the fields)") from error
     except Forbidden as error:
-        # RBAC says who may not do what; that is for `worded`.
+        # The message is from RBAC, and `worded` handles it.
         if " cannot " in error.message:
             raise
         raise Refusal(f"it would be rejected: {error.message}") from error
@@ -199,7 +201,7 @@ def _without_cluster(manifest: dict[str, Any], steps: bool) -> Planned:
 
 
 def _placed(manifest: dict[str, Any], session: Session) -> dict[str, Any]:
-    """The manifest with its namespace. Raises a Refusal if -n differs, as kubectl does."""
+    """Return the manifest with its namespace. Raises a Refusal if -n names another one, as kubectl does."""
     name, written = _name_of(manifest), manifest["metadata"].get("namespace")
     if written is not None and session.explicit_namespace not in (None, written):
         raise Refusal(
@@ -218,23 +220,25 @@ def _name_of(manifest: Object) -> str:
 
 
 def apply_patch(manifest: Object, stored: Object) -> dict[str, Any]:
-    """The merge patch of `kubectl apply`: fields of the manifest that differ; as null, those that it had when
-    it was last applied and lacks now. Fields that others have set stay, such as defaults. Lists are replaced
-    as a whole (RFC 7386).
+    """Return the merge patch of `kubectl apply` (RFC 7386).
+
+    It contains fields of the manifest that differ from the stored ones. Fields that the manifest had when it
+    was last applied and lacks now are null. Fields that others have set stay, such as defaults. Lists are
+    replaced as a whole.
     """
     metadata = manifest["metadata"]
-    # kubectl's own record is an annotation too: there are always some.
+    # There are always annotations, because kubectl's own record is one.
     desired = {**manifest, "metadata": {**metadata, "annotations": metadata.get("annotations") or {}}}
     return _merge(last_applied(stored), desired, stored)
 
 
 def last_applied(stored: Object) -> Mapping[str, Any]:
-    """The manifest that was applied last; empty if none was, or not by kubectl."""
+    """Return the manifest that kubectl applied last; empty if there is none."""
     text = annotations_of(stored).get(LAST_APPLIED_ANNOTATION)
     try:
         manifest = json.loads(text) if text else {}
     except ValueError:
-        # kubectl reports this with a better error.
+        # kubectl reports invalid JSON with a better error.
         return {}
     return manifest if isinstance(manifest, Mapping) else {}
 
@@ -258,8 +262,10 @@ def _merge(original: Any, desired: Mapping[str, Any], stored: Mapping[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class _Plans:
-    """Plans of one kind. created: of a set that does not exist yet, with the steps of a later update if they
-    are asked for. changed: of a stored set that becomes another.
+    """Plans for one kind of sets.
+
+    created: plans a new set, and on request the steps of a later update.
+    changed: plans the change of a stored set into another.
     """
 
     created: Callable[[Object, datetime, bool], Planned]
@@ -276,7 +282,7 @@ def _action(stored: Object, after: Object) -> str:
 
 
 def created_set(lws: Object, now: datetime, steps: bool) -> Planned:
-    """The plan for a LeaderWorkerSet that does not exist yet."""
+    """Plan a LeaderWorkerSet that does not exist yet."""
     spec, key = SetSpec.of(lws), record(lws).key
     replicas, size = spec.replicas, spec.size
     if problem := why_left_alone(lws, True, scheduler_seen(lws)):
@@ -296,7 +302,7 @@ def created_set(lws: Object, now: datetime, steps: bool) -> Planned:
 
 
 def update_when_ready(lws: Object, now: datetime) -> RolloutState:
-    """The state of a set of which all groups are ready, and whose template has just been changed."""
+    """Return the state of a set whose groups are all ready and whose template has just been changed."""
     state = assess(SetSnapshot(lws=copied(lws), now=now)).rollout
     groups = tuple(
         GroupState(index, ready=True, outdated=True, leader_ready=True, replaceable=True)
@@ -323,7 +329,7 @@ async def _changed_set(session: Session, stored: Object, after: Object, steps: b
 
 
 def changed_set(after: Object, action: str, effect: Impact, simulation: Simulation | None) -> Planned:
-    """The plan for a LeaderWorkerSet that exists. simulation: of its rollout, if it is asked for."""
+    """Plan the change of an existing LeaderWorkerSet. simulation: its rollout; None to show no steps."""
     blocks: list[Block] = list(impact_lines(effect))
     data = {
         **_names(after, action),
@@ -346,9 +352,7 @@ def changed_set(after: Object, action: str, effect: Impact, simulation: Simulati
 
 
 def recreated(groups: Mapping[int, GroupSnapshot], after: Object) -> dict[int, str]:
-    """Groups that the controller would recreate as soon as it sees the change, and not without it, with the
-    reason.
-    """
+    """Return the groups that the controller would recreate at once because of the change: index → reason."""
     reasons = {}
     for index, group in groups.items():
         now, then = (_deletion(snapshot) for snapshot in (group, replace(group, lws=after)))
@@ -373,14 +377,14 @@ def _steps(columns: tuple[str, ...], rows: Iterable[tuple[Text, ...]], waiting_f
 
 
 def steps_blocks(simulation: Simulation) -> Iterator[Block]:
-    """A row for each step of the controller."""
+    """Show the steps of a LeaderWorkerSet in a table with one row for each."""
     columns = ("STEP", "READY", "UPDATED", "PARTITION", "REPLICAS", "WHAT")
     rows = (_step_row(number, step) for number, step in enumerate(simulation.steps, start=1))
     return _steps(columns, rows, simulation.waiting_for)
 
 
 def steps_data(simulation: Simulation) -> dict[str, Any]:
-    """The same as data."""
+    """Return the steps of a LeaderWorkerSet as data."""
     steps = [
         {
             "ready": sum(group.ready for group in step.groups),
@@ -413,10 +417,13 @@ def _moved(before: int | None, after: int) -> str:
 class DisaggregatedImpact:
     """What a change does to a DisaggregatedSet.
 
-    before, after: the target revision as it is and as it would be. counts: groups of each role over all
-    slices, before and after; None if its scaler is missing. restarts: groups of each role that are on other
-    revisions. staying: groups that run the target revision already. template: changes that pods depend on, a
-    line each. at_once: all other changes. waiting: paths of edits that wait for the next revision.
+    before, after: the target revision before and after the change.
+    counts: role → number of groups over all slices before and after; None if the role's scaler is missing.
+    restarts: role → number of groups on other revisions.
+    staying: number of groups that already run the target revision.
+    template: changes that affect pods, one line each.
+    at_once: all other changes, one line each.
+    waiting: paths of edits that wait for the next revision.
     """
 
     before: TargetRevision
@@ -431,12 +438,12 @@ class DisaggregatedImpact:
 
     @property
     def is_under_way(self) -> bool:
-        """The rollout began before the change, and continues."""
+        """Whether the rollout began before the change and continues after it."""
         return self.before.key == self.after.key and not self.template
 
 
 def roles_impact(snapshot: DisaggregatedSnapshot, after: Object) -> DisaggregatedImpact:
-    """The impact of changing a DisaggregatedSet to `after`."""
+    """Return the impact of changing a DisaggregatedSet to `after`."""
     becoming = replace(snapshot, obj=after)
     now, then = target_revision(snapshot), target_revision(becoming)
     spec = parse(after)
@@ -463,7 +470,7 @@ def roles_impact(snapshot: DisaggregatedSnapshot, after: Object) -> Disaggregate
 
 
 def roles_impact_lines(effect: DisaggregatedImpact) -> Iterator[Text]:
-    """The impact in sentences; the first one says it all."""
+    """Yield the impact in sentences, the first of which is a summary."""
     yield _roles_verdict(effect)
     for role, (before, after) in effect.counts.items():
         if before is None or after is None or before == after:
@@ -492,7 +499,7 @@ def _roles_verdict(effect: DisaggregatedImpact) -> Text:
 
 
 def _creation(obj: Object, now: datetime) -> Iterator[Text]:
-    """What is created for a DisaggregatedSet."""
+    """Yield what is created for a DisaggregatedSet."""
     spec, snapshot = parse(obj), DisaggregatedSnapshot(obj, now)
     key = target_revision(snapshot).key
     targets = RoleTargets(snapshot, spec, key)
@@ -510,7 +517,7 @@ def _creation(obj: Object, now: datetime) -> Iterator[Text]:
 
 
 def _at_once(before: Object, after: Object) -> Iterator[str]:
-    """Changes that take effect without a rollout, numbers of groups aside."""
+    """Yield the changes that take effect without a rollout, except numbers of groups."""
     rest = [{key: value for key, value in obj.items() if key not in _APART} for obj in (before, after)]
     yield from explain(*rest)
     former = {role["name"]: role for role in before["roles"]}
@@ -530,7 +537,7 @@ def _beside_template(role: Object) -> Object:
 
 
 def created_roles(obj: Object, now: datetime, steps: bool) -> Planned:
-    """The plan for a DisaggregatedSet that does not exist yet."""
+    """Plan a DisaggregatedSet that does not exist yet."""
     snapshot = DisaggregatedSnapshot(obj, now)
     effect = roles_impact(snapshot, obj)
     blocks: list[Block] = list(_creation(obj, now))
@@ -558,14 +565,17 @@ async def _changed_roles(session: Session, stored: Object, after: Object, steps:
 
 
 def roles_steps_blocks(ahead: StepsAhead, key: str) -> Iterator[Block]:
-    """A row for each slice that a pass of the controller changes. key: of the target revision."""
+    """Show the steps in a table with one row for each slice that a pass changes.
+
+    key: the key of the target revision.
+    """
     numbers = {revision.key: revision.number for revision in ahead.end.revisions}
     rows = (_roles_row(number, step, key, numbers) for number, step in enumerate(ahead.steps, start=1))
     return _steps(("STEP", "SLICE", "OLD", "NEW", "WHAT"), rows, ahead.waiting_for)
 
 
 def roles_steps_data(ahead: StepsAhead) -> dict[str, Any]:
-    """The same as data."""
+    """Return the steps of a DisaggregatedSet as data."""
     steps = [
         {
             "slice": step.slice_index,
@@ -602,7 +612,7 @@ def _roles_row(number: int, step: StepAhead, key: str, numbers: Mapping[str, int
 
 
 def _summed(counts: Counts) -> str:
-    """`prefill 2, decode 1`, over all revisions."""
+    """Return the number of groups of each role over all revisions, such as `prefill 2, decode 1`."""
     sums: dict[str, int] = {}
     for roles in counts.values():
         for role, groups in roles.items():

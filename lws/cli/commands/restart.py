@@ -1,6 +1,6 @@
 """`lws restart`: restart every group of a set in one rollout.
 
-It sets the annotation of `kubectl rollout restart` in the pod templates.
+The command sets the annotation of `kubectl rollout restart` in the pod templates.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def _restart(session: Session, name: NamedSet, output: str | None) -> int:
 
 
 def restart_patch(obj: Object, now: datetime) -> dict[str, Any]:
-    """The merge patch that restarts every group. Raises a Refusal if it would restart none."""
+    """Return the merge patch that restarts every group. Raises a Refusal if it would restart none."""
     return _PATCHES[obj["kind"]](obj, now)
 
 
@@ -69,11 +69,11 @@ def _of_set(lws: Object, now: datetime) -> dict[str, Any]:
 
 
 def _of_roles(obj: Object, now: datetime) -> dict[str, Any]:
-    """All roles: one of them alone would be out of step with the others."""
+    """Return the merge patch that restarts all roles. One role alone would be out of step with the others."""
     name, roles = obj["metadata"]["name"], obj["spec"]["roles"]
     refuse_paused(obj, "restart it")
     _check_moment(name, [role["spec"] for role in roles], now)
-    # A merge patch replaces a list as a whole.
+    # A merge patch replaces lists as a whole.
     return {"spec": {"roles": [with_merged(role, {"spec": _annotated(role["spec"], now)}) for role in roles]}}
 
 
@@ -81,7 +81,7 @@ _PATCHES: Mapping[str, Callable[[Object, datetime], dict[str, Any]]] = {KIND: _o
 
 
 def _annotated(spec: Object, now: datetime) -> dict[str, Any]:
-    """The patch of the spec of a LeaderWorkerSet."""
+    """Return the merge patch for the spec of a LeaderWorkerSet."""
     annotated = {"metadata": {"annotations": {RESTARTED_AT_ANNOTATION: timestamp(now)}}}
     parts = [part for part in _PODS if spec[_TEMPLATE].get(part) is not None]
     return {_TEMPLATE: dict.fromkeys(parts, annotated)}

@@ -1,4 +1,4 @@
-"""`lws status`: the state of a set, once or until it is settled; or a line for each set."""
+"""`lws status`: show the state of a set, once or until it is settled, or one line for each set."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Line = TypeVar("_Line")
 
 
 class Duration(click.ParamType[float]):
-    """A duration above zero."""
+    """The type of an option for a duration above zero, in seconds."""
 
     name = "duration"
 
@@ -48,7 +48,8 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-# Headings, conditions and the last line: a picture that is higher than the terminal cannot be redrawn.
+# Lines for headings, conditions and the last line. A picture that is higher than the terminal cannot be
+# redrawn.
 _LINES_BESIDE_GROUPS = 20
 _AT_ONCE = 8
 
@@ -114,7 +115,10 @@ async def _list(session: Session, output: str | None) -> int:
 
 
 async def _sets_of(session: Session, kind: SetKind) -> Sequence[Object] | None:
-    """None if they may not be read; they do not hide those of other kinds."""
+    """Return the sets of a kind, none if the cluster lacks the kind.
+
+    If the user may not list an optional kind, warn and return None, so that the other sets are shown.
+    """
     try:
         return await find_sets(session, kind)
     except UnknownKind:
@@ -140,7 +144,7 @@ async def _state_or_warning(session: Session, obj: Object, slots: asyncio.Semaph
         async with slots:
             return await state_of(session, obj)
     except Refusal as refusal:
-        # One set that cannot be read does not hide the others.
+        # A set that cannot be read does not hide the others.
         warn(refusal.message)
     except ApiError as error:
         warn(f"set {obj['metadata']['name']} cannot be shown: {worded(error).message}")
@@ -194,14 +198,18 @@ async def _follow(session: Session, name: NamedSet, timeout: float | None, wide:
 
 
 def _may_pass(error: ClusterError, is_known: bool) -> bool:
-    """The next attempt may succeed. is_known: the server has answered before."""
+    """Report whether the next attempt may succeed. is_known: whether the server has answered before."""
     if isinstance(error, Unreachable):
         return is_known
     return isinstance(error, Throttled) or (isinstance(error, ApiError) and error.status >= 500)
 
 
 def status_blocks(state: SetState, most: int | None = None, wide: bool = False) -> Iterator[Block]:
-    """The state of one set. most: rows that fit, those that wait first; None: all. wide: more columns."""
+    """Show the state of one set.
+
+    most: maximum number of rows; those that wait are shown first. None shows all rows.
+    wide: whether to show more columns.
+    """
     metadata, view = state.obj["metadata"], _VIEWS[state.obj["kind"]]
     yield Text(f"{state.obj['kind']} {metadata['namespace']}/{metadata['name']}", "bold")
     number = state.number(state.key)
@@ -219,7 +227,7 @@ def status_blocks(state: SetState, most: int | None = None, wide: bool = False) 
 
 
 def status_data(state: SetState) -> dict[str, Any]:
-    """The same as data."""
+    """Return the state of one set as data."""
     metadata, view = state.obj["metadata"], _VIEWS[state.obj["kind"]]
     return {
         "name": metadata["name"],
@@ -237,13 +245,13 @@ def status_data(state: SetState) -> dict[str, Any]:
 
 
 def progress_line(state: SetState) -> Text:
-    """One line for those who follow along without a terminal."""
+    """Return the state of a set in one line, for watching it without a terminal."""
     last = _last_line(state).text
     return Text(f"{state.updated} of {state.replicas} groups are updated and ready: {last}")
 
 
 def sets_table(states: Sequence[SetState], with_namespace: bool, wide: bool = False) -> Table:
-    """A row for each set of one kind. wide: with the key of the target revision."""
+    """Return a table with a row for each set of one kind. wide: whether to add the target revision's key."""
     columns = (
         *(("NAMESPACE",) if with_namespace else ()),
         "NAME",
@@ -275,7 +283,7 @@ def _last_line(state: SetState) -> Text:
 
 
 def _conditions(state: SetState) -> Iterator[Block]:
-    """A table below an empty line; nothing if there are none."""
+    """Yield an empty line and a table of the conditions; nothing if there are none."""
     if not state.conditions:
         return
     yield Text("")
@@ -293,7 +301,7 @@ def _conditions(state: SetState) -> Iterator[Block]:
 
 
 def _pace(state: SetState) -> Iterator[Text]:
-    """Groups that are not settled, and the time since the last progress."""
+    """Yield the number of groups by state, and the time since the last progress."""
     if state.counts:
         counts = ", ".join(f"{count} {name}" for name, count in state.counts.items())
         yield Text(f"groups: {counts}", "yellow")
@@ -311,7 +319,11 @@ def _table(
     row_of: Callable[[_Line], tuple[Text, ...]],
     what: str,
 ) -> Iterator[Block]:
-    """Rows that fit, those that wait first, in their order; and how many others there are. what: in words."""
+    """Yield a table of the rows that fit, and a line about the hidden ones.
+
+    Rows that wait take precedence, but all shown rows stay in order.
+    what: what the rows are, in words.
+    """
     order = sorted(range(len(lines)), key=lambda position: not waits(lines[position]))
     cut = len(lines) if most is None else most
     if shown := sorted(order[:cut]):
@@ -389,7 +401,7 @@ def _roles_notes(state: DisaggregatedReport) -> Iterator[str]:
         yield "paused: no rollout begins or goes on before `resume`"
     yield from state.only_here
     for line in state.pending:
-        # A restart brings edits of the spec, and nothing else that is pending.
+        # A restart applies edits of the spec, but nothing else that is pending.
         yield f"{line} waits for the next revision; `restart` brings it" if line.startswith("spec.") else line
 
 
@@ -451,8 +463,11 @@ def _roles_details(state: DisaggregatedReport) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """How a kind of sets is shown. notes: a sentence each. table: of its groups or LeaderWorkerSets. counts,
-    details: parts of the data.
+    """How to show a kind of sets.
+
+    notes: yields one sentence each.
+    table: shows the groups or LeaderWorkerSets.
+    counts, details: return parts of the data.
     """
 
     notes: Callable[[Any], Iterator[str]]

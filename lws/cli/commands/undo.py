@@ -1,4 +1,4 @@
-"""`lws undo`: roll a set back to an earlier revision; groups that still run it are not restarted."""
+"""`lws undo`: roll a set back to an earlier revision, without restarting groups that still run it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NO_DRY_RUN, _DRY_RUN = "none", "server"
 
 @dataclass(frozen=True, slots=True)
 class UndoOptions:
-    """number: of the revision; None for the previous one."""
+    """Options of the command. number: the number of the revision; None for the previous revision."""
 
     number: int | None
     dry_run: bool
@@ -52,7 +52,7 @@ class UndoOptions:
 
 
 class _Command(click.Command):
-    """Takes `--dry-run` without a value, as kubectl does; what follows it is no value then."""
+    """Accepts `--dry-run` without a value, as kubectl does. The next argument is then not its value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [f"{arg}={_DRY_RUN}" if arg == "--dry-run" else arg for arg in args])
@@ -119,10 +119,11 @@ async def _undo(session: Session, name: NamedSet, options: UndoOptions) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How a kind of sets is rolled back, as functions of its history.
+    """How to roll back a kind of sets, given its history.
 
-    check: raises a Refusal if that is impossible. operations: the JSON patch (RFC 6902), for the set as it is
-    when it is written. consequences: of the set after the write.
+    check: raises a Refusal if the rollback is impossible.
+    operations: returns the JSON patch (RFC 6902) for the set as it is when it is written.
+    consequences: yields what follows for the set after the write.
     """
 
     check: Callable[[Object, Any], None]
@@ -131,7 +132,7 @@ class _Way:
 
 
 def check(lws: Object, target: Recorded) -> None:
-    """Raises a Refusal if a LeaderWorkerSet cannot be rolled back to a revision."""
+    """Raise a Refusal if a LeaderWorkerSet cannot be rolled back to a revision."""
     old, new = equality_tree(lws["spec"])[_TEMPLATE], equality_tree(target.record.spec)[_TEMPLATE]
     if old.get("volumeClaimTemplates") != new.get("volumeClaimTemplates"):
         raise Refusal(
@@ -146,7 +147,7 @@ def check(lws: Object, target: Recorded) -> None:
 
 
 def operations(lws: Object, target: Recorded) -> list[dict[str, Any]]:
-    """The JSON patch that rolls a LeaderWorkerSet back. It fails if the set is written in between."""
+    """Return the JSON patch that rolls a LeaderWorkerSet back. It fails if the set is written in between."""
     now = lws["spec"]
     template = {key: value for key, value in target.record.spec[_TEMPLATE].items() if key not in LIVE}
     template |= {key: now[_TEMPLATE][key] for key in LIVE if key in now[_TEMPLATE]}
@@ -162,7 +163,7 @@ def operations(lws: Object, target: Recorded) -> list[dict[str, Any]]:
 
 
 def _annotations(lws: Object, target: Recorded) -> Iterator[dict[str, Any]]:
-    """Annotations that ask for exclusive placement: they are part of a revision."""
+    """Yield the operations that restore the placement annotations, which are part of a revision."""
     now, then = (dict(annotations_of(obj)) for obj in (lws, restore(lws, target)))
     if now or not then:
         yield from json_patch(now, then, "/metadata/annotations")
@@ -171,7 +172,7 @@ def _annotations(lws: Object, target: Recorded) -> Iterator[dict[str, Any]]:
 
 
 def returning(history: RolesHistory, target: RecordedRoles) -> dict[str, int]:
-    """Roles that are restored, with the groups that each gets: as many as are left of it, or one."""
+    """Return each restored role with its number of groups: as many as are left of the role, or one."""
     existing = {role.name for role in parse(history.obj).roles}
     counts = {name: 1 for name in target.record.roles if name not in existing}
     for child in history.snapshot.children:
@@ -181,7 +182,7 @@ def returning(history: RolesHistory, target: RecordedRoles) -> dict[str, int]:
 
 
 def roles_operations(history: RolesHistory, obj: Object, target: RecordedRoles) -> list[dict[str, Any]]:
-    """The JSON patch that rolls a DisaggregatedSet back."""
+    """Return the JSON patch that rolls a DisaggregatedSet back."""
     return undo_operations(obj, target.record, returning(history, target))
 
 
@@ -201,7 +202,7 @@ _WAYS: Mapping[str, _Way] = {
 
 
 def appliers(lws: Object) -> list[str]:
-    """Field managers that apply the fields that undo writes, and would revert them."""
+    """Return the field managers that apply fields that undo writes, and would therefore revert the undo."""
     managers = set()
     for entry in lws["metadata"].get("managedFields") or ():
         if entry.get("subresource") or entry.get("manager") == FIELD_MANAGER:

@@ -1,1 +1,1 @@
-"""Validation of a DisaggregatedSet."""
+"""Validate DisaggregatedSets."""

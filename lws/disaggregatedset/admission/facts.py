@@ -1,7 +1,7 @@
-"""Read from a DisaggregatedSet the facts that its validation rules need.
+"""Read the facts that validation rules need from a DisaggregatedSet.
 
-Missing and null fields get the API's defaults. A CRD of another version may have admitted values of any type:
-`shape_errors` reports them, and the rules run only if there are none.
+Missing and null fields get the defaults of the API. A CRD of another version may have admitted values of any
+type: `shape_errors` reports these, and the rules run only if there are none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ _ROLE = re.compile(r"spec\.roles\[([0-9]{1,3})\]")
 
 @dataclass(frozen=True, slots=True)
 class RoleFacts:
-    """One role. path: its field path. raw: as written. spec: spec of its LeaderWorkerSets."""
+    """One role.
+
+    path: its field path.
+    raw: the role as the user wrote it.
+    spec: the spec of its LeaderWorkerSets.
+    """
 
     path: str
     name: str
@@ -37,7 +42,7 @@ class RoleFacts:
 
     @property
     def surge(self) -> int:
-        """Groups above its replicas during a rollout."""
+        """The maximum number of groups above `replicas` during a rollout."""
         return max(self.spec.surge_groups or 0, 0)
 
     @property
@@ -49,13 +54,16 @@ class RoleFacts:
         return max(self.spec.size, 1)
 
     def at(self, *path: str) -> Any:
-        """The value at a path below the role, or None."""
+        """Return the value at a path below the role; None if there is none."""
         return value_at(self.raw, path)
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementValues:
-    """The placement policy. topology: empty if none is set."""
+    """The placement policy.
+
+    topology: the node label; empty if none is set.
+    """
 
     type: str
     topology: str
@@ -68,7 +76,10 @@ class PlacementValues:
 
 @dataclass(frozen=True, slots=True)
 class SetFacts:
-    """The facts of one DisaggregatedSet. roles: in the order of the spec."""
+    """The facts of one DisaggregatedSet.
+
+    roles: the roles in the order of the spec.
+    """
 
     name: str
     slices: int
@@ -76,14 +87,16 @@ class SetFacts:
     placement: PlacementValues
 
     def longest_child_name(self, role: str) -> str:
-        """The longest name that a LeaderWorkerSet of the role can have."""
+        """Return the longest name that a LeaderWorkerSet of the role can have."""
         return child_name(self.name, Identity(max(self.slices, 1) - 1, _ANY_KEY, role))
 
     def role(self, name: str) -> RoleFacts | None:
         return next((role for role in self.roles if role.name == name), None)
 
     def by_names(self, text: str) -> str:
-        """A path or a warning with role names instead of indices, which depend on the order of roles."""
+        """Replace the indices of roles in a path or a warning by their names, because indices depend on the
+        order of roles.
+        """
 
         def named(match: re.Match[str]) -> str:
             index = int(match[1])
@@ -93,14 +106,16 @@ class SetFacts:
 
 
 def identity_of(error: FieldError, facts: SetFacts) -> tuple[str, ...]:
-    """Identity of an error across versions of the set; independent of the order of roles."""
-    # The detail of NOT_SUPPORTED lists the names of the other roles, which may change.
+    """Return a value that identifies an error across versions of the set, independently of the order of
+    roles.
+    """
+    # The detail of NOT_SUPPORTED is left out, because it lists the names of other roles, which may change.
     detail = "" if error.complaint is Complaint.NOT_SUPPORTED else error.detail
     return error.complaint, facts.by_names(error.path), detail, rendered(error.value)
 
 
 def facts_of(raw: Mapping[str, Any]) -> SetFacts:
-    """Facts of a set that has no `shape_errors`."""
+    """Read the facts of a set that has no `shape_errors`."""
     name = metadata_of(raw).get("name")
     policy = value_at(raw, ("spec", "placementPolicy")) or {}
     slices, roles = (value_at(raw, ("spec", field)) for field in ("slices", "roles"))
@@ -117,7 +132,9 @@ def facts_of(raw: Mapping[str, Any]) -> SetFacts:
 
 
 def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
-    """An error for each value of the wrong type; normally the CRD's schema has already rejected them."""
+    """Return an error for each value of the wrong type. Normally the schema of the CRD has already rejected
+    such values.
+    """
     roles = value_at(raw, ("spec", "roles"))
     errors = list(_wrong(raw, _OF_SETS))
     if roles is not None and not isinstance(roles, list):

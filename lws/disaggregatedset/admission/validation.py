@@ -1,4 +1,4 @@
-"""Validate a DisaggregatedSet. Rules that upstream has keep its order, paths and texts."""
+"""Validate DisaggregatedSets. Rules that upstream has keep upstream's order, paths and texts."""
 
 from __future__ import annotations
 
@@ -62,13 +62,14 @@ def errors_in(
     others: Iterable[Mapping[str, Any]] = (),
     scheduler: Scheduler = ASSUMED,
 ) -> list[FieldError]:
-    """All reasons to reject `new`. `old`: the stored set, None or empty on create.
+    """Return all reasons to reject `new`.
 
-    others: the sets of the namespace; their scalers must not have the names of scalers of `new`. scheduler:
-    who serves `scheduling` of roles.
+    old: the stored set; None or empty on create.
+    others: the sets of the namespace, whose scalers must not have the names of scalers of `new`.
+    scheduler: the scheduler for `scheduling` of roles.
 
-    An update is rejected only for errors that it adds. Editing an annotation or removing a finalizer must
-    stay possible on sets that an older release admitted.
+    An update is rejected only for errors that it adds. It must stay possible to edit an annotation or remove
+    a finalizer of a set that an older release admitted.
     """
     if _needs_no_check(new, old):
         return []
@@ -91,9 +92,10 @@ def errors_in(
 def warnings_in(
     new: Mapping[str, Any], old: Mapping[str, Any] | None = None, gang: GangProvider | None = None
 ) -> list[str]:
-    """Problems of `new` that do not prevent storing it. `old`: the stored set, None or empty on create.
+    """Return the problems of `new` that do not prevent storing it.
 
-    gang: the provider that schedules groups as gangs. Warnings that applied to `old` are not repeated.
+    old: the stored set; None or empty on create. Warnings that already applied to it are not repeated.
+    gang: the provider that schedules groups as gangs.
     """
     if _needs_no_check(new, old) or shape_errors(new):
         return []
@@ -107,14 +109,16 @@ def warnings_in(
 
 
 def _role_errors(facts: SetFacts, other: SetFacts | None, scheduler: Scheduler) -> Iterator[FieldError]:
-    """Errors of roles that differ from `other`, the set before or after the update."""
+    """Yield errors of the roles that differ from `other`, the set before or after the update, and errors of
+    the scalers of all roles.
+    """
     for role in facts.roles:
         yield from role_errors(facts, role, other, scheduler)
         yield from scaler_errors(facts, role)
 
 
 def _set_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """Errors of the set as a whole, except those about names."""
+    """Yield errors of the set as a whole, except errors about names."""
     yield from placement_errors(facts)
     yield from start_order_errors(facts)
     yield from reserved_errors(facts)
@@ -138,7 +142,9 @@ def _needs_no_check(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bo
 
 
 def start_order_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """Errors of `startAfter`: at most one for each cycle, with the same text for any order of roles."""
+    """Yield errors of `startAfter`: at most one for each cycle, with a text that does not depend on the order
+    of roles.
+    """
     names = [role.name for role in facts.roles]
     awaited = {
         role.name: [awaited_role for awaited_role in role.start_after if awaited_role in names]
@@ -157,7 +163,7 @@ def start_order_errors(facts: SetFacts) -> Iterator[FieldError]:
 
 
 def _circle_from(name: str, awaited: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The shortest path from a role back to itself; empty if there is none."""
+    """Return the shortest path from a role back to itself; empty if there is none."""
     paths: list[tuple[str, ...]] = [(name,)]
     seen: set[str] = set()
     for path in paths:
@@ -175,7 +181,7 @@ _EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTAT
 
 
 def placement_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """Placement that the scheduler can never satisfy, or that is invalid."""
+    """Yield errors about placement that is invalid or that the scheduler can never satisfy."""
     placement = facts.placement
     if placement.is_none:
         return
@@ -193,7 +199,7 @@ def placement_errors(facts: SetFacts) -> Iterator[FieldError]:
 
 
 def placement_warnings(facts: SetFacts) -> Iterator[str]:
-    """Placement that the scheduler may be unable to satisfy."""
+    """Yield warnings about placement that the scheduler may be unable to satisfy."""
     placement = facts.placement
     if placement.is_none or not placement.is_required:
         return
@@ -207,7 +213,9 @@ def placement_warnings(facts: SetFacts) -> Iterator[str]:
 
 
 def _exclusive_annotation(role: RoleFacts) -> str:
-    """The first annotation that places groups, in the metadata of a role or of its templates."""
+    """Return the first annotation that places groups in the metadata of a role or its templates; empty if
+    there is none.
+    """
     keys = (key for _, place in _places(role) for key in _EXCLUSIVE if key in annotations_of(place))
     return next(keys, "")
 
@@ -217,7 +225,9 @@ _REMEMBERED = (INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION)
 
 
 def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """Labels that identify the children of sets, and annotations that record the start of a rollout."""
+    """Yield errors about labels that identify the children of sets, and about annotations that record the
+    start of a rollout.
+    """
     for role in facts.roles:
         same = {NAME_LABEL: facts.name, ROLE_LABEL: role.name}
         for path, place in _places(role):
@@ -234,7 +244,7 @@ def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
 
 
 def reserved_warnings(facts: SetFacts) -> Iterator[str]:
-    """Labels that are overwritten."""
+    """Yield warnings about labels that the controller overwrites."""
     for role in facts.roles:
         for path, place in _places(role):
             if (value := labels_of(place).get(APP_LABEL)) is not None:
@@ -245,7 +255,7 @@ def reserved_warnings(facts: SetFacts) -> Iterator[str]:
 
 
 def _places(role: RoleFacts) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Metadata path and object for the role and each of its templates."""
+    """Yield metadata path and object for the role and for each of its templates."""
     yield f"{role.path}.metadata", role.raw
     for field in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE):
         template = role.at(*field.path)
@@ -253,12 +263,14 @@ def _places(role: RoleFacts) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"{role.path}.{field}.metadata", template
 
 
-# kubectl and the API server truncate much longer warnings.
+# kubectl and the API server would truncate much longer warnings.
 _MOST_CHANGES = 3
 
 
 def restart_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
-    """One warning if the update restarts groups, derived from the set alone: its children are not read."""
+    """Yield one warning if the update restarts groups. It is derived from the set alone; the children are not
+    read.
+    """
     if any(has_more_values(raw.get("spec"), MOST_VALUES) for raw in (new, old)):
         if _templates(new) != _templates(old):
             yield f"spec.roles: {TOO_LARGE}"
@@ -290,7 +302,9 @@ def _templates(raw: Mapping[str, Any]) -> list[Any]:
 def _groups(
     old: Mapping[str, Any], spec: DisaggregatedSpec, before: DisaggregatedSpec, only_old: bool
 ) -> Iterator[tuple[str, int]]:
-    """Groups by role that the update restarts; groups of removed roles and slices are deleted instead."""
+    """Yield each role with the number of its groups that the update restarts. Groups of removed roles and
+    slices are deleted instead, so they do not count.
+    """
     for role in spec.roles:
         groups = _count(old, role.name, "replicas") or 0
         groups -= (_count(old, role.name, "updatedReplicas") or 0) if only_old else 0
@@ -298,7 +312,7 @@ def _groups(
 
 
 def _count(raw: Mapping[str, Any], role: str, field: str) -> int | None:
-    """A number of groups of a role in the status; None if it is not there."""
+    """Return a number of groups of a role in the status; None if the status does not contain it."""
     statuses = value_at(raw, ("status", "roleStatuses"))
     for status in statuses if isinstance(statuses, list) else ():
         if is_mapping(status) and status.get("name") == role and type(status.get(field)) is int:
@@ -324,7 +338,7 @@ _OF_THE_WHOLE_SET = (fields.PAUSED, fields.HISTORY_LIMIT)
 def role_errors(
     facts: SetFacts, role: RoleFacts, other: SetFacts | None, scheduler: Scheduler = ASSUMED
 ) -> Iterator[FieldError]:
-    """Errors of one role by itself; none if `other` has the same role."""
+    """Yield errors of one role by itself. There are none if `other` has the same role."""
     if _is_same(role, other):
         return
     strategy, partition = role.at(*fields.STRATEGY_TYPE.path), role.at(*fields.PARTITION.path)
@@ -349,7 +363,7 @@ def role_errors(
 def role_warnings(
     facts: SetFacts, role: RoleFacts, other: SetFacts | None, gang: GangProvider | None
 ) -> Iterator[str]:
-    """Warnings about one role by itself; none if `other` has the same role."""
+    """Yield warnings about one role by itself. There are none if `other` has the same role."""
     if _is_same(role, other) or role.at("spec") is None:
         return
     for field in _OF_THE_WHOLE_SET:
@@ -368,7 +382,8 @@ def _is_same(role: RoleFacts, other: SetFacts | None) -> bool:
 
 
 def _set_of(facts: SetFacts, role: RoleFacts) -> dict[str, Any]:
-    """The LeaderWorkerSet of a role as it would be stored, with the longest name that one of them can have.
+    """Return the LeaderWorkerSet of a role as it would be stored, with the longest name that such a
+    LeaderWorkerSet can have.
 
     The large pod templates are shared with the role, because defaulting does not change them.
     """
@@ -386,7 +401,10 @@ def _set_of(facts: SetFacts, role: RoleFacts) -> dict[str, Any]:
 
 
 def name_errors(facts: SetFacts, before: SetFacts | None) -> list[FieldError]:
-    """Errors about names. before: the stored set, None on create."""
+    """Return errors about names.
+
+    before: the stored set; None on create.
+    """
     lengths = [error for role in facts.roles if (error := _length_error(facts, role, before)) is not None]
     existing = set[tuple[str, str]]()
     if before is not None:
@@ -401,7 +419,7 @@ def name_errors(facts: SetFacts, before: SetFacts | None) -> list[FieldError]:
 
 
 def _set_name_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """The names of all objects begin with the name of the set."""
+    """Yield errors of the set's name, with which the names of all its objects begin."""
     if not facts.name:
         yield required("metadata.name", "name or generateName is required")
         return
@@ -420,7 +438,7 @@ def _length_error(facts: SetFacts, role: RoleFacts, before: SetFacts | None) -> 
 
 
 def _too_long(facts: SetFacts, role: RoleFacts) -> str:
-    """Why the names of a role are too long for Kubernetes; empty if they are not."""
+    """Explain why the names of a role are too long for Kubernetes; empty if they are not."""
     child = facts.longest_child_name(role.name)
     length, service = byte_length(child), byte_length(service_name(child))
     chosen = byte_length(facts.name) + byte_length(role.name)
@@ -461,7 +479,9 @@ def _extent(facts: SetFacts, role: RoleFacts) -> tuple[int, int, int, int]:
 
 
 def _collisions_of(facts: SetFacts, role: RoleFacts) -> Iterator[str]:
-    """Objects of a role whose names could be those of another role, whose name is a prefix."""
+    """Describe objects of a role whose names could also be names of objects of another role, if that role's
+    name is a prefix.
+    """
     for other in facts.roles:
         if not role.name.startswith(f"{other.name}-"):
             continue
@@ -482,7 +502,7 @@ def _taken(other: RoleFacts, theirs: str, ours: str) -> str:
 
 
 def _has_group(role: RoleFacts, index: int) -> bool:
-    """Whether a group of this index has objects of its own, in addition to its leader pod."""
+    """Report whether the group of this index has objects of its own in addition to its leader pod."""
     has_objects = role.size > 1 or not _is_shared(role)
     # An autoscaler may request any number of groups, and its writes are not validated here.
     return has_objects and (role.is_external or index < role.replicas + role.surge)
@@ -493,7 +513,7 @@ def _is_shared(role: RoleFacts) -> bool:
 
 
 def scaler_errors(facts: SetFacts, role: RoleFacts) -> Iterator[FieldError]:
-    """Scalers whose names the API server would reject."""
+    """Yield an error if the API server would reject the name of the role's scaler."""
     scaler = scaler_name(facts.name, role.name)
     if role.is_external and byte_length(scaler) > SUBDOMAIN_LENGTH:
         why = f'would produce scaler name "{scaler}" exceeding {SUBDOMAIN_LENGTH} characters'
@@ -503,7 +523,8 @@ def scaler_errors(facts: SetFacts, role: RoleFacts) -> Iterator[FieldError]:
 def clash_errors(
     facts: SetFacts, before: SetFacts | None, others: Iterable[Mapping[str, Any]]
 ) -> Iterator[FieldError]:
-    """Scalers that another set has: role `c` of a set `a-b` and role `b-c` of a set `a` need the same name.
+    """Yield errors about scalers that another set has: role `c` of a set `a-b` and role `b-c` of a set `a`
+    need the same name.
 
     others: the sets of the namespace. An update is rejected only for roles that had no scaler before.
     """
@@ -524,7 +545,7 @@ def clash_errors(
 
 
 def _scalers(others: Iterable[Mapping[str, Any]], needed: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of set name and scaler name, except from sets that are terminating or malformed.
+    """Yield pairs of set name and scaler name, except from sets that are terminating or malformed.
 
     Sets that cannot have a needed scaler are skipped early, because reading a set costs 50 µs.
     """
@@ -538,7 +559,7 @@ def _scalers(others: Iterable[Mapping[str, Any]], needed: Collection[str]) -> It
 
 
 def scaling_warnings(facts: SetFacts) -> Iterator[str]:
-    """Scaling settings that have another effect than the user may expect."""
+    """Yield warnings about scaling settings that have another effect than the user may expect."""
     for role in _external(facts):
         if role.replicas > 1:
             yield (
@@ -556,7 +577,10 @@ def scaling_warnings(facts: SetFacts) -> Iterator[str]:
 
 
 def scaling_change_warnings(old: Mapping[str, Any], before: SetFacts, facts: SetFacts) -> Iterator[str]:
-    """Roles that lose groups because their scaler is no longer used. old: with its status."""
+    """Yield warnings about roles that lose groups because their scaler is no longer used.
+
+    old: the stored set with its status.
+    """
     for role in facts.roles:
         earlier = before.role(role.name)
         if earlier is None or not earlier.is_external or role.is_external:

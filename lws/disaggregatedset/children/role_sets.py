@@ -1,4 +1,4 @@
-"""Build the LeaderWorkerSet of a role in one slice, complete, as upstream stores it."""
+"""Build the complete LeaderWorkerSet of a role in one slice, as upstream stores it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _LIMITS = (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
 def build_child(
     owner: Object, role: Role, placement: SlicePlacement | None, at: tuple[int, str], replicas: int
 ) -> dict[str, Any]:
-    """The LeaderWorkerSet of a role. at: index of the slice and revision key."""
+    """Build the LeaderWorkerSet of a role.
+
+    at: the index of the slice and the revision key.
+    """
     slice_index, key = at
     name, identity = owner["metadata"]["name"], Identity(slice_index, key, role.name)
     labels = child_labels(name, identity)
@@ -64,10 +67,10 @@ def build_child(
 
 
 def strategy_of(role: Role) -> dict[str, Any]:
-    """The strategy of a child of this role, which has no rollouts of its own.
+    """Return the rollout strategy of a role's children, which have no rollouts of their own.
 
-    A webhook would reject a number of groups at which maxSurge and maxUnavailable are both 0, which would
-    block the rollout.
+    If maxSurge and maxUnavailable are both 0 at some number of groups, a webhook would reject that number and
+    block the rollout. Such a strategy gets the default maxUnavailable.
     """
     given = {name: value for name, value in (role.rolling or {}).items() if value is not None}
     rolling = {field.name: given.get(field.name, field.stored_default) for field in _LIMITS}
@@ -81,13 +84,16 @@ def strategy_of(role: Role) -> dict[str, Any]:
 def placed(
     affinity: Mapping[str, Any] | None, placement: SlicePlacement, set_name: str, slice_index: int
 ) -> dict[str, Any]:
-    """The affinity of the pods of a slice. affinity: the user's, whose terms come first."""
+    """Return the affinity of the pods of a slice.
+
+    affinity: the user's affinity, whose terms come first.
+    """
     index = str(slice_index)
     own = _expression(NAME_LABEL, "In", set_name)
     beside = term([own, _expression(SLICE_LABEL, "In", index)], placement.topology)
     others = [own, _expression(SLICE_LABEL, "NotIn", index)]
     if slice_index == 0:
-        # Pods of earlier releases have no slice label; they belong to the first slice.
+        # Pods of earlier releases have no slice label. They belong to the first slice.
         others.insert(1, _expression(SLICE_LABEL, "Exists"))
     apart = [term(others, placement.topology)]
     if placement.type == PlacementType.EXCLUSIVE_TOPOLOGY:
@@ -111,20 +117,22 @@ def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {**expression, "values": list(values)} if values else expression
 
 
-# --- Read and write the group counts of a child and its role at the start of a slice's rollout. They are
-# annotations of the child; the first is upstream's `initial-replicas`.
+# --- Read the number of groups that a child and its role had at the start of a slice's rollout. Annotations
+# of the child record both; the first one is upstream's `initial-replicas`.
 
 
 _COUNT = re.compile(r"[0-9]{1,7}")
 
 
 def initial_of(child: Object) -> int | None:
-    """The count at the start; None if it is not recorded or unreadable."""
+    """Return the number of groups of a child at the start; None if it is not recorded or unreadable."""
     return _count(child, INITIAL_REPLICAS_ANNOTATION)
 
 
 def others_initial_of(child: Object) -> int:
-    """Groups of the role on other revisions, if there were several; 0 if not recorded."""
+    """Return the number of groups that the role had on other revisions, if there were several; 0 if it is not
+    recorded.
+    """
     return _count(child, OTHERS_INITIAL_REPLICAS_ANNOTATION) or 0
 
 

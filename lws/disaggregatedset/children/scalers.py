@@ -1,6 +1,7 @@
-"""Plan the DisaggregatedSetRoleScalers of roles with external scaling: creation, first value, status.
+"""Plan the DisaggregatedSetRoleScalers of roles with external scaling: their creation, first value and
+status.
 
-Autoscalers write to the scaler of a role through its scale subresource. Its value is the total over all
+Autoscalers write to the scaler of a role through its scale subresource. The value is the total over all
 slices.
 """
 
@@ -47,8 +48,9 @@ _BOUND = Condition("Ready", True, "Bound", "Scaler bound to a live Disaggregated
 
 
 def plan_scalers(seen: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str) -> Plan:
-    """Maintain a scaler for each role with external scaling, and delete others. key: of
-    the target revision.
+    """Plan a scaler for each role with external scaling, and delete other scalers.
+
+    key: the target revision.
     """
     external = [role.name for role in spec.roles if role.is_external]
     existing = _existing_scalers(seen)
@@ -61,25 +63,26 @@ def plan_scalers(seen: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str)
 
 
 def scaler_counts(seen: DisaggregatedSnapshot) -> dict[str, int]:
-    """Groups that scalers request over all slices, by role."""
+    """Return the groups that scalers request over all slices, by role."""
     counts = {role: _replicas(scaler) for role, scaler in _existing_scalers(seen).items()}
     return {role: count for role, count in counts.items() if count is not None}
 
 
 def share(total: int, slices: int, index: int) -> int:
-    """One slice's share of a number of groups over all slices: the first slices get the remainder.
+    """Return one slice's share of a number of groups over all slices. The first slices get the remainder.
 
-    A scaler may have a greater number than a LeaderWorkerSet.
+    A scaler may request more groups than a LeaderWorkerSet can have, so the share is limited.
     """
     return min(total // slices + (index < total % slices), REPLICAS.most)
 
 
 def seed(seen: DisaggregatedSnapshot, slices: int, role: str, key: str) -> int:
-    """The initial value of a scaler: the desired groups of the role, without surplus slices and surge.
+    """Compute the initial value of a scaler: the desired groups of the role, without surplus slices and
+    surge.
 
-    A HorizontalPodAutoscaler never scales up from 0, so the value is at least 1, unless a scaler has set the
-    role to 0: without a scaler, a role is at 0 only if all are. New slices get at least one group of the role
-    too, because other roles alone cannot serve.
+    A HorizontalPodAutoscaler never scales up from 0, so the value is at least 1 unless a scaler has set the
+    role to 0. Without a scaler, a role is at 0 only if all roles are. New slices get at least one group of
+    the role too, because the other roles alone cannot serve.
     """
     children = [child for child in seen.children if child.role == role and not child.is_terminating]
     total = 0
@@ -106,7 +109,7 @@ def build_scaler(owner: Object, role: str, replicas: int) -> dict[str, Any]:
 
 
 def _existing_scalers(seen: DisaggregatedSnapshot) -> dict[str, Object]:
-    """The scalers that the set controls, by role, from their names, because labels can be edited."""
+    """Return the scalers that the set controls, by role. Their names decide, because labels can be edited."""
     prefix = scaler_name(seen.owner.name, "")
     return {
         scaler["metadata"]["name"].removeprefix(prefix): scaler
@@ -127,7 +130,7 @@ def _keep(seen: DisaggregatedSnapshot, scaler: Object, role: str, replicas: int)
 
 
 def _excess(role: str, scaler: Object, slices: int) -> Plan:
-    """Report a requested count that is too large."""
+    """Report a requested number of groups that is too large."""
     total = _replicas(scaler) or 0
     if total <= slices * REPLICAS.most:
         return Plan()
@@ -175,7 +178,7 @@ def _status(seen: DisaggregatedSnapshot, scaler: Object, role: str) -> Plan:
     conditions, generation = stored.get("conditions"), scaler["metadata"].get("generation", 0)
     desired = {
         "replicas": sum(child.existing for child in seen.children if child.role == role),
-        # The leader pods on all slices and revisions.
+        # The selector matches the leader pods of all slices and revisions.
         "selector": f"{NAME_LABEL}={seen.owner.name},{ROLE_LABEL}={role},{WORKER_INDEX_LABEL}=0",
         "observedGeneration": generation,
         "conditions": with_condition(conditions, _BOUND, generation, seen.now),
@@ -183,7 +186,7 @@ def _status(seen: DisaggregatedSnapshot, scaler: Object, role: str) -> Plan:
     patch = {field: value for field, value in desired.items() if stored.get(field) != value}
     if not patch:
         return Plan()
-    # Autoscalers act on the count: reaching the requested one is reported at once.
+    # Autoscalers act on the count, so reaching the requested count is reported at once.
     is_reached = "replicas" in patch and patch["replicas"] == _replicas(scaler)
     can_wait = find(conditions, _BOUND.type) is not None and "selector" not in patch and not is_reached
     return Plan(statuses=(Status(Reference.to(scaler), patch, can_wait=can_wait, before=stored),))

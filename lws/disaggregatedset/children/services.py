@@ -32,8 +32,10 @@ def plan_services(
     key: str,
     recorded: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Plan:
-    """The Services of all slices. key: of the target revision. recorded: names of roles by revision key; for
-    revisions that are not in it, the LeaderWorkerSets show them.
+    """Plan the Services of all slices.
+
+    key: the target revision.
+    recorded: revision key → names of roles. The LeaderWorkerSets show the roles of other revisions.
     """
     totals, owned = scaler_counts(seen), _identified(seen)
     services: dict[int, list[_Owned]] = {}
@@ -69,8 +71,8 @@ def plan_services(
 
 
 def _delete_surplus(seen: DisaggregatedSnapshot, owned: Iterable[_Owned], slices: int) -> Iterator[Plan]:
-    """Delete Services of surplus slices, and those of earlier releases whose LeaderWorkerSet is deleted:
-    without a slice, they would select all slices.
+    """Delete Services of surplus slices. Also delete Services of earlier releases whose LeaderWorkerSet is
+    deleted: without a slice in the selector, they would select pods of all slices.
     """
     children = {child.obj["metadata"]["name"] for child in seen.children}
     for service, identity in owned:
@@ -81,7 +83,7 @@ def _delete_surplus(seen: DisaggregatedSnapshot, owned: Iterable[_Owned], slices
 
 
 def build_service(owner: Object, identity: Identity) -> dict[str, Any]:
-    """The headless Service of a child, without ports: its name resolves to the ready pods."""
+    """Build the headless Service of a child, without ports. Its name resolves to the ready pods."""
     name = owner["metadata"]["name"]
     labels = selected_labels(name, identity)
     return {
@@ -95,7 +97,9 @@ def build_service(owner: Object, identity: Identity) -> dict[str, Any]:
 
 
 def _roles_in_use(children: Mapping[str, ChildFacts], recorded: Collection[str] | None) -> set[str]:
-    """Roles of an old revision, except those without desired groups, now and when the rollout began."""
+    """Return the roles of an old revision, except roles that have no desired groups now and had none when the
+    rollout began.
+    """
     idle = {role for role, child in children.items() if not child.desired and not initial_of(child.obj)}
     return set(children if recorded is None else recorded) - idle
 
@@ -124,7 +128,7 @@ def _plan_service(seen: DisaggregatedSnapshot, child: ChildFacts, own: Mapping[s
 
 
 def _is_whole(stored: Object, labels: Mapping[str, str]) -> bool:
-    """Whether a Service of ours is unchanged; a fast check that saves a tenth of a pass."""
+    """Report whether a Service of the set is unchanged. This fast check saves a tenth of a pass."""
     spec = stored.get("spec") or {}
     is_like = spec.get("selector") == labels and spec.keys() <= {"selector", "clusterIP"}
     is_like = is_like and spec.get("clusterIP", _HEADLESS) == _HEADLESS
@@ -132,7 +136,7 @@ def _is_whole(stored: Object, labels: Mapping[str, str]) -> bool:
 
 
 def _identified(seen: DisaggregatedSnapshot) -> list[_Owned]:
-    """Services of the set that are not terminating, each with its child."""
+    """Return the Services of the set that are not terminating, each with the identity of its child."""
     suffix = service_name("")
     identified = []
     for service in seen.services:

@@ -1,8 +1,8 @@
-"""Decide which edits of a role take effect at once on a running LeaderWorkerSet, and which wait for the next
-revision.
+"""Decide which edits of a role take effect at once on a running LeaderWorkerSet, and which edits wait for the
+next revision.
 
-The child as stored is compared with the role as it is now and as it was recorded. At most one write results,
-and it never restarts a pod.
+The stored child is compared with the current role and with the recorded role. The result is one write at
+most, which never restarts a pod.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _NOT_OF_ROLES = frozenset(
 
 _Tree = dict[str, Any]
 _Values = tuple[Any, ...]
-"""One value for each of `_IN_EFFECT`; None if not set."""
+"""One value for each field in `_IN_EFFECT`; None if the field is not set."""
 
 
 LiveRole = tuple[Role, _Values]
-"""The current spec of a role, and its values that take effect at once, computed once for all children of the
-role, which saves a quarter of a pass.
+"""A role of the current spec, and its values that take effect at once. They are computed once for all
+children of the role, which saves a quarter of a pass.
 """
 
 
@@ -61,10 +61,11 @@ def live_role(role: Role) -> LiveRole:
 
 
 def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: Role | None) -> Plan:
-    """Restore edited fields of a child, and apply the fields of a role that take effect at once.
+    """Restore edited fields of a child, and apply the fields of its role that take effect at once.
 
-    live: its role in the current spec; None if it was removed, or the set was not edited since the child was
-    taken over. recorded: its role in the revision; None if unknown.
+    live: the role in the current spec; None if it was removed, or if the set was not edited since the child
+      was taken over.
+    recorded: the role in the child's revision; None if unknown.
     """
     identity = identity_of(set_name, child["metadata"]["name"])
     own = child_labels(set_name, identity) if identity is not None else {}
@@ -89,7 +90,10 @@ def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: R
 
 
 def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple[str, ...]:
-    """Paths of edits that take effect only with the next revision. recorded: the target revision."""
+    """Return the paths of edits that take effect only with the next revision.
+
+    recorded: the content of the target revision.
+    """
     paths = []
     for index, role in enumerate(spec.roles):
         former = recorded.role(role.name)
@@ -111,13 +115,15 @@ def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple
 def _with(
     stored: Mapping[str, str], given: Mapping[str, str] | None, former: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Stored values, with those of the role, and without those that the role had when it was recorded."""
+    """Return the stored values together with the role's values, without values that the role had when it was
+    recorded.
+    """
     removed = inherited(former).keys()
     return {**{key: value for key, value in stored.items() if key not in removed}, **inherited(given)}
 
 
 def _values_of(raw: Object) -> _Values:
-    """The fields of a child or a role that take effect at once, with API defaults."""
+    """Return the fields of a child or a role that take effect at once, with the defaults of the API."""
     optional = (field.of(raw) for field in _OPTIONAL)
     given = ((field, field.of(raw)) for field in _WITH_DEFAULT)
     retention = {**_RETENTION, **(fields.CLAIM_RETENTION.of(raw) or {})}

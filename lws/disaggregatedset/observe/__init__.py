@@ -1,1 +1,1 @@
-"""Read snapshots of DisaggregatedSets, and record writes."""
+"""Read snapshots of DisaggregatedSets, and remember the manager's own writes."""

@@ -1,4 +1,4 @@
-"""Read the snapshot of a DisaggregatedSet from the store, and from the API server what the store lacks."""
+"""Read the snapshot of a DisaggregatedSet from the store, and what the store lacks from the API server."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _Own = tuple[Object, Identity, str]
 
 
 class DisaggregatedObserver:
-    """Builds snapshots from the store; reads live only if something is to be created or another object may
-    have a name of the set.
+    """Builds snapshots from the store. It reads live only if something is to be created, or if another object
+    may have a name of the set's objects.
     """
 
     def __init__(self, cluster: Cluster, store: Store, memory: DisaggregatedMemory) -> None:
@@ -55,7 +55,7 @@ class DisaggregatedObserver:
         self._members.forget(obj)
 
     async def observe(self, namespace: str, name: str, now: datetime) -> DisaggregatedSnapshot | None:
-        """Everything about one set; None if there is no such set."""
+        """Read everything about one set; None if there is no such set."""
         obj = self._store.get(KIND, namespace, name)
         if obj is None:
             return None
@@ -75,7 +75,7 @@ class DisaggregatedObserver:
         orphans = self._orphans(obj)
         scalers = tuple(self._store.controlled_by(uid, SCALER_KIND))
         desired = _Names(obj, children, revisions)
-        # Check live that the set still exists before anything is created or adopted.
+        # Before anything is created or adopted, a live read checks that the set still exists.
         has_orphans = bool(orphans) or any(revision.is_orphan for revision in revisions)
         in_doubt = has_orphans or desired.lacks_any([identity for _, identity, _ in own.values()], scalers)
         reread = await self._lookup.reread(obj) if in_doubt else None
@@ -102,7 +102,9 @@ class DisaggregatedObserver:
         )
 
     def _own(self, obj: Object) -> dict[str, _Own]:
-        """Name → LeaderWorkerSet, its identity, and why it cannot be read."""
+        """Return the set's LeaderWorkerSets by name, each with its identity and the reason why it cannot be
+        read.
+        """
         name, own = obj["metadata"]["name"], {}
         for child in self._store.controlled_by(obj["metadata"]["uid"], CHILD_KIND):
             identity = identity_of(name, child["metadata"]["name"])
@@ -143,7 +145,7 @@ class DisaggregatedObserver:
         return tuple(self._memory.parsed(by_name[each]) for each in sorted(by_name))
 
     async def _strangers(self, obj: Object, desired: _Names) -> Named:
-        """Live objects of other owners that have names of this set."""
+        """Return live objects of other owners that have names of this set's objects."""
         namespace, uid = obj["metadata"]["namespace"], obj["metadata"]["uid"]
         others: Named = {}
         for kind, name in desired.names():
@@ -154,7 +156,7 @@ class DisaggregatedObserver:
 
 
 class _Names:
-    """Names of the set's objects, from its spec, children and history."""
+    """The names of the set's objects, from its spec, its children and its history."""
 
     def __init__(
         self, obj: Object, children: Iterable[ChildFacts], revisions: Collection[RecordedRoles]
@@ -167,7 +169,9 @@ class _Names:
         self._keys = {child.key for child in children} | ({self._target} - {""})
 
     def lacks_any(self, children: Collection[Identity], scalers: Iterable[Object]) -> bool:
-        """Whether an object is missing, or may be: whether an edit needs a new revision is decided later."""
+        """Report whether an object is missing or may be missing. Whether an edit needs a new revision is
+        decided later.
+        """
         status = self._obj.get("status") or {}
         if status.get("observedGeneration") != self._obj["metadata"].get("generation", 0):
             return True
@@ -185,8 +189,8 @@ class _Names:
         return any(role.is_external and scaler_name(self._name, role.name) not in names for role in roles)
 
     def _began_with(self, index: int) -> Iterator[str]:
-        """Names of children at the start of a slice's rollout, except those of a revision without any child,
-        which are not recreated.
+        """Yield the names of the children with which a slice's rollout began, except children of a revision
+        that has no child left, which are not recreated.
         """
         memory = rollout_record(self._obj, index)
         for name in memory.initial if memory is not None else ():
@@ -195,7 +199,7 @@ class _Names:
                 yield name
 
     def names(self) -> Iterator[tuple[str, str]]:
-        """Kind and name of all objects of the set."""
+        """Yield kind and name of every object of the set."""
         for role in self._spec.roles:
             yield SCALER_KIND, scaler_name(self._name, role.name)
             for key in sorted(self._keys):
@@ -205,27 +209,30 @@ class _Names:
                     yield "Service", service_name(child)
 
 
-# --- Count remaining groups of deleted LeaderWorkerSets of a DisaggregatedSet: leaders that exist, and those
-# that a StatefulSet will still create. Until they are deleted, they count like other groups.
+# --- Count the remaining groups of deleted LeaderWorkerSets of a DisaggregatedSet: groups whose leader pod
+# exists, and groups that a StatefulSet will still create. Until they are deleted, they count like other
+# groups.
 
 
-# Maximum number of groups to check, because a status may contain any number.
+# The maximum number of groups to check, because a status may contain any number.
 _MOST = 4096
 
 
 class Leftovers:
-    """Counts groups of children that no longer exist, by the pods and StatefulSets in the store."""
+    """Counts groups of children that no longer exist, from the pods and StatefulSets in the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def of_lost(self, obj: Object, existing: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
-        """Groups of deleted children by name: those that the garbage collector deletes, and those that stay,
-        to be adopted by the next child of the name. existing: names of existing children.
+        """Count the groups of deleted children by name. The first result holds groups that the garbage
+        collector deletes, the second one groups that stay until the next child of the same name adopts them.
+
+        existing: the names of existing children.
         """
         lingering, orphaned, namespace = dict[str, int](), dict[str, int](), obj["metadata"]["namespace"]
         for name, groups in recorded_children(obj).items():
-            # Another owner's object of the name has its own StatefulSet and pods.
+            # Another owner's object of this name has a StatefulSet and pods of its own.
             if name in existing or self._store.get(CHILD_KIND, namespace, name) is not None:
                 continue
             if count := self._left_of(namespace, name, groups):
@@ -235,9 +242,14 @@ class Leftovers:
         return lingering, orphaned
 
     def existing(self, child: Object, has_statefulset: bool, began: int | None) -> int:
-        """Existing groups of a child, including those of a predecessor, and those that a StatefulSet which is
-        yet to be lowered may create. has_statefulset: the child has its own. began: its groups at the start
-        of the current rollout; None without one.
+        """Count the existing groups of a child, including groups of a predecessor and groups that a
+        StatefulSet may still create before it is scaled down.
+
+        has_statefulset: whether the child has a StatefulSet of its own.
+        began: the child's groups at the start of the current rollout; None without a rollout.
+
+        The result is 0 if the child has a StatefulSet and there is no rollout: its leader pods are counted
+        instead.
         """
         if has_statefulset and began is None:
             return 0
@@ -245,13 +257,15 @@ class Leftovers:
         return self._left_of(metadata["namespace"], metadata["name"], most)
 
     def _left_of(self, namespace: str, name: str, groups: int) -> int:
-        """Number of existing or future groups of the children of this name, up to a count."""
+        """Count the existing or future groups of the children of this name, up to a maximum."""
         leaders = self._live_statefulset(namespace, name)
         still_desired = desired_replicas(leaders) if leaders is not None else 0
         return max(still_desired, self._leaders_of(namespace, name, groups))
 
     def _leaders_of(self, namespace: str, name: str, groups: int) -> int:
-        """Includes leaders right above the recorded number, because the status may be stale."""
+        """Count the leader pods of the children of this name, including leaders right above the recorded
+        number, because the status may be stale.
+        """
         count = 0
         for index in range(_MOST):
             pod = self._store.get("Pod", namespace, f"{name}-{index}")
@@ -261,7 +275,9 @@ class Leftovers:
         return count
 
     def _live_statefulset(self, namespace: str, name: str) -> Object | None:
-        """The StatefulSet of the children of this name, unless it is terminating and creates no more pods."""
+        """Return the StatefulSet of the children of this name, unless it is terminating and creates no more
+        pods.
+        """
         leaders = self._store.get("StatefulSet", namespace, name)
         return (
             leaders if leaders is not None and _is_of(leaders, name) and not is_terminating(leaders) else None
@@ -269,7 +285,9 @@ class Leftovers:
 
 
 def _is_of(leaders: Object, name: str) -> bool:
-    """Whether a StatefulSet belongs to a child of this name, by its owner or, without one, by its label."""
+    """Report whether a StatefulSet belongs to a child of this name: by its owner, or by its label if it has
+    no owner.
+    """
     owner = controller_of(leaders)
     if owner is None:
         return labels_of(leaders).get(CHILD_NAME_LABEL) == name

@@ -1,4 +1,4 @@
-"""Records of our own writes between passes over DisaggregatedSets."""
+"""Remember the manager's own writes between passes over DisaggregatedSets."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from lws_api.disaggregatedset.v1 import KIND
 
 
 class DisaggregatedMemory(RecentWrites[RecordedRoles]):
-    """Records which changes of the store are results of our writes."""
+    """Remembers which changes of the store result from the manager's own writes."""
 
     def __init__(
         self, store: Store, clock: Callable[[], float] = time.monotonic, active: ActiveSets | None = None
     ) -> None:
         shortest = {KIND: timing.DISAGGREGATED_STATUS_SECONDS}
         super().__init__(store, KIND, read, _fault_of, clock, shortest, active)
-        # The object that is being stored or dropped because of a write of ours.
+        # The object that is being stored or dropped because of one of our writes.
         self._written: Object | None = None
 
     def put(self, obj: Mapping[str, Any]) -> None:
-        """Store an object that a write of ours returned."""
+        """Store an object that the response to one of our writes contains."""
         if obj["kind"] == "Status":
             return
         with self._storing(obj):
@@ -44,8 +44,8 @@ class DisaggregatedMemory(RecentWrites[RecordedRoles]):
             self.throttle.note_arrival(uid_of(obj))
 
     def drop(self, target: Reference) -> None:
-        """Drop an object that we deleted, before the stream reports it: it would be deleted and reported
-        again.
+        """Drop an object that we deleted before the stream reports the deletion. Otherwise the next pass
+        would delete it again and report that.
         """
         stored = self._store.get(target.kind, target.namespace, target.name)
         if stored is not None and stored["metadata"]["uid"] == target.uid:
@@ -53,8 +53,10 @@ class DisaggregatedMemory(RecentWrites[RecordedRoles]):
                 self._store.drop(stored)
 
     def is_ours(self, obj: Object) -> bool:
-        """Whether this change results from a write of ours: the write returned or deleted the object, or the
-        status is as our last write left it. The stream delivers no state twice.
+        """Report whether this change results from one of our writes: the write returned or deleted the
+        object, or the status is as our last write left it.
+
+        The stream delivers no state twice.
         """
         is_returned = self._written is not None and _state(self._written) == _state(obj)
         return is_returned or self.statuses.is_as_written(obj)
@@ -69,7 +71,7 @@ class DisaggregatedMemory(RecentWrites[RecordedRoles]):
 
 
 def _fault_of(obj: Object) -> str:
-    """Of a set or of a child."""
+    """Explain why a DisaggregatedSet or a child cannot be read; empty if it can."""
     return fault_of(obj) if obj["kind"] == KIND else spec_fault(obj)
 
 

@@ -1,1 +1,1 @@
-"""The history of a DisaggregatedSet and its target revision."""
+"""The recorded revisions of a DisaggregatedSet."""

@@ -1,4 +1,4 @@
-"""Encode, compare, describe, store and parse the revisions of a DisaggregatedSet, and verify their data.
+"""Encode, compare, describe, store, parse and verify the revisions of a DisaggregatedSet.
 
 The data of a ControllerRevision is immutable; only its number may be raised.
 """
@@ -30,8 +30,8 @@ _NOT_RECORDED = (fields.REPLICAS.name, fields.GROUP_REPLACEMENT.name)
 class RolesRecord:
     """A recorded target state, from which children are created.
 
-    parts: the roles in order, as the user spelled them, without numbers of groups. placement: the placement
-    policy; None without one.
+    parts: the roles in order, as the user spelled them, without numbers of groups.
+    placement: the placement policy; None without one.
     """
 
     parts: tuple[Object, ...]
@@ -59,14 +59,14 @@ class RolesRecord:
 
     @cached_property
     def text(self) -> str:
-        """The `data` of its ControllerRevision, byte for byte."""
+        """The `data` of the ControllerRevision, byte for byte."""
         spec: dict[str, Any] = {"roles": list(self.parts)}
         if self.placement is not None:
             spec["placementPolicy"] = self.placement
         return serialised({"spec": spec})
 
     def key_at(self, probe: int) -> str:
-        """The key after that many collisions."""
+        """Compute the key that the record gets after this number of collisions."""
         return key_of(self.roles, probe)
 
 
@@ -78,25 +78,27 @@ RecordedRoles: TypeAlias = Revision[RolesRecord]
 
 
 def record(obj: Object) -> RolesRecord:
-    """The target state of a valid set."""
+    """Return the target state of a valid set."""
     spec = obj["spec"]
     return RolesRecord(tuple(part_of(role) for role in spec["roles"]), spec.get("placementPolicy"))
 
 
 def part_of(role: Object) -> dict[str, Any]:
-    """A role as recorded, without its number of groups and their replacement policy, which
-    start no rollout.
+    """Return a role as it is recorded, without its number of groups and their replacement policy, because
+    changes of these start no rollout.
     """
     part = {name: role[name] for name in _OF_A_ROLE if role.get(name) is not None}
     spec = {name: value for name, value in role["spec"].items() if name not in _NOT_RECORDED}
     if not hash_identity(spec):
-        # Roles that were recorded before this field existed lack the default.
+        # The default is left out, because roles that were recorded before this field existed lack it.
         spec.pop(fields.GROUP_IDENTITY.name, None)
     return {**part, "spec": spec}
 
 
 def read(revision: Object) -> RecordedRoles:
-    """The decoded revision; never raises. If it cannot be used, `broken` contains the reason."""
+    """Decode a revision; never raise an error. If the revision cannot be used, `broken` contains the
+    reason.
+    """
     broken, noted = _fault(revision), _proof(revision)
     decoded = NOTHING if broken else _recorded(revision["data"]["spec"])
     generation = _generation(noted) if noted else None
@@ -105,7 +107,7 @@ def read(revision: Object) -> RecordedRoles:
 
 
 def is_ours(revision: Object, owner: Object) -> bool:
-    """True if the set controls the revision or may adopt it (ControllerRef rules)."""
+    """Report whether the set controls the revision or may adopt it (ControllerRef rules)."""
     return history.is_ours(FORMAT, revision, owner)
 
 
@@ -118,7 +120,7 @@ def _fault(revision: Object) -> str:
     about, key = f"ControllerRevision {name}", FORMAT.fingerprint_in(name)
     if not key:
         return f"{about} has a name that holds no key"
-    # The data has the shape of a set.
+    # The data has the shape of a DisaggregatedSet.
     if fault := recorded_fault(revision.get("data")):
         return f"{about}: data.{fault}: no role can be rebuilt from it"
     roles = _recorded(revision["data"]["spec"]).roles
@@ -130,16 +132,18 @@ def _fault(revision: Object) -> str:
 
 
 PROOF_ANNOTATION = "disaggregatedset.x-k8s.io/revision-record"
-"""A checksum of name and data. Keys verify data too, but not of revisions that were reconstructed."""
+"""The annotation with a checksum of name and data. Keys verify data too, but not the data of reconstructed
+revisions.
+"""
 
 _SUM_LENGTH = 16
 
 _PROBES_TRIED = 64
-"""Maximum number of collisions to try."""
+"""The maximum number of collisions to try."""
 
 
 def _proof(revision: Object) -> Object:
-    """The checksum annotation of a revision; empty if it does not match name and data."""
+    """Return the content of the checksum annotation; empty if it does not match name and data."""
     noted = checksum(revision, PROOF_ANNOTATION)
     if "sum" not in noted:
         return {}
@@ -151,7 +155,9 @@ def _proof(revision: Object) -> Object:
 
 
 def _generation(noted: Object) -> int | None:
-    """The generation of the set when its running children were recorded."""
+    """Return the generation that the set had when its running children were recorded; None if they were
+    not.
+    """
     generation = noted.get("generation")
     return None if generation is None else int(generation)
 
@@ -179,19 +185,23 @@ FORMAT = Format(
 
 
 def roles_form(roles: Mapping[str, Object]) -> dict[str, str]:
-    """The form of each role."""
+    """Return the form of each role."""
     return {name: role_form(spec) for name, spec in roles.items()}
 
 
 def role_form(spec: Object) -> str:
-    """Equal for two specs if and only if the API server would store equal templates for both."""
+    """Return a text that is equal for two specs if and only if the API server would store equal templates for
+    both and their groups are named in the same way.
+    """
     return equality_form({"leaderWorkerTemplate": spec.get("leaderWorkerTemplate")}) + hash_identity(spec)
 
 
 def describe(old: RolesRecord, new: RolesRecord) -> list[str]:
-    """The changes, one per line: `role decode worker template container main image: a:1 → a:2`.
+    """Describe the changes, one per line, for example `role decode worker template container main image: a:1
+    → a:2`.
 
-    By role, in the order of the newer state; only fields that affect pods, not the order of roles.
+    Removed roles come first, then the other roles in their new order. Only fields that affect pods count; the
+    order of roles does not.
     """
     lines = [f"role {name} removed" for name in old.roles if name not in new.roles]
     for name, spec in new.roles.items():
@@ -216,10 +226,10 @@ def _template(spec: Object) -> set_history.Record:
 
 
 def undo_operations(obj: Object, desired: RolesRecord, counts: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The JSON patch (RFC 6902). It fails if the set changes in between.
+    """Build the JSON Patch (RFC 6902), which fails if the set changes in between.
 
-    Existing roles only get their templates; removed roles are restored as recorded, with the numbers of
-    groups in `counts`.
+    Roles that still exist only get their recorded templates. Removed roles are restored as recorded, with the
+    numbers of groups in `counts`.
     """
     version = obj["metadata"]["resourceVersion"]
     test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
@@ -246,7 +256,7 @@ def _undone_templates(obj: Object, desired: RolesRecord) -> Iterator[dict[str, A
 def _undone_roles(
     roles: Iterable[Object], desired: RolesRecord, counts: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
-    """In the recorded order, so that upstream computes the same key."""
+    """Yield the roles in the recorded order, so that upstream computes the same key."""
     live = {each["name"]: each for each in roles}
     for part in desired.parts:
         name = part["name"]
@@ -265,21 +275,23 @@ def _undone_roles(
 
 
 def _undone_template(role: Object, recorded: Object) -> dict[str, Any]:
-    """The recorded template; fields that take effect at once keep their value."""
+    """Return the recorded template with the current values of fields that take effect at once."""
     now = role["spec"][fields.TEMPLATE.name]
     template = {field: value for field, value in recorded[fields.TEMPLATE.name].items() if field not in LIVE}
     return {**template, **{field: now[field] for field in LIVE if field in now}}
 
 
 def _undone_identity(now: Object, recorded: Object) -> dict[str, str]:
-    """The recorded `groupIdentity`, if it is another one."""
+    """Return the recorded `groupIdentity` if it differs from the current one."""
     if hash_identity(now) == hash_identity(recorded):
         return {}
     return {fields.GROUP_IDENTITY.name: hash_identity(recorded) or fields.GROUP_IDENTITY.stored_default}
 
 
 def _returned(part: Object, live: Iterable[Object], counts: Mapping[str, int]) -> dict[str, Any]:
-    """The API server requires that all roles or none are at 0, except roles with external scaling."""
+    """Return a removed role with a number of groups. Apart from roles with external scaling, the API server
+    requires that all roles are at 0 or none is.
+    """
     if _is_external(part):
         return dict(part)
     static = [each["spec"].get("replicas") for each in live if not _is_external(each)]

@@ -1,1 +1,1 @@
-"""The rollout of one slice, in numbers only: from one revision, or number of groups, to another."""
+"""Decide the rollout of one slice from numbers of groups alone."""

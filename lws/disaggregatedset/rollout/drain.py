@@ -1,8 +1,8 @@
 """Choose which children of old revisions to lower so that each role reaches a given count.
 
-The newest revision is lowered first. If a step would delete the last group of one role of a revision, the
-whole revision is deleted or one group stays. All deleted groups count against the planned number, and the
-minimum of ready groups is kept.
+The newest revision is lowered first. If a step would delete the last group of one role of a revision, either
+the whole revision is deleted or one group stays. Every deleted group counts against the planned number, and
+the minimum of ready groups is kept.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ Lowered = Mapping[str, Mapping[str, int]]
 
 @dataclass(slots=True)
 class Drain:
-    """A drain under construction.
+    """A choice of counts to lower, built up step by step.
 
-    may_empty: whether a whole revision may be deleted. to_delete: groups to delete, by role. spare: ready
-    groups that may be deleted. hope: the same including starting groups, which are not deleted faster than
-    ready ones.
+    may_empty: whether a whole revision may be deleted.
+    to_delete: the number of groups to delete, by role.
+    spare: the number of ready groups that may be deleted, by role.
+    hope: like `spare`, but counting starting groups as ready, so that they are not deleted faster than ready
+      ones.
+    left: key → role → groups that remain.
     """
 
     state: SliceState
@@ -52,7 +55,7 @@ class Drain:
         return self
 
     def whole(self, revision: RevisionCounts) -> bool:
-        """Delete all groups of a revision, if the minimum of ready groups allows."""
+        """Delete all groups of a revision, and report whether the minimum of ready groups allows it."""
         left = self.left[revision.key]
         if not all(self._may_be(revision, role, 0) for role in left):
             return False
@@ -61,7 +64,9 @@ class Drain:
         return True
 
     def last(self, revision: RevisionCounts, role: str) -> bool:
-        """Lower one child by one group although its siblings stay, if the minimum of ready groups allows."""
+        """Lower one child by one group although its siblings stay, and report whether the minimum of ready
+        groups allows it.
+        """
         left = self.left[revision.key].get(role, 0)
         if not left or not self._may_be(revision, role, left - 1):
             return False
@@ -77,11 +82,11 @@ class Drain:
         return {key: roles for key, roles in changes.items() if roles}
 
     def remaining(self, role: str) -> int:
-        """Groups of the role that remain, over all old revisions."""
+        """Count the remaining groups of the role over all old revisions."""
         return sum(roles.get(role, 0) for roles in self.left.values())
 
     def _take_broken(self, revision: RevisionCounts) -> None:
-        """Delete groups of any revision that are not ready first, except the last group of a role."""
+        """Delete the groups of a revision that are not ready first, except the last group of a role."""
         for role, left in self.left[revision.key].items():
             going = min(revision.of(role).broken_on_top, left - 1, self.to_delete[role])
             if going > 0:
@@ -100,12 +105,14 @@ class Drain:
             self._take(revision, role, 1 if stays else count)
 
     def _may_go(self, revision: RevisionCounts) -> bool:
-        """Report whether no newer revision has a group: the previous revision is deleted last."""
+        """Report whether a revision may be deleted as a whole: all newer old revisions are without groups, so
+        that the oldest revision is deleted last.
+        """
         newer = self.state.old[: self.state.old.index(revision)]
         return self.may_empty and not any(any(self.left[each.key].values()) for each in newer)
 
     def _lowest(self, revision: RevisionCounts, role: str) -> int:
-        """The lowest count of the child that the minimum of ready groups allows."""
+        """Return the lowest count of the child that the minimum of ready groups allows."""
         left, child = self.left[revision.key][role], revision.of(role)
         ready = child.lowest(self.spare[role] + child.cost(left))
         return min(
@@ -113,7 +120,7 @@ class Drain:
         )
 
     def _may_be(self, revision: RevisionCounts, role: str, count: int) -> bool:
-        """Whether the minimum of ready groups allows this count of the child."""
+        """Report whether the minimum of ready groups allows this count of the child."""
         left, child = self.left[revision.key][role], revision.of(role)
         is_spare = _cost(child, left, count) <= self.spare[role]
         return is_spare and _cost(child.once_started, left, count) <= self.hope[role]
@@ -130,17 +137,21 @@ class Drain:
 
 
 def _cost(child: Count, left: int, count: int) -> int:
-    """Ready groups lost by lowering from `left` to `count`."""
+    """Return the number of ready groups lost by lowering a child from `left` to `count`."""
     return child.cost(count) - child.cost(left)
 
 
-# --- Decide with how many groups deleted children of old revisions are recreated.
+# --- Decide with how many groups the deleted children of old revisions are recreated.
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A deleted child. initial: its desired groups when the rollout began; None before. most: its last known
-    number of groups, or more. lingering: groups whose leader pods still exist. orphaned: groups to adopt.
+    """A deleted child.
+
+    initial: its desired groups when the rollout began; None if the rollout has not begun.
+    most: an upper bound of the groups that it had last.
+    lingering: the number of its groups whose leader pods still exist.
+    orphaned: the number of its groups to adopt.
     """
 
     initial: int | None
@@ -150,10 +161,10 @@ class Lost:
 
 
 def with_lost(state: SliceState, lost: Mapping[str, Mapping[str, Lost]]) -> SliceState:
-    """Add deleted children to recreate. lost: key → role → deleted child.
+    """Add the deleted children that are to be recreated to a slice.
 
-    They get the same share of their initial groups as their siblings, as far as there is room. Once the
-    target revision is complete, none is recreated.
+    lost: key → role → deleted child. Each child gets the same share of its initial groups as its siblings
+    have, as far as there is room. Once the target revision is complete, no child is recreated.
     """
     is_complete = all(state.new.of(role.name).desired >= role.target for role in state.roles)
     if not any(lost.values()) or is_complete:
@@ -164,8 +175,10 @@ def with_lost(state: SliceState, lost: Mapping[str, Mapping[str, Lost]]) -> Slic
 
 
 def most_groups(role: RoleTarget) -> int:
-    """Maximum number of groups of a recreated child: more would take the room of new groups. At least one,
-    even for a removed role, because its revision cannot serve without it.
+    """Return the maximum number of groups of a recreated child: more would take the room of new groups.
+
+    The number is at least 1, even for a removed role, because the child's revision cannot serve without the
+    role.
     """
     return max(1, role.target)
 

@@ -1,9 +1,9 @@
-"""Decide the next step of a slice, or what it waits for, from the counts of its children, targets and
-budgets.
+"""Decide the next step of a slice, or what the slice waits for, from the counts of its children, its targets
+and its budgets.
 
-If all groups are ready and targets do not change, the steps are upstream's, in its order of decisions. A step
-that would raise a role above its maximum, or fall below the minimum of ready groups, is replaced by another
-one (docs/design/disaggregated-rollout.md).
+While all groups are ready and the targets do not change, the steps are upstream's, in its order of decisions.
+A step that would raise a role above its maximum, or fall below the minimum of ready groups, is replaced by
+another step (docs/design/disaggregated-rollout.md).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from lws.disaggregatedset.rollout.state import (
 
 
 def next_step(state: SliceState, paused: bool = False) -> SliceStep:
-    """The step to write now. A paused slice is only scaled."""
+    """Decide which step to write now. A paused slice is only scaled."""
     step = _step(state, paused)
     abandoned = _abandoned(state, step)
     if abandoned:
-        # They need no write, so the next step follows at once.
+        # Abandoned children need no write, so the next step follows at once.
         rest = next_step(_without(state, abandoned), paused)
         keys = abandoned.keys() | rest.old.keys()
         return replace(rest, old={key: {**abandoned.get(key, {}), **rest.old.get(key, {})} for key in keys})
@@ -39,7 +39,7 @@ def next_step(state: SliceState, paused: bool = False) -> SliceStep:
 
 
 def _abandoned(state: SliceState, step: SliceStep) -> dict[str, dict[str, int]]:
-    """Deleted children that the step lowers to 0, so that they are not recreated."""
+    """Return the deleted children that the step lowers to 0, so that they are not recreated."""
     abandoned = {
         revision.key: {
             role: 0
@@ -76,7 +76,7 @@ def _step(state: SliceState, paused: bool) -> SliceStep:
 
 
 def _settle(state: SliceState) -> SliceStep:
-    """No old group is needed: raise every role to its target."""
+    """Raise every role to its target, because no old group is needed any more."""
     created = {
         role: min(role.target, max(0, role.ceiling - state.present(role.name)))
         for role in state.roles
@@ -92,7 +92,9 @@ def _settle(state: SliceState) -> SliceStep:
 
 
 def _created(state: SliceState) -> dict[str, int]:
-    """Group counts for missing children of the target revision, like those of their siblings."""
+    """Return the group counts with which missing children of the target revision are created, in proportion
+    to their siblings.
+    """
     pace = pace_of(state)
     existing = [role for role in state.roles if role.target and role.name not in state.missing]
     step = min((state.new.of(role.name).desired * pace.steps // role.target for role in existing), default=0)
@@ -105,7 +107,9 @@ def _created(state: SliceState) -> dict[str, int]:
 
 
 def _corrected(state: SliceState) -> SliceStep | None:
-    """Corrections before any step: new counts above the target, revisions that do not serve, partial ones."""
+    """Correct the slice before any other step: lower new counts to the target, and delete old revisions that
+    do not serve or are partial.
+    """
     drain = Drain(state)
     for revision in state.old:
         desired = [count.desired for count in revision.counts.values()]
@@ -116,6 +120,7 @@ def _corrected(state: SliceState) -> SliceStep | None:
 
 
 def _advance(state: SliceState) -> SliceStep:
+    """Take the first step in upstream's order of decisions that is possible."""
     if not is_settled(state):
         return while_unsettled(state)
     pace = pace_of(state)
@@ -134,21 +139,21 @@ def _advance(state: SliceState) -> SliceStep:
 
 
 def _cut_back(state: SliceState, pace: Proportions, old: Counts) -> SliceStep | None:
-    """Lower an old child that was enlarged to its count at the start of the rollout."""
+    """Lower an old child that was enlarged to the count that it had when the rollout began."""
     if all(map(int.__le__, old, pace.initial)):
         return None
     return _lower(state, tuple(map(min, old, pace.initial)))
 
 
 def _final(state: SliceState, new: Counts) -> SliceStep | None:
-    """The target revision is complete: delete the remaining old groups."""
+    """Delete the remaining old groups once the target revision is complete."""
     if any(count < role.target for role, count in zip(state.roles, new, strict=True)):
         return None
     return _lower(state, tuple(0 for _ in state.roles))
 
 
 def _up(state: SliceState, pace: Proportions, old: Counts, new: Counts) -> SliceStep | None:
-    """All roles of the target revision grow, if there is room for each of them."""
+    """Raise all roles of the target revision, if each of them has room."""
     desired = pace.next_new(new)
     sums = zip(state.roles, old, desired, strict=True)
     if any(before + after > role.ceiling for role, before, after in sums if role.target):
@@ -163,7 +168,7 @@ def _lower(state: SliceState, planned: Counts) -> SliceStep | None:
 
 
 def _exchange(state: SliceState, pace: Proportions, old: Counts, new: Counts) -> SliceStep | None:
-    """Lower old groups and raise new ones in one step; counts that have room are raised at once."""
+    """Lower old groups and raise new ones in one step. Counts that have room are raised at once."""
     desired = pace.next_new(new)
     sums = zip(state.roles, old, desired, strict=True)
     planned = tuple(max(0, min(before, role.ceiling - after)) for role, before, after in sums)
@@ -172,7 +177,9 @@ def _exchange(state: SliceState, pace: Proportions, old: Counts, new: Counts) ->
 
 
 def _last_of_a_role(state: SliceState, pace: Proportions, old: Counts, new: Counts) -> SliceStep | None:
-    """Delete the last group of a role although its revision stays, because its place is needed."""
+    """Delete the last group of a role although other roles of its revision stay, because the new groups need
+    its place.
+    """
     desired = pace.next_new(new)
     drain = Drain(state)
     for role, before, now, after in zip(state.roles, old, new, desired, strict=True):
@@ -190,8 +197,8 @@ def _exchanged(state: SliceState, desired: Counts, drain: Drain) -> SliceStep | 
 
 
 def _past_broken_groups(state: SliceState) -> SliceStep | None:
-    """Delete one healthy old group if broken groups below it alone exhaust the budget, and
-    none is starting.
+    """Delete one healthy old group if broken groups below it exhaust the budget alone and no group is
+    starting.
     """
     for role in state.roles:
         desired = state.old_desired(role.name) + state.new.of(role.name).desired
@@ -213,7 +220,7 @@ def _serves_nobody(revision: RevisionCounts) -> bool:
 
 
 def _is_partial(state: SliceState, revision: RevisionCounts) -> bool:
-    """Whether the deletion or creation of a whole revision was interrupted between two writes."""
+    """Report whether the deletion or creation of a whole revision was interrupted between two writes."""
     older = state.old[state.old.index(revision) + 1 :]
     for role in state.roles:
         count = revision.counts.get(role.name)
@@ -242,28 +249,33 @@ Counts = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Proportions:
-    """roles: targets. initial: old groups of each when the rollout began. steps: number of steps."""
+    """The pace of a rollout, which moves all roles in proportion.
+
+    roles: the targets of the roles.
+    initial: the old groups of each role when the rollout began.
+    steps: the number of steps.
+    """
 
     roles: tuple[RoleTarget, ...]
     initial: Counts
     steps: int
 
     def reached(self, new: Iterable[int]) -> int:
-        """The step that the new counts of all these roles have reached."""
+        """Return the step that the new counts of all roles have reached."""
         pairs = zip(self.roles, new, strict=True)
         done = (count * self.steps // role.target for role, count in pairs if role.target)
         return min((self.steps, *done))
 
     def new_at(self, step: int) -> Counts:
-        """Group counts of the target revision at the end of a step."""
+        """Return the group counts of the target revision at the end of a step."""
         return tuple(min(role.target, _ceil(step * role.target, self.steps)) for role in self.roles)
 
     def next_new(self, new: Counts) -> Counts:
-        """One step further than the role that is furthest behind; no count falls."""
+        """Return new counts one step ahead of the role that is furthest behind. No count falls."""
         return tuple(map(max, new, self.new_at(self.reached(new) + 1)))
 
     def next_old(self, old: Counts) -> Counts:
-        """Old counts one step beyond the role that has advanced most; no count rises."""
+        """Return old counts one step ahead of the role that has advanced most. No count rises."""
         pairs = [(initial, count) for initial, count in zip(self.initial, old, strict=True) if initial > 0]
         reached = max((0, *((initial - count) * self.steps // initial for initial, count in pairs)))
         left = (max(0, initial - (reached + 1) * initial // self.steps) for initial in self.initial)
@@ -271,7 +283,7 @@ class Proportions:
 
 
 def pace_of(state: SliceState) -> Proportions:
-    """The pace of a slice in a rollout: at least one count or target is above 0."""
+    """Compute the pace of a slice in a rollout, in which at least one count or target is above 0."""
     initial = tuple(state.old_initial(role.name) for role in state.roles)
     steps = (
         _ceil(max(count, role.target), role.surge or max(1, role.unavailable))
@@ -284,17 +296,18 @@ def _ceil(number: int, divisor: int) -> int:
     return -(-number // divisor)
 
 
-# --- Choose which children of the target revision may grow now, counting terminating groups, and report
+# --- Choose which children of the target revision may grow now, terminating groups included, and report
 # whether others wait for room.
 
 
 def raised(
     state: SliceState, desired: tuple[int, ...], left: Mapping[str, int]
 ) -> tuple[dict[str, int], bool]:
-    """The counts to raise now, by role, and whether others are to be raised as soon as there is room.
+    """Return the counts to raise now, by role, and whether other counts are to be raised as soon as there is
+    room.
 
-    left: old groups of each role after the step, if it lowers any. Roles without room because of the spec are
-    neither raised nor waited for.
+    left: the old groups of each role after the step, if the step lowers any. A role for which the spec leaves
+    no room is neither raised nor waited for.
     """
     rising = {
         role: count
@@ -317,7 +330,7 @@ def _has_room(state: SliceState, role: RoleTarget, count: int) -> bool:
 
 
 def _would_be_partial(state: SliceState, now: Mapping[str, int]) -> bool:
-    """Whether the target revision would have only some of its roles."""
+    """Report whether the target revision would have groups of only some of its roles."""
     desired = [
         now.get(role.name, state.new.of(role.name).desired) > 0 for role in state.roles if role.target > 0
     ]
@@ -326,7 +339,7 @@ def _would_be_partial(state: SliceState, now: Mapping[str, int]) -> bool:
 
 # --- Apply a change of targets to a slice whose rollout is paused or whose target revision is not ready,
 # without advancing the rollout. A role whose target has not changed since the rollout began is left alone,
-# unless a smaller surge leaves no room for existing groups.
+# unless a smaller surge leaves no room for its existing groups.
 
 
 def is_settled(state: SliceState) -> bool:
@@ -335,13 +348,13 @@ def is_settled(state: SliceState) -> bool:
 
 
 def while_not_started(state: SliceState) -> SliceStep:
-    """Paused before its first step: lower old counts to the target, raise none."""
+    """Lower old counts to the targets, and raise none, while the rollout is paused before its first step."""
     planned = {role.name: min(state.old_desired(role.name), role.target) for role in state.roles}
     return SliceStep(old=_lowered(state, planned), waiting_for=PAUSED)
 
 
 def while_unsettled(state: SliceState, paused: bool = False) -> SliceStep:
-    """Follow targets that have changed since the rollout began."""
+    """Follow the targets that have changed since the rollout began."""
     new = tuple(state.new.of(role.name).desired for role in state.roles)
     planned, desired = {}, []
     for role, count, following in zip(state.roles, new, pace_of(state).next_new(new), strict=True):
@@ -357,6 +370,6 @@ def while_unsettled(state: SliceState, paused: bool = False) -> SliceStep:
 
 
 def _lowered(state: SliceState, planned: dict[str, int]) -> dict[str, dict[str, int]]:
-    """Lower counts without deleting a whole revision, unless no group is desired."""
+    """Lower counts, but delete no whole revision unless no role has a target above 0."""
     drain = Drain(state, may_empty=not any(role.target for role in state.roles))
     return {key: dict(roles) for key, roles in drain.to(planned).lowered.items()}

@@ -1,6 +1,6 @@
-"""List the counts of a rollout in which every change becomes ready at once, one row for each step.
+"""Simulate a rollout in which every change becomes ready at once, as one row of counts for each step.
 
-The rest of a step that had to wait for deletions belongs to its row.
+The rest of a step that had to wait for deletions belongs to the row of the step.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from lws.disaggregatedset.rollout.planner import next_step
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, SliceStep
 
-# Each group takes a few steps; a slice that needs more than this many never settles.
+# Each group takes a few steps. A slice that needs more steps than this never settles.
 _STEPS_PER_GROUP = 10
 _STEPS_AT_LEAST = 100
 _STEPS_AT_MOST = 10_000
@@ -19,14 +19,18 @@ _STEPS_AT_MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """old: key → role → `spec.replicas`. new: role → `spec.replicas` of the target revision."""
+    """The counts after one step.
+
+    old: key → role → `spec.replicas`.
+    new: role → `spec.replicas` of the target revision.
+    """
 
     old: Mapping[str, Mapping[str, int]]
     new: Mapping[str, int]
 
 
 def simulate(state: SliceState) -> tuple[Row, ...]:
-    """The rows from the given one to the last."""
+    """Return the rows from the given state to the end of the rollout."""
     state = apply(state, SliceStep())
     rows = [_row_of(state)]
     groups = sum(role.target + state.old_desired(role.name) for role in state.roles)
@@ -46,13 +50,13 @@ def simulate(state: SliceState) -> tuple[Row, ...]:
 
 
 def start(roles: tuple[RoleTarget, ...], running: Mapping[str, int], key: str = "old") -> SliceState:
-    """A settled slice with one revision and no child of the target revision."""
+    """Build a settled slice that has one revision and no child of the target revision."""
     old = RevisionCounts(key, {role: _ready(count, None) for role, count in running.items()})
     return SliceState(roles, (old,), RevisionCounts("new"), frozenset(role.name for role in roles))
 
 
 def apply(state: SliceState, step: SliceStep) -> SliceState:
-    """The slice after a step in which every change became ready."""
+    """Return the slice after a step in which every change has become ready."""
     new = {role: _ready(count.desired, count.initial) for role, count in state.new.counts.items()}
     for role, desired in step.new.items():
         new[role] = _ready(desired, state.new.of(role).initial)

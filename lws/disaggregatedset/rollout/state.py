@@ -1,4 +1,4 @@
-"""Input and output of the decision about one step of a slice, as numbers of groups."""
+"""The input and the output of the decision about one step of a slice, as numbers of groups."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from lws.leaderworkerset.rollout.state import counted
 class Count:
     """The groups of one child.
 
-    desired: `spec.replicas`. present: `max(spec.replicas, status.replicas)`, terminating groups included.
-    ready: number of ready groups. is_settled: its controller has observed `desired`, and all groups are
-    ready. initial: `desired` when the rollout to the current target began; None if unknown. broken_on_top:
-    number of consecutive groups that are not ready, from the highest index down: lowering the child by so
-    many costs no ready group. starting: groups that are not ready yet but may be soon. failed_on_top: number
-    of consecutive groups of `broken_on_top`, from the top, that are not starting. is_lost: the child was
-    deleted and is to be recreated with these counts. lingering: remaining groups of a deleted child.
+    desired: `spec.replicas`.
+    present: the number of desired or of existing groups, whichever is greater; terminating groups included.
+    ready: the number of ready groups.
+    is_settled: whether its controller has observed `desired` and all groups are ready.
+    initial: the value of `desired` when the rollout to the current target began; None if unknown.
+    broken_on_top: the number of consecutive groups, from the highest index down, that are not ready. Lowering
+      the child by this number costs no ready group.
+    starting: the number of groups that are not ready yet but may be soon.
+    failed_on_top: the number of consecutive groups of `broken_on_top`, from the top, that are not starting.
+    is_lost: whether the child was deleted and is to be recreated with these counts.
+    lingering: the number of remaining groups of a deleted child.
     """
 
     desired: int
@@ -34,7 +38,7 @@ class Count:
 
     @property
     def abandoned(self) -> Count:
-        """The same child, deleted and not recreated."""
+        """The same child, deleted and not to be recreated."""
         return Count(0, self.lingering, 0, True, self.initial)
 
     @property
@@ -46,19 +50,19 @@ class Count:
 
     @property
     def serving(self) -> int:
-        """The number of ready groups that certainly stay with `desired`: the highest indices are deleted
-        first.
+        """The number of ready groups that certainly remain among `desired`, because the highest indices are
+        deleted first.
         """
         if self.is_settled:
             return self.desired
         return min(self.desired, max(0, self.ready - max(0, self.present - self.desired)))
 
     def cost(self, desired: int) -> int:
-        """Maximum number of ready groups lost by lowering the child to `desired`."""
+        """Return the maximum number of ready groups lost by lowering the child to `desired`."""
         return max(0, min(self.desired - desired - self.broken_on_top, self._most_ready))
 
     def lowest(self, cost: int) -> int:
-        """The lowest count that costs at most so many ready groups."""
+        """Return the lowest count to which lowering the child costs at most `cost` ready groups."""
         return 0 if self._most_ready <= cost else max(0, self.desired - self.broken_on_top - cost)
 
     @property
@@ -97,17 +101,19 @@ class RoleTarget:
 
     @property
     def ceiling(self) -> int:
-        """Maximum number of groups, surge included."""
+        """The maximum number of groups, surge included."""
         return self.target + self.surge
 
 
 @dataclass(frozen=True, slots=True)
 class SliceState:
-    """One slice. roles: those of the spec in their order, then removed ones. old: newest first.
+    """The state of one slice.
 
-    missing: roles of the spec without a child of the target revision. deleted: role → initial groups of
-    children that were deleted since the rollout began. leftover: role → remaining groups of deleted children
-    that are not recreated.
+    roles: the roles of the spec in their order, then removed roles.
+    old: the old revisions, newest first.
+    missing: the roles of the spec that have no child of the target revision.
+    deleted: role → initial groups of children that were deleted since the rollout began.
+    leftover: role → remaining groups of deleted children that are not recreated.
     """
 
     roles: tuple[RoleTarget, ...]
@@ -118,32 +124,36 @@ class SliceState:
     leftover: Mapping[str, int] = field(default_factory=dict)
 
     def old_desired(self, role: str) -> int:
-        """Desired groups of the role, over all old revisions."""
+        """Count the desired groups of the role over all old revisions."""
         return sum(revision.of(role).desired for revision in self.old)
 
     def old_initial(self, role: str) -> int:
-        """The same when the rollout began; if unknown, the current number."""
+        """Count the groups that the role had on old revisions when the rollout began. A child without a
+        record counts with its current number.
+        """
         counts = (revision.of(role) for revision in self.old)
         return sum(count.desired if count.initial is None else count.initial for count in counts)
 
     def present(self, role: str) -> int:
-        """Its groups over all revisions, including terminating ones."""
+        """Count the groups of the role over all revisions, terminating groups included."""
         return self.old_present(role) + self.new.of(role).present
 
     def old_present(self, role: str) -> int:
-        """Its groups of old revisions, including those of deleted children."""
+        """Count the groups of the role on old revisions, including groups of deleted children."""
         return sum(revision.of(role).present for revision in self.old) + self.leftover.get(role, 0)
 
     def serving(self, role: str) -> int:
-        """Its ready groups over all revisions."""
+        """Count the ready groups of the role over all revisions."""
         return sum(each.of(role).serving for each in (*self.old, self.new))
 
     def old_starting(self, role: str) -> int:
-        """Its starting groups of old revisions."""
+        """Count the starting groups of the role on old revisions."""
         return sum(revision.of(role).starting for revision in self.old)
 
     def once_started(self, role: str) -> int:
-        """Its ready groups once the starting ones of old revisions are ready too."""
+        """Count the ready groups that the role will have once its starting groups on old revisions are
+        ready.
+        """
         return (
             sum(revision.of(role).once_started.serving for revision in self.old) + self.new.of(role).serving
         )
@@ -154,11 +164,12 @@ class SliceState:
         return all(count.initial is not None for revision in self.old for count in revision.counts.values())
 
     def min_ready(self, role: RoleTarget) -> int:
-        """Minimum of ready groups during a rollout: groups at its start, at most the target, minus
-        maxUnavailable.
+        """Return the minimum of ready groups during a rollout: the groups at its start, at most the target,
+        minus maxUnavailable.
 
-        Groups at the start include those of the target revision (a reverted change) and of revisions deleted
-        since. If unknown, there were none; before the rollout begins, the current ones count.
+        The groups at the start include groups of the target revision (a reverted change) and of revisions
+        that were deleted since. A child of the target revision without a baseline counts as 0 groups; before
+        the rollout begins, it counts with its current number.
         """
         new = self.new.of(role.name)
         unknown = 0 if self.is_known else new.desired
@@ -169,13 +180,15 @@ class SliceState:
 
 @dataclass(frozen=True, slots=True)
 class SliceStep:
-    """The writes of a step, in order: baselines, creates, raised counts, lowered counts, deletes.
+    """The writes of a step, in this order: baselines, creates, raised counts, lowered counts, deletes.
 
-    new: role → changed `spec.replicas` of the target revision; a missing child is created with it. old: key →
-    role → changed `spec.replicas`. starts: the baselines of all children are recorded first. goes_on: the
-    rest of the step follows as soon as groups are deleted. drained: keys of old revisions without groups.
-    is_done: the rollout is complete. waiting_for: what the next step waits for, with the role, in words; may
-    be empty.
+    new: role → changed `spec.replicas` of the target revision; a missing child is created with this count.
+    old: key → role → changed `spec.replicas`.
+    starts: whether the baselines of all children are recorded first.
+    goes_on: whether the rest of the step follows as soon as groups are deleted.
+    drained: the keys of old revisions without groups.
+    is_done: whether the rollout is complete.
+    waiting_for: what the next step waits for, with the role, in words; may be empty.
     """
 
     new: Mapping[str, int] = field(default_factory=dict)
@@ -191,19 +204,19 @@ class SliceStep:
         return not (self.new or self.old or self.starts or self.drained)
 
 
-# --- Describe what a slice waits for, with the role; empty if it does not wait.
+# --- Describe what a slice waits for, with the role; the text is empty if the slice does not wait.
 
 
 PAUSED = "the rollout is paused"
 
 
 def still_waiting_for(state: SliceState) -> str:
-    """Why there is no step now."""
+    """Explain why there is no step now."""
     return unready(state) or _terminating(state) or _starting(state) or _blocked(state)
 
 
 def unready(state: SliceState) -> str:
-    """The first role of the target revision with groups that are not ready."""
+    """Describe the first role of the target revision that has groups which are not ready."""
     for role in state.roles:
         count = state.new.of(role.name)
         if role.name in state.missing:
@@ -249,8 +262,10 @@ def _blocked(state: SliceState) -> str:
 
 
 def restarts(groups: Mapping[str, int], is_paused: bool, is_under_way: bool = False) -> str:
-    """The restarted groups: "5 groups (prefill 2, decode 3) restart, by a rollout of all roles in step";
-    empty if there are none. is_under_way: by a rollout that began before the change.
+    """Describe the restarted groups, for example `5 groups (prefill 2, decode 3) restart, by a rollout of all
+    roles in step`; empty if there are none.
+
+    is_under_way: whether a rollout that began before the change restarts them.
     """
     if not groups:
         return ""
@@ -265,5 +280,5 @@ def restarts(groups: Mapping[str, int], is_paused: bool, is_under_way: bool = Fa
 
 
 def of_roles(groups: Mapping[str, int]) -> str:
-    """`5 groups (prefill 2, decode 3)`."""
+    """Describe groups by role, for example `5 groups (prefill 2, decode 3)`."""
     return f"{counted(sum(groups.values()))} ({', '.join(f'{role} {n}' for role, n in groups.items())})"

@@ -1,1 +1,1 @@
-"""Plans for the slices of a DisaggregatedSet."""
+"""Plan the slices of a DisaggregatedSet."""

@@ -42,8 +42,10 @@ _NO_ROOM = "other slices are in their rollout, and the status has no room to rem
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The plan of one slice in this pass. memory: the record of its rollout; None without one. why_waiting:
-    why its rollout waits for the user or for other slices, with its roles; mostly empty.
+    """The plan of one slice in this pass.
+
+    memory: the record of the slice's rollout; None if there is none.
+    why_waiting: why the rollout waits for the user or for other slices, with its roles; usually empty.
     """
 
     index: int
@@ -64,13 +66,13 @@ class _SliceBefore:
 
     @property
     def has_begun(self) -> bool:
-        """Whether its rollout to the target revision has begun."""
+        """Whether the slice has begun its rollout to the target revision."""
         memory = self.slice.memory
         return bool(self.state.new.counts) or (memory is not None and memory.key == self.slice.key)
 
     @property
     def summary(self) -> SliceProgress:
-        """The facts that matter to other slices."""
+        """The facts about this slice that matter to other slices."""
         memory, children = self.slice.memory, self.slice.children
         is_known = memory is not None and memory.key == self.slice.key
         records = len(memory.initial) if memory is not None and is_known else len(children)
@@ -79,7 +81,7 @@ class _SliceBefore:
 
 
 def courses(targets: RoleTargets) -> tuple[Course, ...]:
-    """Plan all slices, in order."""
+    """Plan all slices, in the order of their indices."""
     snapshot, spec = targets.snapshot, targets.spec
     legacy = legacy_children(snapshot, spec, targets.key)
     former = _former(targets) if spec.paused else None
@@ -97,7 +99,7 @@ def courses(targets: RoleTargets) -> tuple[Course, ...]:
 
 
 def waiting_slices(steps: Iterable[Course]) -> tuple[str, ...]:
-    """Slices that wait for the user or for others, with their roles, for the status."""
+    """Describe, for the status, the slices that wait for the user or for other slices, with their roles."""
     by_reason: dict[str, list[str]] = {}
     for step in steps:
         if step.why_waiting:
@@ -109,8 +111,10 @@ def waiting_slices(steps: Iterable[Course]) -> tuple[str, ...]:
 
 
 def _former(targets: RoleTargets) -> RoleTargets | None:
-    """Targets of slices that are added while a rollout is paused: the previous revision, with the current
-    numbers of groups. None without a rollout, or if the previous revision is not recorded.
+    """Return the targets of slices that are added while a rollout is paused: the previous revision, with the
+    current numbers of groups.
+
+    The result is None if there is no rollout, or if no ControllerRevision records the previous revision.
     """
     snapshot, spec = targets.snapshot, targets.spec
     old = [
@@ -130,7 +134,9 @@ def _former(targets: RoleTargets) -> RoleTargets | None:
 
 
 def _with_live_numbers(targets: RoleTargets, role: Role, key: str) -> Role:
-    """A recorded role with current counts; a removed role has as many groups as in another slice."""
+    """Return a recorded role with its current numbers. A removed role has as many groups as in another
+    slice.
+    """
     live = targets.spec.role(role.name)
     if live is not None:
         numbers = replace(role, replicas=live.replicas, is_external=live.is_external)
@@ -141,8 +147,10 @@ def _with_live_numbers(targets: RoleTargets, role: Role, key: str) -> Role:
 
 
 def _targets_of(targets: RoleTargets, index: int, former: RoleTargets | None) -> RoleTargets:
-    """The targets of one slice. A paused rollout begins in none: a slice without children, or without roles
-    that start after others, gets the revision of the other slices.
+    """Return the targets of one slice.
+
+    A paused rollout begins in no slice. A slice that has no children, or lacks roles that start after others,
+    gets the previous revision while all its children have it.
     """
     children = targets.snapshot.of_slice(index)
     if former is None or _was_on(targets, index) or {child.key for child in children} - {former.key}:
@@ -153,7 +161,9 @@ def _targets_of(targets: RoleTargets, index: int, former: RoleTargets | None) ->
 
 
 def _was_on(targets: RoleTargets, index: int) -> bool:
-    """Whether the rollout had begun in the slice before it lost all children, which are then recreated."""
+    """Report whether the rollout had begun in the slice before the slice lost all its children. These
+    children are then recreated.
+    """
     memory = rollout_record(targets.snapshot.obj, index)
     return (memory is not None and memory.key == targets.key) or bool(
         last_seen(targets.snapshot.obj, index, targets.key)
@@ -179,13 +189,16 @@ def _before_step(targets: RoleTargets, index: int) -> _SliceBefore:
 
 
 def _course(before: _SliceBefore, why: str) -> Course:
-    """why: why its rollout waits, in words; empty if it may continue."""
+    """Plan one slice.
+
+    why: why its rollout has to wait, in words; empty if it may continue.
+    """
     within = before.slice
     is_waiting = within.is_rolling and bool(why)
     step = next_step(before.state, paused=within.spec.paused or is_waiting)
     if is_waiting and not within.spec.paused and step.waiting_for:
         step = replace(step, waiting_for=why)
-    # Independent of the step: a rejected create must not delay it.
+    # Creates are independent of the step: if one is rejected, it must not delay the step.
     recreated = tuple(creations(before.targets, within, before.state, step))
     memory = (
         baseline(within, before.roles, lost_before(within, before.roles)) if step.starts else within.memory
@@ -194,7 +207,7 @@ def _course(before: _SliceBefore, why: str) -> Course:
     waiting_for = "; ".join(each for each in (step.waiting_for, planned.waiting_for) if each)
     where = f"slice {within.index}: {waiting_for}" if waiting_for else ""
     again_after = soonest((planned.again_after, *_judgements(within)))
-    # Groups of deleted children count until they are deleted.
+    # Groups of deleted children count until they are deleted too.
     is_needed = within.is_rolling or bool(before.state.leftover)
     is_known = memory is not None and memory.key == within.key and is_needed
     return Course(
@@ -215,29 +228,33 @@ def _why_waiting(before: _SliceBefore, why: str) -> str:
 
 
 def _judgements(within: SliceFacts) -> Iterator[float | None]:
-    """Seconds until the time of a starting old group is over, or the groups of deleted children may be
-    deleted: neither causes an event.
+    """Yield the seconds until a starting old group exceeds its start time, and until the groups of deleted
+    children may be deleted. Neither moment causes an event.
     """
     if within.snapshot.lingering:
         yield timing.LINGERING_SECONDS
     yield from (child.judged_in for child in within.children if child.key != within.key)
 
 
-# --- Choose which slices may start or continue a rollout now. Scaling, repair and removal of slices are never
-# delayed, only the start of another rollout.
+# --- Choose which slices may start or continue a rollout now. Only the start of another rollout is ever
+# delayed, never scaling, repair or removal of a slice.
 
 
 MOST_RECORDED = 2000
-"""Maximum number of LeaderWorkerSets in the records of all slices. A hundred slices of ten roles have a
-thousand on one revision; each takes up to 65 bytes in the status, and etcd limits the whole set to 1.5 MiB.
+"""The maximum number of LeaderWorkerSets in the records of all slices. A hundred slices of ten roles have a
+thousand on one revision. Each takes up to 65 bytes in the status, and etcd limits the whole set to 1.5 MiB.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class SliceProgress:
-    """has_old: groups of other revisions exist or are desired. has_begun: its rollout has begun. is_settled:
-    all desired groups of the target revision exist and are ready. records: number of LeaderWorkerSets in the
-    record of its rollout, or in the record to write if it begins now.
+    """The progress of one slice, as far as it matters to other slices.
+
+    has_old: whether groups of other revisions exist or are desired.
+    has_begun: whether the rollout of the slice has begun.
+    is_settled: whether all desired groups of the target revision exist and are ready.
+    records: the number of LeaderWorkerSets in the record of the rollout, or in the record to write if the
+      rollout begins now.
     """
 
     index: int
@@ -248,17 +265,20 @@ class SliceProgress:
 
     @property
     def is_updating(self) -> bool:
-        """Whether its rollout has begun and is not complete."""
+        """Whether the rollout has begun and is not complete."""
         return self.has_begun and (self.has_old or not self.is_settled)
 
 
 def slices_that_may_step(
     progress: Iterable[SliceProgress], slices: int, most: int | None = None
 ) -> frozenset[int]:
-    """Indices of slices whose rollout may start or continue; settled and removed slices have none.
+    """Return the indices of slices whose rollout may start or continue. Settled and removed slices are never
+    among them.
 
-    slices: the desired number. most: `maxUpdatingSlices`; None for no limit, less than 1 counts as 1.
-    Rollouts that have begun continue even above the limit; others begin from the lowest index.
+    slices: the desired number of slices.
+    most: `maxUpdatingSlices`; None for no limit. A number below 1 counts as 1.
+
+    Rollouts that have begun continue even above the limit. Others begin in the order of their indices.
     """
     remaining = sorted((each for each in progress if each.index < slices), key=lambda each: each.index)
     updating = [each.index for each in remaining if each.is_updating]
@@ -271,8 +291,9 @@ def slices_that_may_step(
 def slices_recorded(
     progress: Iterable[SliceProgress], may_step: frozenset[int], most: int = MOST_RECORDED
 ) -> frozenset[int]:
-    """Slices of `may_step` whose record fits into the status: rollouts that have begun continue, others begin
-    from the lowest index, and at least one may.
+    """Return the slices of `may_step` whose record fits into the status.
+
+    Rollouts that have begun continue. Others begin in the order of their indices, and at least one may.
     """
     rolling = [each for each in progress if each.has_old and each.index in may_step]
     taken, waiting = 0, set[int]()
@@ -283,12 +304,12 @@ def slices_recorded(
     return may_step - waiting
 
 
-# --- Delete children of a DisaggregatedSet outside of rollouts: surplus slices, and LeaderWorkerSets of the
-# first slice without a slice in their names.
+# --- Delete children of a DisaggregatedSet outside of rollouts: the children of surplus slices, and
+# LeaderWorkerSets of the first slice without a slice in their names.
 
 
 def plan_removed_slices(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec) -> Plan:
-    """Delete the slices above the desired number."""
+    """Plan to delete the children of slices above the desired number."""
     why, removed = "its slice is not desired any more", dict[int, list[Delete]]()
     for child in snapshot.children:
         if child.slice_index >= spec.slices and not child.is_terminating:
@@ -299,8 +320,8 @@ def plan_removed_slices(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec
 
 
 def legacy_children(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str) -> list[ChildFacts]:
-    """Children on the target revision that must be recreated: their pods lack the label that distinguishes
-    slices.
+    """Return the children on the target revision that must be recreated because their pods lack the label
+    that distinguishes slices.
     """
     if spec.slices == 1:
         return []
@@ -313,7 +334,7 @@ def legacy_children(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, ke
 
 
 def plan_legacy(snapshot: DisaggregatedSnapshot, children: Iterable[ChildFacts]) -> Plan:
-    """Delete them; the next pass recreates them."""
+    """Plan to delete these children; the next pass recreates them."""
     why = "its name and labels know no slices"
     actions = tuple(
         Delete(Reference.to(child.obj), "Background", why, (events.deleted_legacy(snapshot.obj, child),))

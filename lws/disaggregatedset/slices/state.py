@@ -1,6 +1,7 @@
 """Turn the children of one slice into the numbers on which decisions about its rollout are based.
 
-Annotations on children are records that upstream reads too; the status shows to which rollout they belong.
+Annotations on children are records that upstream reads too. The status says to which rollout these records
+belong.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from lws.runtime.actions import Object
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Targets of all roles in a slice, including removed ones. desired: names of the roles in the spec."""
+    """The targets of all roles in a slice, removed roles included.
+
+    desired: the names of the roles in the spec.
+    """
 
     targets: tuple[RoleTarget, ...]
     desired: frozenset[str]
@@ -34,8 +38,11 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class RolloutMemory:
-    """The record of a slice's rollout. key: the target revision. initial: name of a child → its desired
-    groups when the rollout began. targets: role → its desired groups then.
+    """The record of a slice's rollout.
+
+    key: the target revision.
+    initial: name of a child → its desired groups when the rollout began.
+    targets: role → its desired groups when the rollout began.
     """
 
     key: str
@@ -44,7 +51,7 @@ class RolloutMemory:
 
     @property
     def stored(self) -> dict[str, Any]:
-        """The entry in the status."""
+        """The entry of the slice in the status."""
         return {
             "revision": self.key,
             "initialReplicas": dict(sorted(self.initial.items())),
@@ -53,12 +60,12 @@ class RolloutMemory:
 
 
 def rollout_record(obj: Object, index: int) -> RolloutMemory | None:
-    """The record of a slice in the status; None if it is missing or unreadable."""
+    """Read the record of a slice from the status; None if it is missing or unreadable."""
     return _memory(_rollouts(obj).get(str(index)))
 
 
 def recorded_children(obj: Object) -> dict[str, int]:
-    """Children of a rollout in progress by name, with the group counts that they began with."""
+    """Read the children with which the current rollouts of all slices began: name → number of groups."""
     memories = map(_memory, _rollouts(obj).values())
     return {
         name: count for memory in memories if memory is not None for name, count in memory.initial.items()
@@ -83,7 +90,9 @@ def _counts(known: Mapping[str, Any], field: str) -> dict[str, int]:
 
 
 def initial_of(child: ChildFacts, key: str, memory: RolloutMemory | None) -> int | None:
-    """Group count of a child when the rollout to this revision began; None if unknown."""
+    """Return the number of groups that a child had when the rollout to this revision began; None if
+    unknown.
+    """
     if memory is not None and memory.key != key:
         return None
     if memory is not None and child.name in memory.initial:
@@ -92,7 +101,9 @@ def initial_of(child: ChildFacts, key: str, memory: RolloutMemory | None) -> int
 
 
 def newest_first(children: Iterable[ChildFacts], revisions: Iterable[RecordedRoles]) -> list[str]:
-    """Keys of children, newest revision first; keys without a revision by the age of their children."""
+    """Sort the keys of children by revision, newest first. Keys without a revision follow, sorted by the age
+    of their children.
+    """
     number = {revision.key: revision.number for revision in revisions}
     newest: dict[str, str] = {}
     for child in children:
@@ -102,8 +113,11 @@ def newest_first(children: Iterable[ChildFacts], revisions: Iterable[RecordedRol
 
 
 def counts_of(children: Iterable[ChildFacts], key: str, memory: RolloutMemory | None) -> dict[str, Count]:
-    """The groups of the children of one revision, by role. key: the target revision."""
-    # If a role has two, the one without the slice in its name is ignored.
+    """Count the groups of the children of one revision, by role.
+
+    key: the target revision.
+    """
+    # If a role has two children, the one without the slice in its name is ignored.
     counts: dict[str, Count] = {}
     for child in sorted(children, key=lambda child: not child.is_legacy):
         counts[child.role] = Count(
@@ -120,7 +134,7 @@ def counts_of(children: Iterable[ChildFacts], key: str, memory: RolloutMemory | 
 
 
 def deleted_since(set_name: str, children: Iterable[ChildFacts], memory: RolloutMemory) -> dict[str, int]:
-    """Role → groups of children that were deleted since the rollout began."""
+    """Return role → groups of the children that were deleted since the rollout began."""
     existing, deleted = {child.name for child in children}, Counter[str]()
     for name, count in memory.initial.items():
         identity = identity_of(set_name, name) if name not in existing else None
@@ -130,9 +144,10 @@ def deleted_since(set_name: str, children: Iterable[ChildFacts], memory: Rollout
 
 
 def deleted_by_annotations(state: SliceState, children: Iterable[ChildFacts]) -> dict[str, int]:
-    """The same if the status has lost its record, from annotations of the children of the target revision.
+    """Return role → groups of the children that were deleted since the rollout began, from the annotations of
+    children. These replace a record that the status has lost.
 
-    children: those of the target revision.
+    children: the children of the target revision.
     """
     initial = {child.role: others_initial_of(child.obj) for child in children if not child.is_terminating}
     deleted = {role: count - state.old_initial(role) for role, count in initial.items()}
@@ -140,8 +155,9 @@ def deleted_by_annotations(state: SliceState, children: Iterable[ChildFacts]) ->
 
 
 def others_at_start(set_name: str, memory: RolloutMemory, role: str) -> int:
-    """Groups of a role on other revisions when the rollout began; 0 unless there were several revisions, of
-    which some can be deleted before others.
+    """Count the groups that a role had on other revisions when the rollout began.
+
+    The count is 0 unless there were several other revisions, of which some can be deleted before others.
     """
     counts: Counter[str] = Counter()
     for name, count in memory.initial.items():
@@ -154,12 +170,15 @@ def others_at_start(set_name: str, memory: RolloutMemory, role: str) -> int:
 def slice_state(
     children: Sequence[ChildFacts], roles: Roles, keys: Sequence[str], memory: RolloutMemory | None
 ) -> SliceState:
-    """keys: the target revision, then old ones, the newest first."""
+    """Build the state of a slice from its children.
+
+    keys: the target revision, then the old revisions, newest first.
+    """
     desired, *old = keys
     by_key = {key: [child for child in children if child.key == key] for key in keys}
     standing = [each for each in by_key[desired] if not each.is_terminating]
     if memory is None and not standing:
-        # The annotations of children belong to a former rollout.
+        # The annotations of the children belong to a former rollout.
         memory = RolloutMemory("")
     new = counts_of(standing, desired, memory)
     return SliceState(
@@ -175,7 +194,11 @@ def slice_state(
 
 @dataclass(frozen=True, slots=True)
 class RoleTargets:
-    """The targets of a set. key: of the target revision. records: by key, the content of revisions."""
+    """The targets of a set's roles.
+
+    key: the target revision.
+    records: revision key → content of the revision.
+    """
 
     snapshot: DisaggregatedSnapshot
     spec: DisaggregatedSpec
@@ -183,12 +206,12 @@ class RoleTargets:
     records: Mapping[str, RolesRecord] = field(default_factory=dict)
 
     def recorded(self, key: str) -> DisaggregatedSpec | None:
-        """The roles of a revision; None if no revision records them."""
+        """Return the roles of a revision; None if no revision records them."""
         record = self.records.get(key)
         return record.spec if record is not None else None
 
     def in_all(self) -> dict[str, int | None]:
-        """Groups of each role over all slices; None where its scaler is missing."""
+        """Return the desired groups of each role over all slices; None for a role whose scaler is missing."""
         scaled = scaler_counts(self.snapshot)
         return {
             role.name: scaled.get(role.name) if role.is_external else role.replicas * self.spec.slices
@@ -196,7 +219,10 @@ class RoleTargets:
         }
 
     def in_slice(self, index: int, memory: RolloutMemory | None) -> Roles:
-        """Each role's target in a slice, removed roles included. memory: of its rollout."""
+        """Return the target of each role in a slice, removed roles included.
+
+        memory: the record of the slice's rollout.
+        """
         names = frozenset(role.name for role in self.spec.roles)
         known = {each.role for each in self.snapshot.of_slice(index)}
         targets = [self._target(role, index, memory) for role in self.spec.roles]
@@ -215,14 +241,14 @@ class RoleTargets:
             return role.replicas
         slices, total = self.spec.slices, scaler_counts(self.snapshot).get(role.name)
         if total is None:
-            # The initial value of its scaler.
+            # Use the value with which the scaler will be created.
             total = seed(self.snapshot, slices, role.name, self.key)
         return share(total, slices, index)
 
     @property
     def without_groups(self) -> tuple[str, ...]:
-        """Slices without a group of a role whose scaler requests fewer groups than slices, although they have
-        groups of other roles; in words for the status.
+        """Descriptions, for the status, of slices that have no group of a role although they have groups of
+        other roles, because the role's scaler requests fewer groups than there are slices.
         """
         slices, scaled = self.spec.slices, scaler_counts(self.snapshot)
         found = []
@@ -240,16 +266,16 @@ class RoleTargets:
 
 
 # --- Read how many groups of a role a rollout may add, and how many may be unavailable. Percentages of
-# `maxSurge` are rounded up, of `maxUnavailable` down. An invalid value counts as 0: admission rejects it, but
-# an older CRD may have stored it.
+# `maxSurge` are rounded up, percentages of `maxUnavailable` down. An invalid value counts as 0: admission
+# rejects it, but an older CRD may have stored it.
 
 
 DEFAULT = Budget(surge=1, unavailable=0)
-"""For roles without a budget, or with one of 0 and 0, and for removed roles."""
+"""The budget of removed roles and of roles that set no budget, or one in which both values are 0."""
 
 
 def role_budget(rolling: Mapping[str, Any] | None, target: int) -> Budget:
-    """The budget of a role with `target` desired groups."""
+    """Return the budget of a role with `target` desired groups."""
     if not isinstance(rolling, Mapping):
         return DEFAULT
     surge = max(0, _scaled(rolling.get("maxSurge"), target, round_up=True))

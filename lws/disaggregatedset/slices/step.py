@@ -1,7 +1,7 @@
-"""Turn one step of a slice into writes, in order: baselines, creations, raised counts, lowered counts,
-deletions.
+"""Turn one step of a slice into writes, in this order: baselines, creates, raised counts, lowered counts,
+deletes.
 
-They are one sequence, so that a failure does not affect other slices.
+The writes are one sequence, so that a failure does not affect other slices.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 @dataclass(frozen=True, slots=True)
 class SliceFacts:
-    """One slice. key: the target revision. memory: of its rollout."""
+    """One slice of a DisaggregatedSet.
+
+    key: the target revision.
+    memory: the record of the slice's rollout.
+    """
 
     snapshot: DisaggregatedSnapshot
     spec: DisaggregatedSpec
@@ -43,19 +47,21 @@ class SliceFacts:
 
     @property
     def is_rolling(self) -> bool:
-        """Whether children of another revision exist, except terminating ones without groups."""
+        """Whether children of another revision exist, apart from terminating children without groups."""
         return any(
             child.key != self.key and (child.existing or not child.is_terminating) for child in self.children
         )
 
     def child(self, role: str, key: str) -> ChildFacts | None:
-        """The child of a role at a revision; if there are two, the one with a slice in its name."""
+        """Return the child of a role at a revision. If there are two, return the one with a slice in its
+        name.
+        """
         of_role = [child for child in self.children if (child.role, child.key) == (role, key)]
         return min(of_role, key=lambda each: each.is_legacy, default=None)
 
 
 def plan_step(within: SliceFacts, state: SliceState, step: SliceStep) -> Plan:
-    """The writes of one step."""
+    """Plan the writes of one step."""
     created, waits = _creations(within, state, step)
     actions: list[Action] = [*_baselines(within, step.starts), *created]
     raised, lowered = _counts(within, step)
@@ -68,14 +74,19 @@ def plan_step(within: SliceFacts, state: SliceState, step: SliceStep) -> Plan:
 
 
 def baseline(within: SliceFacts, roles: Roles, lost: Mapping[str, int]) -> RolloutMemory:
-    """The record when the rollout of a slice begins. lost: groups of deleted children."""
+    """Build the record with which the rollout of a slice begins.
+
+    lost: name → groups of deleted children.
+    """
     initial = {**lost, **{child.name: child.desired for child in within.children if not child.is_terminating}}
     return RolloutMemory(within.key, initial, {target.name: target.target for target in roles.targets})
 
 
 def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
-    """Baselines as upstream writes them, also on existing children of the target revision. If a pass wrote
-    the record in the status but not on a child, the next pass writes it.
+    """Yield writes of the baselines that upstream records on children, also on children of the target
+    revision.
+
+    If a pass has written the record to the status but not to a child, the next pass writes it to the child.
     """
     memory = within.memory
     initial = memory.initial if memory is not None and memory.key == within.key else {}
@@ -97,7 +108,7 @@ def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
 
 
 def _others(within: SliceFacts, role: str) -> str | None:
-    """The record of other revisions on a child; None if there is nothing to record."""
+    """Return what a child records about other revisions; None if there is nothing to record."""
     set_name, memory = within.snapshot.obj["metadata"]["name"], within.memory
     is_of_this = memory is not None and memory.key == within.key
     count = others_at_start(set_name, memory, role) if memory is not None and is_of_this else 0
@@ -105,7 +116,7 @@ def _others(within: SliceFacts, role: str) -> str | None:
 
 
 def _creations(within: SliceFacts, state: SliceState, step: SliceStep) -> tuple[list[Action], Plan]:
-    """Children to create now, and the reasons why others wait."""
+    """Return the creates of this step, and a plan with the reasons why other children have to wait."""
     actions: list[Action] = []
     waits = []
     for role in within.spec.roles:
@@ -133,14 +144,16 @@ def create_child(
 
 
 def annotated(create: Create, key: str, value: str) -> Create:
-    """A create with an additional annotation."""
+    """Return the create with one more annotation."""
     metadata = create.intent["metadata"]
     annotations = {**(metadata.get("annotations") or {}), key: value}
     return replace(create, intent={**create.intent, "metadata": {**metadata, "annotations": annotations}})
 
 
 def _name_conflict(within: SliceFacts, role: Role) -> Plan | None:
-    """Plan for another object with the name of the child; None if there is none."""
+    """Plan what to do about another object that has the name of the child; None if there is no such
+    object.
+    """
     snapshot = within.snapshot
     name = child_name(snapshot.obj["metadata"]["name"], Identity(within.index, within.key, role.name))
     if name in snapshot.unreadable:
@@ -153,7 +166,9 @@ def _name_conflict(within: SliceFacts, role: Role) -> Plan | None:
 
 
 def _too_early(within: SliceFacts, state: SliceState, role: Role) -> Plan | None:
-    """Wait for roles that must start first; a rollout does not wait for them."""
+    """Plan to wait for the roles that must start before this one. In a rollout, roles do not wait for one
+    another.
+    """
     if within.is_rolling:
         return None
     counts = {each.name: state.new.of(each.name) for each in state.roles}
@@ -166,7 +181,7 @@ def _too_early(within: SliceFacts, state: SliceState, role: Role) -> Plan | None
 
 
 def _counts(within: SliceFacts, step: SliceStep) -> tuple[list[Action], list[Action]]:
-    """Writes that raise counts, and writes that lower them."""
+    """Return the writes that raise counts, and the writes that lower counts."""
     raised: list[Action] = []
     lowered: list[Action] = []
     for key, counts in ((within.key, step.new), *step.old.items()):
@@ -190,12 +205,12 @@ def _drained(within: SliceFacts, keys: Iterable[str]) -> Iterator[Action]:
             yield Delete(Reference.to(child.obj), "Background", why, announce)
 
 
-# --- Recreate deleted LeaderWorkerSets of old revisions. Those of the target revision are created by every
-# step anyway.
+# --- Recreate deleted LeaderWorkerSets of old revisions. Every step creates missing ones of the target
+# revision anyway.
 
 
 def lost_children(targets: RoleTargets, within: SliceFacts, roles: Roles) -> dict[str, dict[str, Lost]]:
-    """Deleted children that can be recreated, by key and role."""
+    """Return the deleted children that can be recreated, by key and role."""
     by_key: dict[str, dict[str, Lost]] = {}
     snapshot = within.snapshot
     for identity, lost in (*_of_rollout(within), *_of_waiting_slice(targets, within, roles)):
@@ -211,7 +226,7 @@ def lost_children(targets: RoleTargets, within: SliceFacts, roles: Roles) -> dic
 
 
 def leftovers(within: SliceFacts, state: SliceState) -> dict[str, int]:
-    """Role → remaining groups of deleted children of old revisions that are not recreated."""
+    """Return role → remaining groups of deleted children of old revisions that are not recreated."""
     set_name, by_role = within.snapshot.obj["metadata"]["name"], dict[str, int]()
     counted = {
         child_name(set_name, Identity(within.index, revision.key, role))
@@ -229,8 +244,10 @@ def leftovers(within: SliceFacts, state: SliceState) -> dict[str, int]:
 
 
 def lost_before(within: SliceFacts, roles: Roles) -> dict[str, int]:
-    """Name → groups of deleted children of old revisions that are in the status when the rollout begins. They
-    count in its baseline, except surplus groups. A revision without any child has lost none.
+    """Return name → groups of children of old revisions that were deleted before the rollout begins, as the
+    status shows them.
+
+    These groups count in the baseline, except surplus groups. A revision without any child has lost none.
     """
     most = {target.name: most_groups(target) for target in roles.targets}
     set_name = within.snapshot.obj["metadata"]["name"]
@@ -247,8 +264,10 @@ def lost_before(within: SliceFacts, roles: Roles) -> dict[str, int]:
 def creations(
     targets: RoleTargets, within: SliceFacts, state: SliceState, step: SliceStep
 ) -> Iterator[Create]:
-    """Creates of lost children, with the groups that the step leaves to them, once all groups of the former
-    ones are deleted: terminating groups count.
+    """Yield creates of lost children, each with the groups that the step leaves to it.
+
+    A child is recreated only once all groups of its predecessor are deleted, because terminating groups
+    count.
     """
     for revision in state.old:
         for name, count in revision.counts.items():
@@ -260,14 +279,14 @@ def creations(
                 continue
             if recorded is not None and role is not None:
                 create = create_child(within, role, revision.key, left, recorded.placement)
-                # As upstream annotates children with which a rollout begins.
+                # Upstream annotates the children with which a rollout begins in the same way.
                 if count.initial is not None:
                     create = annotated(create, INITIAL_REPLICAS_ANNOTATION, str(count.initial))
                 yield create
 
 
 def _of_rollout(within: SliceFacts) -> Iterator[tuple[Identity, Lost]]:
-    """Children of other revisions with which the rollout began."""
+    """Yield the children of other revisions with which the rollout began."""
     snapshot, memory = within.snapshot, within.memory
     if memory is None or memory.key != within.key:
         return
@@ -281,7 +300,9 @@ def _of_rollout(within: SliceFacts) -> Iterator[tuple[Identity, Lost]]:
 def _of_waiting_slice(
     targets: RoleTargets, within: SliceFacts, roles: Roles
 ) -> Iterator[tuple[Identity, Lost]]:
-    """Children of the only revision of a slice whose rollout may not begin yet."""
+    """Yield the children that a slice should have on its only revision while its rollout may not begin
+    yet.
+    """
     keys = {child.key for child in within.children}
     waits = within.spec.paused or within.spec.max_updating_slices is not None
     if not waits or len(keys) != 1 or within.key in keys:
@@ -290,14 +311,14 @@ def _of_waiting_slice(
     recorded = targets.recorded(key)
     for role in roles.targets:
         recorded_role = recorded.role(role.name) if recorded is not None else None
-        # A role that waits for others may never have been created.
+        # A role that waits for other roles may never have been created.
         if recorded_role is not None and not recorded_role.start_after:
             yield Identity(within.index, key, role.name), Lost(None, role.target)
 
 
 def _is_rejected(snapshot: DisaggregatedSnapshot, identity: Identity) -> bool:
-    """Whether the child cannot be created: its name is taken, the API server rejects it, or it exists and
-    cannot be read. No step can wait for it.
+    """Report whether the child cannot be created: its name is taken, the API server rejects it, or it exists
+    but cannot be read. No step may wait for such a child.
     """
     name = _name_of(snapshot, identity)
     subject = f"cannot create {CHILD_KIND} {name}"
@@ -306,12 +327,14 @@ def _is_rejected(snapshot: DisaggregatedSnapshot, identity: Identity) -> bool:
 
 
 def _name_of(snapshot: DisaggregatedSnapshot, identity: Identity) -> str:
-    """The name of the recreated child."""
+    """Return the name that the recreated child will have."""
     return child_name(snapshot.obj["metadata"]["name"], replace(identity, is_legacy=False))
 
 
 def last_seen(obj: Mapping[str, Any], slice_index: int, key: str) -> dict[str, int]:
-    """Groups of the children of a revision in the status, by role. It may be stale; old counts only fall."""
+    """Read the groups of the children of a revision from the status, by role. The status may be stale, but
+    counts of old revisions only fall.
+    """
     counts = {}
     for of_slice in _entries(obj.get("status"), "sliceStatuses", "index", slice_index):
         for revision in _entries(of_slice, "revisions", "revision", key):
@@ -323,7 +346,7 @@ def last_seen(obj: Mapping[str, Any], slice_index: int, key: str) -> dict[str, i
 
 
 def _entries(holder: Any, field: str, key: str = "", value: object = None) -> Iterator[Mapping[str, Any]]:
-    """Entries of a list with this value; all by default."""
+    """Yield the entries of a list in which `key` has this value; all entries by default."""
     entries = holder.get(field) if is_mapping(holder) else None
     for entry in entries if isinstance(entries, list) else ():
         if is_mapping(entry) and (not key or entry.get(key) == value):

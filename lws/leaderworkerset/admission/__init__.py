@@ -1,1 +1,1 @@
-"""Defaulting and validation of a LeaderWorkerSet, and admission of its pods."""
+"""Set defaults on a LeaderWorkerSet, validate it, and mutate its pods on creation."""

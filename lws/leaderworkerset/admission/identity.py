@@ -1,5 +1,6 @@
-"""Validate how groups are restarted, named, replaced and terminated, with the order, paths and texts of
-upstream's webhook.
+"""Validate how groups are restarted, named, replaced and terminated.
+
+Order, paths and texts of the errors are upstream's.
 """
 
 from __future__ import annotations
@@ -88,12 +89,12 @@ def identity_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldErro
 
 
 def identity_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
-    """`groupIdentity` is immutable: existing groups would keep their names."""
+    """Errors of a changed `groupIdentity`: it is immutable, as existing groups would keep their names."""
     if has_hash_groups(new) != has_hash_groups(old):
         yield invalid(fields.GROUP_IDENTITY, fields.GROUP_IDENTITY.of(new), "groupIdentity is immutable")
 
 
 def termination_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
-    """Warnings for termination policies without effect."""
+    """Warnings for termination policies that have no effect."""
     if spec.size == 1 and ends_in_parallel(raw):
         yield f"{fields.POD_TERMINATION}: Parallel has no effect with size 1: remove it"

@@ -1,6 +1,6 @@
 """Mutate a pod of a set on creation: labels, annotations, host name, affinity, nodes, gates and environment.
 
-A rejected pod is left unchanged. The API server may not have generated its name yet.
+A rejected pod is left unchanged. The API server may not have generated the name of the pod yet.
 """
 
 from __future__ import annotations
@@ -75,14 +75,17 @@ _EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTAT
 _OF_INDEX = (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION)
 
 GangMarks = Callable[[Mapping[str, str], Mapping[str, str], int], Marks]
-"""(labels of a pod, its annotations, size of its group) → the labels and fields that a gang scheduler reads.
+"""Function that returns the marks by which a gang scheduler recognises a pod.
+
+Its arguments are the labels of the pod, its annotations, and the size of its group.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class FormerNode:
-    """The node of the former pod of a name. required: the node as it is, if the new pod must run there; None
-    if that is a preference.
+    """The node of the previous pod of the same name.
+
+    required: the node object, if the new pod must run on this node; None if the node is only a preference.
     """
 
     name: str
@@ -91,12 +94,12 @@ class FormerNode:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """The fields of one pod that admission changes. Each rule returns a changed copy; only the last is
-    written to the pod.
+    """The fields of one pod that admission changes.
 
-    name: of the pod; for leaders with groupIdentity Hash, which have no name yet, their host name.
-    scheduling_group: the name of the pod's PodGroup in Kubernetes. is_hash: the set has groupIdentity Hash.
-    gate: the scheduling gate to add; empty for none.
+    Each rule returns a changed copy, and only the last copy is written to the pod.
+    name: the name of the pod; for leaders with groupIdentity Hash, which have no name yet, their host name.
+    scheduling_group: the name of the pod's PodGroup in Kubernetes. is_hash: whether the set has groupIdentity
+    Hash. gate: the scheduling gate to add; empty for none.
     """
 
     name: str
@@ -119,13 +122,14 @@ def admit(
     has_former: bool = False,
     is_run: bool = True,
 ) -> None:
-    """Make a pod with the name label a member of its set, in place. Other pods are not changed.
+    """Make a pod with the name label a member of its set, in place. Pods without the label are not changed.
 
-    namespace: namespace of the request, for pods without one. gang: marks for gang scheduling. unique: 16
-    random characters, for the key of a Hash group. former: the node to return to; ignored with exclusive
-    topologies, and for pods that name their node. has_former: pods of the former group of a leader with an
-    index may still exist. is_run: a pass would remove the gate of a Hash leader, which gets none otherwise.
     Admitting a pod again changes nothing. Raises `Refused`, with the pod unchanged, if it cannot be a member.
+    namespace: the namespace of the request, for pods without one. gang: the function that returns marks for
+    gang scheduling. unique: 16 random characters, for the key of a Hash group. former: the node to return to;
+    ignored with exclusive topologies, and for pods that name their node. has_former: whether pods of the
+    former group of a leader with an index may still exist. is_run: whether a pass would remove the gate of a
+    Hash leader; if not, the leader gets no gate.
     """
     if NAME_LABEL not in labels_of(raw):
         return
@@ -136,7 +140,7 @@ def admit(
     is_hash_leader = is_created_leader and is_marked_hash(raw) and not _is_of_statefulset(raw)
     member = _hash_leader(raw, namespace, unique, is_run) if is_hash_leader else _member(raw, namespace)
     member = member if is_created_leader else _as_worker(member)
-    # Other clients treat any pod with worker index 0 as a leader, and so would this webhook the next time.
+    # Other clients treat any pod with worker index 0 as a leader, and so would this webhook on its next call.
     leads = member.labels[WORKER_INDEX_LABEL] == "0"
     member = _in_subgroup(_as_leader(member) if leads else member, int(size), leads)
     if gang is not None:
@@ -170,8 +174,8 @@ def admitted(
 ) -> dict[str, Any]:
     """A copy of the pod after `admit`; the original is not changed.
 
-    The copy shares parts that no rule changes in place, so the JSON Patch need not compare them: 26 instead
-    of 69 µs for a pod.
+    The copy shares parts that no rule changes in place, so that they need not be compared for the JSON Patch:
+    this takes 26 instead of 69 µs per pod.
     """
     copy = {**raw}
     metadata, spec = raw.get("metadata"), raw.get("spec")
@@ -233,9 +237,10 @@ def _named(raw: Mapping[str, Any], name: str, namespace: str) -> _Member:
 
 
 def _hash_leader(raw: Mapping[str, Any], namespace: str, unique: str, is_gated: bool) -> _Member:
-    """The leader of a new Hash group, with its group key. The API server generates its name after admission.
+    """The leader of a new Hash group, with its group key.
 
-    The key of an earlier call is kept, because host name and affinity contain it.
+    The API server generates the name of the pod after admission. The key of an earlier call is kept, because
+    host name and affinity contain it.
     """
     labels = labels_of(raw)
     key = labels.get(GROUP_KEY_LABEL)
@@ -301,7 +306,8 @@ def _group_of(member: _Member, leads: bool) -> str:
 def _placed(member: _Member, label: str, apart: str, together: str) -> _Member:
     """Add affinity to pods with the same value of `label`, and anti-affinity to pods with other values.
 
-    apart, together: annotations that name the topology for exclusive and for shared placement.
+    Shared placement adds the affinity only.
+    apart, together: the annotations that name the topology for exclusive and for shared placement.
     """
     annotations = member.annotations
     if not annotations.get(apart) and not annotations.get(together):
@@ -313,8 +319,9 @@ def _placed(member: _Member, label: str, apart: str, together: str) -> _Member:
 
 
 def _in_gang(member: _Member, marks: Marks) -> _Member:
-    """Add the fields that a gang scheduler reads. The name of a PodGroup that the spec already has is kept:
-    it comes from an earlier call or from the user.
+    """Add the fields that a gang scheduler reads.
+
+    If the spec already names a PodGroup, that name is kept: it comes from an earlier call or from the user.
     """
     return replace(
         member,
@@ -326,8 +333,9 @@ def _in_gang(member: _Member, marks: Marks) -> _Member:
 
 
 def _held_back(member: _Member, raw: Mapping[str, Any]) -> _Member:
-    """Add the gate of group replacement. A pod that names its node cannot have a gate: its StatefulSet tries
-    again.
+    """Add the group replacement gate.
+
+    A pod that names its node cannot have a gate. Such a pod is rejected, and its StatefulSet retries.
     """
     if node := (raw.get("spec") or {}).get("nodeName"):
         raise Refused(
@@ -338,18 +346,21 @@ def _held_back(member: _Member, raw: Mapping[str, Any]) -> _Member:
 
 
 def _is_placed_elsewhere(member: _Member, raw: Mapping[str, Any]) -> bool:
-    """Whether something else decides about the node. The kubelet of the node that a pod names would fail it
-    for an affinity to another.
+    """Whether an exclusive topology or a node name already decides where the pod runs.
+
+    If a pod names a node and has an affinity to another one, the kubelet of the named node fails the pod.
     """
     is_exclusive = any(member.annotations.get(key) for key in _EXCLUSIVE)
     return is_exclusive or bool((raw.get("spec") or {}).get("nodeName"))
 
 
 def _returning(member: _Member, spec: Mapping[str, Any], former: FormerNode) -> _Member:
-    """With affinity to the node of the former pod. spec: of the pod, but for its affinity.
+    """Add affinity to the node of the former pod.
 
-    A required return to a node that cannot take the pod would leave it pending for ever, and so might one of
-    a pod that must be near others, which may be elsewhere: both are preferences.
+    A required return to a node that cannot take the pod would leave it pending indefinitely. So might a
+    required return of a pod that must be near others, because these may be elsewhere. In both cases the node
+    is a preference.
+    spec: the spec of the pod, except its affinity.
     """
     path, affinity = "spec.affinity.nodeAffinity", member.affinity
     required = object_in(f"{path}.{REQUIRED}", object_in(path, affinity.get("nodeAffinity")).get(REQUIRED))
@@ -399,7 +410,10 @@ def _variables(member: _Member, size: str, is_worker: bool) -> dict[str, str]:
 
 
 def _write(member: _Member, raw: dict[str, Any], fields: Mapping[str, Any]) -> None:
-    """Write the changed fields to the pod. fields: other fields of the spec to replace."""
+    """Write the changed fields to the pod.
+
+    fields: further fields of the spec to replace.
+    """
     raw["metadata"]["labels"] = dict(member.labels)
     if member.annotations != annotations_of(raw):
         raw["metadata"]["annotations"] = dict(member.annotations)
@@ -413,8 +427,9 @@ def _write(member: _Member, raw: dict[str, Any], fields: Mapping[str, Any]) -> N
 
 
 def _environment(variables: Mapping[str, str], own: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put our variables first, so that others may use `$(LWS_LEADER_ADDRESS)`. The first entry of a name is
-    kept.
+    """Put our variables first, so that other variables may use `$(LWS_LEADER_ADDRESS)`.
+
+    If a name occurs more than once, its first entry is kept.
     """
     environment: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in variables.items()]
     names = set(variables)
@@ -429,7 +444,7 @@ def _environment(variables: Mapping[str, str], own: list[dict[str, Any]]) -> lis
 
 
 def _containers_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Containers and init containers; ephemeral ones are only added to existing pods."""
+    """Containers and init containers; ephemeral containers are only added to existing pods."""
     spec = raw.get("spec")
     if spec is not None and not isinstance(spec, dict):
         raise Refused(f"spec must be an object, not {rendered(spec)}")
@@ -456,15 +471,15 @@ def _scheduling_group_of(raw: Mapping[str, Any]) -> str:
 
 
 def _title(raw: Mapping[str, Any]) -> str:
-    """The name of a pod for messages; the pod may not have its name yet."""
+    """The name of a pod for messages; the pod may have no name yet."""
     metadata = metadata_of(raw)
     return str(metadata.get("name") or metadata.get("generateName") or "(unnamed)")
 
 
 def node_fields(raw: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    """Replacements for fields in a leader pod's spec; empty if its set does not select nodes by group.
+    """Replacements for fields of a leader pod's spec; empty if its set does not select nodes by group.
 
-    The scheduling gate is removed: with these fields the pod may be scheduled.
+    The placement gate is removed, because a pod with these fields may be scheduled.
     """
     annotations = annotations_of(raw)
     if not selects_by_group(annotations):
@@ -500,8 +515,9 @@ def _refuse_nodes_by_index(raw: Mapping[str, Any]) -> None:
 
 
 def _gated(raw: Mapping[str, Any], replaced: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The scheduling gates of a pod with one more, called `name`. replaced: fields of the spec that were
-    replaced so far.
+    """The scheduling gates of a pod, and one more with this name.
+
+    replaced: the fields of the spec that have been replaced so far.
     """
     stored = replaced.get("schedulingGates", (raw.get("spec") or {}).get("schedulingGates"))
     gates, gate = objects_in("spec.schedulingGates", stored), {"name": name}
@@ -517,8 +533,9 @@ def tpu_variables(
 ) -> Mapping[int, Sequence[dict[str, Any]]]:
     """TPU variables to append to the environment of each container, by `id` of the container.
 
-    name, labels, annotations, subdomain: of the admitted pod. Empty if nothing uses TPUs, or if the user has
-    configured them. Raises `Refused` if the pod's TPU peers cannot be determined.
+    The result is empty if no container uses TPUs, or if the user has configured them. Raises `Refused` if the
+    pod's TPU peers cannot be determined.
+    name, labels, annotations, subdomain: the values of the admitted pod.
     """
     containers = tpu_containers(raw.get("spec") or {})
     if not containers or is_configured(containers):
@@ -567,7 +584,7 @@ def _number(raw: Mapping[str, Any], values: Mapping[str, str], key: str) -> int:
 
 
 def object_in(path: str, value: Any) -> Mapping[str, Any]:
-    """`value` if it is an object, an empty one for null; raises `Refused` for other types."""
+    """`value` if it is an object, an empty object for null; raises `Refused` for other types."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):

@@ -42,7 +42,10 @@ def scheduling_errors(
     spec: SetSpec,
     scheduler: Scheduler = ASSUMED,
 ) -> Iterator[FieldError]:
-    """Errors of `spec.scheduling`; `old` is None on create."""
+    """Errors of `spec.scheduling`.
+
+    old: the stored set; None on create. scheduler: the scheduler that serves `spec.scheduling`.
+    """
     after, before = SCHEDULING.of(new), SCHEDULING.of(old) if old else None
     if after is None:
         if before is not None:
@@ -173,7 +176,7 @@ def _template_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def _volcano_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Iterator[FieldError]:
-    """Fields that Volcano's PodGroup lacks."""
+    """Errors for fields that Volcano's PodGroup lacks."""
     scheduling = SCHEDULING.of(raw)
     if levels != (Level.REPLICA,):
         why = "the Volcano provider supports the typed API only at replica level"
@@ -190,7 +193,7 @@ def _volcano_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Iterator
 
 
 def _priorities(raw: Mapping[str, Any]) -> list[str]:
-    """The priority class of each template."""
+    """The priority class of each pod template; empty for none."""
     classes = (fields.value_at(template, ("spec", "priorityClassName")) for _, template in templates_of(raw))
     return [str(name or "") for name in classes]
 

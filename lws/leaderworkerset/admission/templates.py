@@ -1,6 +1,6 @@
 """Validate the pod templates of a set.
 
-Errors report values that StatefulSets would reject or that TPUs cannot work with; warnings report values that
+Errors report values that StatefulSets would reject or that TPUs cannot work with. Warnings report values that
 have another effect than users expect. `reserved_errors` and `reserved_warnings` check labels and annotations
 that belong to the controller.
 """
@@ -65,7 +65,7 @@ _VARIABLES = (LEADER_ADDRESS_ENV, GROUP_SIZE_ENV, WORKER_INDEX_ENV)
 
 
 def template_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """Errors with which pods of the set could not be created."""
+    """Errors of templates from which no pod could be created."""
     errors: list[FieldError] = []
     for path, template in templates_of(raw):
         if _is_used(path, raw, spec):
@@ -74,7 +74,7 @@ def template_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 
 def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
-    """Values that have another effect than users may expect."""
+    """Warnings for values that have another effect than users may expect."""
     warnings = [*reserved_warnings(raw), *_tpu_warnings(raw, spec)]
     for path, template in templates_of(raw):
         pod = _mapping(template.get("spec"))
@@ -91,7 +91,10 @@ def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
 
 
 def _missing_containers(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
-    """The CRD requires containers only if there is a `spec`."""
+    """An error for a template without containers.
+
+    The CRD requires containers only if there is a `spec`.
+    """
     if not fields.value_at(template, ("spec", "containers")):
         field = "spec" if template.get("spec") is None else "spec.containers"
         yield required(f"{path}.{field}", "must have at least one container")
@@ -112,7 +115,10 @@ def _unsupported_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iter
 
 
 def _host_name_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
-    """Workers of a Hash group are named after the host name of their leader, which must be unique."""
+    """An error for a host name in the leader template of a Hash set.
+
+    Workers of a Hash group are named after the host name of their leader, which must be unique.
+    """
     leaders = fields.LEADER_TEMPLATE if fields.LEADER_TEMPLATE.of(raw) is not None else fields.WORKER_TEMPLATE
     host = leaders.field("spec").field("hostname")
     if has_hash_groups(raw) and spec.size > 1 and host.of(raw):
@@ -121,12 +127,15 @@ def _host_name_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldEr
 
 
 def _is_used(path: str, raw: Mapping[str, Any], spec: SetSpec) -> bool:
-    """Whether pods are created from the template: with size 1, a separate worker template is not used."""
+    """Whether pods are created from the template.
+
+    With size 1, a separate worker template is not used.
+    """
     return spec.size > 1 or path == str(fields.LEADER_TEMPLATE) or fields.LEADER_TEMPLATE.of(raw) is None
 
 
 def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """Errors of sets for whose pods the list of TPU workers cannot be computed."""
+    """Errors for sets if the list of TPU workers cannot be computed for their pods."""
     pods = _tpu_pods(raw)
     errors = []
     if any(pods.values()) and spec.size > MOST_PODS:
@@ -143,7 +152,10 @@ def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 
 def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
-    """Each pod assumes that all others have the same TPU containers and ports as itself."""
+    """Warnings for TPU containers without a known port, or with different ports in leaders and workers.
+
+    Each pod assumes that all others have the same TPU containers and ports as itself.
+    """
     pods = _tpu_pods(raw)
     if spec.size < 2:
         pods[fields.WORKER_TEMPLATE] = []
@@ -237,8 +249,9 @@ _LEADER_USES_TPUS = (
 class _Template:
     """One pod template and its use.
 
-    leads, works: whether leaders and workers are created from it. set_annotations: of the set. has_policy:
-    the set has a `subGroupPolicy`. has_own_subdomain: each group has a subdomain of its own.
+    leads, works: whether leaders and workers are created from the template. set_annotations: the annotations
+    of the set. has_policy: whether the set has a `subGroupPolicy`. has_own_subdomain: whether each group has
+    a subdomain of its own.
     """
 
     path: str
@@ -263,11 +276,11 @@ class _Template:
 
 
 def reserved_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Labels and annotations that would leave groups incomplete, or that belong on the set itself."""
+    """Errors for labels and annotations that would leave groups incomplete or that belong on the set."""
     for template in _templates(raw):
         for path, key, value in template.entries:
             if not isinstance(value, str):
-                # Only in commands that run without a cluster: the CRD requires strings too.
+                # This occurs only in commands that run without a cluster: the CRD requires strings too.
                 yield invalid(path, value, "must be a string: put it in quotes")
             elif template.leads and key in _NOT_IN_LEADERS:
                 yield invalid(path, value, f"{_NOT_IN_LEADERS[key]}: remove it from the template")
@@ -280,7 +293,7 @@ def reserved_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def reserved_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
-    """Reserved labels and annotations that are overwritten, ineffective or risky."""
+    """Warnings for reserved labels and annotations that are overwritten, ineffective or risky."""
     for template in _templates(raw):
         for path, key, value in template.entries:
             if isinstance(value, str) and (effect := _effect(template, key, value)):
@@ -304,8 +317,9 @@ def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
 
 
 def _effect(template: _Template, key: str, value: Any) -> str:
-    """The unexpected effect of one label or annotation, in words; empty if there is none, or if it is
-    rejected.
+    """The unexpected effect of one label or annotation, in words.
+
+    It is empty if there is no such effect, or if the label or annotation is rejected.
     """
     if key in _ALWAYS_SET:
         return "" if template.leads and key in _NOT_IN_LEADERS else _OVERWRITTEN
@@ -347,8 +361,8 @@ def _effect_in_subgroups(template: _Template, key: str, value: Any) -> str:
     return ""
 
 
-# --- Validate the placement annotations of a set. Errors report what the scheduler can never satisfy;
-# warnings report what it may be unable to satisfy.
+# --- Validate the placement annotations of a set. Errors report placement that the scheduler can never
+# satisfy. Warnings report placement that it may be unable to satisfy.
 
 
 _TOPOLOGIES = (
@@ -359,7 +373,7 @@ _TOPOLOGIES = (
 )
 _EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 _LONGEST, _SHOWN = 8192, 40
-"""Maximum bytes of a placement annotation, and how many of its characters an error shows."""
+"""Maximum bytes of a placement annotation, and the number of its characters that an error shows."""
 _EITHER = (
     (EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION),
     (SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION),
@@ -367,7 +381,7 @@ _EITHER = (
 
 
 def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """Placement that the scheduler can never satisfy, or that is invalid."""
+    """Errors for placement that is invalid, or that the scheduler can never satisfy."""
     annotations = annotations_of(raw)
     if too_long := [*_too_long_errors(annotations)]:
         return too_long
@@ -399,7 +413,10 @@ def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 
 def _too_long_errors(annotations: Mapping[str, str]) -> Iterator[FieldError]:
-    """Errors for long annotations, which are read for each created pod. Those that are stored are kept."""
+    """Errors for long annotations, because each is read for every created pod.
+
+    A long annotation that is stored already is accepted.
+    """
     for annotation in (*PLACEMENT_ANNOTATIONS, NODE_RETURN_EXCEPT_ANNOTATION):
         value = annotations.get(annotation)
         if isinstance(value, str) and byte_length(value) > _LONGEST:
@@ -408,7 +425,7 @@ def _too_long_errors(annotations: Mapping[str, str]) -> Iterator[FieldError]:
 
 
 def _one_domain_errors(annotations: Mapping[str, str], spec: SetSpec) -> Iterator[FieldError]:
-    """Errors if a group must be in one domain and each of its subgroups in such a domain of its own."""
+    """Errors if a group must be in one domain, but each subgroup in its own domain of that topology."""
     subgroup = annotations.get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
     policy = spec.subgroup or {}
     size = policy.get("subGroupSize")
@@ -428,8 +445,8 @@ def _one_domain_errors(annotations: Mapping[str, str], spec: SetSpec) -> Iterato
 def _group_node_errors(
     raw: Mapping[str, Any], annotations: Mapping[str, str], spec: SetSpec
 ) -> Iterator[FieldError]:
-    """Invalid node selectors and tolerations, checked for the group with the longest name."""
-    # Both may be missing in manifests that no API server has processed.
+    """Errors of node selectors and tolerations, checked for the group with the longest name."""
+    # Name and namespace may be missing in manifests that no API server has processed.
     name, namespace = (str(metadata_of(raw).get(field) or "default") for field in ("name", "namespace"))
     index = max(spec.replicas + (spec.surge_groups or 0) - 1, 0)
     for annotation in (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION):
@@ -451,7 +468,7 @@ def _path(annotation: str) -> str:
 
 
 def placement_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
-    """Placement that the scheduler may be unable to satisfy."""
+    """Warnings for placement that the scheduler may be unable to satisfy."""
     if any(_too_long_errors(annotations_of(raw))):
         return []
     warnings = []
@@ -547,8 +564,8 @@ def _has_own_terms(template: Mapping[str, Any], topology: str) -> bool:
     return isinstance(affinity, Mapping) and has_both_terms(affinity, topology)
 
 
-# --- Check the types of a LeaderWorkerSet's values, and list its pod templates. A CRD of another version
-# may have admitted values of any type. Other rules run only if all types are correct.
+# --- Check the types of a LeaderWorkerSet's values, and list its pod templates. A CRD of another version may
+# have admitted values of any type. Other rules run only if all types are correct.
 
 
 _TYPES = types_of(LeaderWorkerSetSpec)
@@ -557,7 +574,7 @@ _NUMBERS = {"i": "must be an integer", "x": "must be an integer or a percentage"
 
 
 def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
-    """An error for each value of the wrong type; normally the CRD's schema has already rejected them."""
+    """An error for each value of the wrong type; the CRD's schema has normally rejected it already."""
     objects = (
         ("metadata", raw.get("metadata")),
         ("metadata.annotations", fields.value_at(raw, ("metadata", "annotations"))),

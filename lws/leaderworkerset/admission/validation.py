@@ -78,7 +78,7 @@ _READ_ANNOTATIONS = (
     RECREATE_GROUP_AFTER_START_ANNOTATION,
 )
 MOST_REPORTED = 100
-"""Maximum errors or warnings per rule: a malicious object could cause a million of them."""
+"""The maximum number of errors or warnings per rule; a malicious object could cause a million of them."""
 _MAX_PODS = 2**31 - 1
 
 
@@ -88,14 +88,13 @@ def errors_in(
     others: Iterable[Mapping[str, Any]] = (),
     scheduler: Scheduler = ASSUMED,
 ) -> list[FieldError]:
-    """All reasons to reject `new`, in rule order. `old`: the stored set, None or empty on create.
-
-    others: the sets of the namespace; names of their objects must not conflict with those of `new`.
-    scheduler: the scheduler for `spec.scheduling`.
+    """All reasons to reject `new`, in rule order.
 
     A set is never rejected if it is being deleted, or if its spec and the annotations that are read here are
     unchanged: removing a finalizer or adding a label must stay possible. Of the metadata only the name is
     checked; the API server validates the rest before it calls the webhook.
+    old: the stored set; None or empty on create. others: the sets of the namespace, whose objects must not
+    have the same names as objects of `new`. scheduler: the scheduler for `spec.scheduling`.
     """
     if _needs_no_check(new, old):
         return []
@@ -139,7 +138,10 @@ def _added(
     now: tuple[Mapping[str, Any], SetSpec],
     then: _Stored,
 ) -> list[FieldError]:
-    """The errors of a rule that the stored set does not have already. now, then: new and stored set."""
+    """The errors of a rule that the stored set does not have already.
+
+    now, then: the new and the stored set, each with its spec.
+    """
     old, before = then
     existing = {str(error) for error in rule(old, before)} if old and before is not None else set()
     return [error for error in rule(*now) if str(error) not in existing]
@@ -175,9 +177,9 @@ def _later_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 def warnings_in(
     new: Mapping[str, Any], old: Mapping[str, Any] | None = None, gang: GangProvider | None = None
 ) -> list[str]:
-    """Problems of `new` that do not prevent storing it. `old`: the stored set, None or empty on create.
+    """Problems of `new` that do not prevent storing it. Warnings that applied to `old` are not repeated.
 
-    gang: the provider that schedules groups as gangs. Warnings that applied to `old` are not repeated.
+    old: the stored set; None or empty on create. gang: the provider that schedules groups as gangs.
     """
     if _needs_no_check(new, old) or shape_errors(new):
         return []
@@ -220,7 +222,7 @@ def _needs_no_check(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bo
         return False
     if new.get("spec") == old.get("spec"):
         return True
-    # The new object is defaulted; an object that an earlier release stored may not be.
+    # The new object is defaulted, but an object that an earlier release stored may not be.
     defaulted = copied({"spec": old.get("spec")})
     default(defaulted)
     return bool(new.get("spec") == defaulted["spec"])
@@ -265,8 +267,9 @@ def _rollout_limit_errors(spec: SetSpec) -> list[FieldError]:
 
 
 def _no_progress_errors(spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
-    """With maxUnavailable and maxSurge both 0, no rollout can progress. An update that sets both to 0 is
-    rejected; scaling a stored set to this is not.
+    """An error if maxUnavailable and maxSurge are both 0, because no rollout could progress.
+
+    Only an update that changes them is rejected. Scaling a stored set to this state is not.
     """
     if not _allows_no_step(spec) or (before is not None and not _limits_changed(spec, before)):
         return []
@@ -309,7 +312,7 @@ def _name_length_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec |
     name, replicas, size, surge = _name_of(new), *_extent(spec)
     if has_hash_groups(new) or (before is not None and not _grew(spec, before)):
         return []
-    # A set without groups will be scaled up: check it as if it had one group.
+    # A set without groups will be scaled up, so check it as if it had one group.
     tightest = tightest_derived_name(max(replicas + surge - 1, 0), size)
     if byte_length(name) <= tightest.room:
         return []
@@ -342,7 +345,7 @@ _PERCENT_MESSAGE = (
 
 
 def amount_errors(path: object, amount: int | str | None) -> list[FieldError]:
-    """At most one error for the amount in the field at `path`; none if it is unset."""
+    """At most one error for the amount in the field at `path`; none if the amount is unset."""
     if amount is None:
         return []
     if isinstance(amount, int):
@@ -384,7 +387,7 @@ def subgroup_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | Non
 
 
 def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    """PVC templates that would keep pods from starting, and policies that StatefulSets do not support."""
+    """Errors for PVC templates that would keep pods from starting, and for unsupported policies."""
     for field in map(fields.CLAIM_RETENTION.field, ("whenDeleted", "whenScaled")):
         if field.of(raw) not in (None, "", RETAIN, DELETE):
             yield invalid(field, field.of(raw), f"must be {RETAIN} or {DELETE}")
@@ -398,7 +401,10 @@ def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
-    """Duplicate names: StatefulSets use the last PVC template of a name."""
+    """Warnings for duplicate names of PVC templates.
+
+    StatefulSets use the last PVC template of a name.
+    """
     names = [metadata_of(claim).get("name") for claim in _claims(raw)]
     last = {str(name): place for place, name in enumerate(names)}
     for place, name in enumerate(names):
@@ -408,7 +414,10 @@ def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
 
 
 def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
-    """PVC templates are immutable, as in a StatefulSet; equivalent notations are allowed."""
+    """Errors for changed PVC templates, which are immutable as in a StatefulSet.
+
+    Equivalent notations are allowed.
+    """
     after, before = _claims(new), _claims(old)
     if after == before or _form(after) == _form(before):
         return []
@@ -440,7 +449,7 @@ _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
-    """Ports that no Service can have, or no ports at all."""
+    """Errors for ports that no Service can have, or for a Service without ports."""
     service = fields.LEADER_SERVICE.of(raw)
     if not isinstance(service, Mapping):
         return []
@@ -451,7 +460,7 @@ def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
         return [required(_PORTS, why)]
     errors: list[FieldError] = []
     names: set[str] = set()
-    # Compared as text, because stored values may have any type.
+    # Numbers are compared as text, because stored values may have any type.
     numbers: set[tuple[str, str]] = set()
     for place, port in enumerate(ports):
         path, number = f"{_PORTS}[{place}]", port.get("port")
@@ -493,7 +502,7 @@ _ALONE = "so the leader is scheduled alone, and there may be no room for the wor
 
 
 def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> list[str]:
-    """Valid settings that prevent groups from being scheduled as gangs."""
+    """Warnings for valid settings that prevent groups from being scheduled as gangs."""
     warnings = []
     if fields.STARTUP_POLICY.of(raw) == StartupPolicy.LEADER_READY:
         warnings.append(
@@ -530,7 +539,10 @@ def _own_group_warnings(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _scheduler_warnings(raw: Mapping[str, Any]) -> list[str]:
-    """Each scheduler sees only its own pods, and waits indefinitely for the rest of the group."""
+    """A warning if leaders and workers have different schedulers.
+
+    Each scheduler sees only its own pods, and waits indefinitely for the other pods of the group.
+    """
     schedulers = {
         path: fields.value_at(template, ("spec", "schedulerName")) for path, template in templates_of(raw)
     }
@@ -548,9 +560,10 @@ _DOWN = ("NotReady", "Broken")
 
 
 def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[str]:
-    """Unready groups that a scale-down keeps: StatefulSets delete the highest index first, ready or not.
+    """A warning about unready groups that a scale-down keeps.
 
-    The scale subresource calls no webhook; users who scale by it get an Event.
+    StatefulSets delete the highest index first, ready or not. The scale subresource calls no webhook, so
+    users who scale by it get an Event.
     """
     if spec.replicas >= before.replicas or has_hash_groups(old):
         return []
@@ -576,7 +589,10 @@ def _groups_that_are_down(raw: Mapping[str, Any]) -> list[tuple[str, int]]:
 # kubectl and the API server truncate much longer warnings.
 _MOST_CHANGES = 3
 MOST_VALUES = 20_000
-"""Maximum values in a spec whose changes are described: a hundred times a large template, 0.1 s."""
+"""The maximum number of values in a spec whose changes are described.
+
+A large template has a hundredth of this number. Describing the maximum takes 0.1 s.
+"""
 TOO_LARGE = "too large to report here which groups this update restarts: `lws plan` reports it"
 
 
@@ -591,7 +607,7 @@ def restart_warnings(
         is_same_template = fields.TEMPLATE.of(new) == fields.TEMPLATE.of(old)
         return [] if is_same_template else [f"{fields.TEMPLATE}: {TOO_LARGE}"]
     if spec_fault(new):
-        # It is left alone; only a spec of this size is checked for that.
+        # A set with an unreadable spec is left alone. Only a spec of at most this size is checked for that.
         return []
     after_record, before_record = record(new), record(old)
     is_same = after_record.form == before_record.form and after_record.topology == before_record.topology
@@ -639,7 +655,7 @@ def _status(old: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def unsupported_errors(raw: Mapping[str, Any], scheduler: Scheduler = ASSUMED) -> Iterator[FieldError]:
-    """Errors for fields that would have no effect here, see `unsupported_in`."""
+    """Errors for fields that would have no effect here; see `unsupported_in`."""
     for unsupported in unsupported_in(raw, scheduler):
         yield invalid(unsupported.path, unsupported.value, f"{unsupported.why}: {unsupported.remedy}")
 
@@ -651,7 +667,10 @@ def unsupported_errors(raw: Mapping[str, Any], scheduler: Scheduler = ASSUMED) -
 def clash_errors(
     new: Mapping[str, Any], old: Mapping[str, Any] | None, others: Iterable[Mapping[str, Any]]
 ) -> list[FieldError]:
-    """Errors for names that both this and another set need; on update, only names that are newly needed."""
+    """Errors for names that both this and another set need.
+
+    On update, only newly needed names are checked.
+    """
     name = metadata_of(new).get("name")
     if not isinstance(name, str):
         return []
@@ -682,7 +701,10 @@ def clash_errors(
 
 
 def _group_named(name: str, set_name: str) -> int:
-    """The index of the set's group whose objects have exactly this name, or -1; `a-01` is no group of `a`."""
+    """The index of the set's group whose objects have exactly this name, or -1.
+
+    For example, `a-01` is not the name of a group of `a`.
+    """
     index = parent_and_ordinal(name)[1]
     return index if name == f"{set_name}-{index}" else -1
 
@@ -690,7 +712,10 @@ def _group_named(name: str, set_name: str) -> int:
 def _service_errors(
     new: Mapping[str, Any], old: Mapping[str, Any] | None, other: Mapping[str, Any]
 ) -> Iterator[FieldError]:
-    """A set's leader Service may have the same name as the Service for all pods of another set."""
+    """Errors for two sets that need one Service name.
+
+    A set's leader Service may have the same name as the Service for all pods of another set.
+    """
     name, its_name = str(metadata_of(new).get("name")), str(metadata_of(other).get("name"))
     needed, has = _is_shared(new), _has_leader_service(new)
     was_needed, had = (_is_shared(old), _has_leader_service(old)) if old else (False, False)

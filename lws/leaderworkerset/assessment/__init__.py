@@ -1,1 +1,1 @@
-"""Assess a set: who owns its StatefulSet, its target revision, and the state of its rollout."""
+"""Assess a set: owner of its StatefulSet, target revision, and state of its rollout."""

@@ -35,11 +35,12 @@ from lws.runtime.actions import Merge, Object, Reference
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """A set as its planner sees it.
+    """State of a set as its planner sees it.
 
-    ownership: of the StatefulSet with the name of the set. target: the target revision, recorded or not.
-    rollout: input of the next step; its StatefulSet is ours or about to be adopted. prewarming: what its
-    first step waits for on nodes; None for nothing.
+    ownership: ownership of the StatefulSet with the name of the set.
+    target: the target revision, recorded or not.
+    rollout: input of the next step. Its StatefulSet is ours or about to be adopted.
+    prewarming: what the first step waits for on nodes; None for nothing.
     """
 
     ownership: Ownership
@@ -54,13 +55,14 @@ class Assessment:
 
 
 def initial_rollout(snapshot: SetSnapshot, assessment: Assessment) -> Beginning | None:
-    """Return how a missing leader StatefulSet is created; None if it exists."""
+    """Return how a missing leader StatefulSet is created; None if it exists, or for Hash groups."""
     if assessment.rollout.statefulset is not None or assessment.rollout.deployment is not None:
         return None
     return beginning(snapshot, assessment.target, plan_rollout(assessment.rollout))
 
 
 def assess(snapshot: SetSnapshot) -> Assessment:
+    """Assess the set of a snapshot: ownership, target revision, groups and rollout."""
     lws, leader, spec = snapshot.lws, snapshot.leader, snapshot.spec
     ownership = ownership_of_leaders(snapshot)
     target = choose_revision(snapshot, ownership)
@@ -97,19 +99,19 @@ def assess(snapshot: SetSnapshot) -> Assessment:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Groups at or above `partition` move to `revision`, the name of a ControllerRevision."""
+    """Position of a rollout: groups from index `partition` on move to the ControllerRevision `revision`."""
 
     revision: str
     partition: int
 
     @property
     def stored(self) -> dict[str, Any]:
-        """As `status.rollout` has it."""
+        """The position as stored in `status.rollout`."""
         return {"revision": self.revision, "partition": self.partition}
 
 
 def recorded_position(lws: Object) -> Position | None:
-    """The position recorded in the status; None if there was no rollout or the record is unreadable."""
+    """Return the position recorded in the status; None without a rollout or a readable record."""
     stored = (lws.get("status") or {}).get("rollout")
     if not isinstance(stored, Mapping):
         return None
@@ -121,7 +123,7 @@ def recorded_position(lws: Object) -> Position | None:
 
 
 def record_position(lws: Object, position: Position) -> Merge:
-    """Record the position; this write must precede the update of the StatefulSet."""
+    """Record the position. This write must precede the update of the StatefulSet."""
     why = f"groups from {position.partition} on may move to {position.revision}: recorded before they do"
     patch = {"status": {"rollout": position.stored}}
     return Merge(Reference.to(lws), patch, why=why, subresource="status")
@@ -157,12 +159,12 @@ def beginning(snapshot: SetSnapshot, choice: TargetRevision, planned: Rollout) -
 
 
 def recorded_former(snapshot: SetSnapshot, choice: TargetRevision) -> Recorded | None:
-    """The revision that the set had before the target revision; None if that is unknown or the same."""
+    """Return the revision that the set had before the target revision; None if unknown or the same."""
     name = (snapshot.lws.get("status") or {}).get("currentRevision")
     former = next((revision for revision in usable(snapshot.revisions) if revision.name == name), None)
     return former if former is not None and former.key != choice.key else None
 
 
 def _unmoved(snapshot: SetSnapshot, groups: int, why: str) -> Rollout:
-    """A rollout that keeps `groups` groups and moves none of them."""
+    """Return a rollout that keeps `groups` groups and moves none of them."""
     return Rollout(max(groups, snapshot.spec.floor), groups, why=why)

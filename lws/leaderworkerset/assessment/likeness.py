@@ -26,7 +26,7 @@ from lws_api.leaderworkerset.v1 import (
 
 
 def ownership_of_leaders(snapshot: SetSnapshot) -> Ownership:
-    """Ownership of the StatefulSet or Deployment with the name of the set."""
+    """Return the ownership of the StatefulSet or Deployment with the name of the set."""
     set_name = name_of(snapshot.lws)
 
     def is_like(leaders: Object) -> bool:
@@ -41,12 +41,12 @@ def ownership_of_leaders(snapshot: SetSnapshot) -> Ownership:
 def ownership_of_workers(
     statefulset: Object | None, leader: Object, set_name: str, owners_alive: Collection[str]
 ) -> Ownership:
-    """Ownership of the StatefulSet with the name of a leader pod."""
+    """Return the ownership of the StatefulSet with the name of a leader pod."""
 
     def is_like(workers: Object) -> bool:
         labels = labels_of(leader)
         of_group = {key: labels.get(key, "") for key in (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)}
-        # It may belong to a revision with another subdomain policy.
+        # The StatefulSet may belong to a revision with another subdomain policy.
         services = {set_name, group_name(leader)}
         return _is_like_statefulset(workers, {NAME_LABEL: set_name, **of_group}, services)
 
@@ -56,12 +56,12 @@ def ownership_of_workers(
 def ownership_of_service(
     service: Object | None, owner_uid: str, intent: Object, owners_alive: Collection[str]
 ) -> Ownership:
-    """Ownership of a Service with a name that the set needs. intent: the desired Service."""
+    """Return the ownership of a Service with a name that the set needs. intent: the desired Service."""
     is_like = partial(_is_like_service, intent=intent)
     ownership = ownership_of(service, owner_uid, is_like, owners_alive)
     if service is None or ownership != Ownership.TAKEN or controller_of(service) is not None:
         return ownership
-    # Whether it publishes unready pods is up to its owner.
+    # The owner of the Service decides whether it publishes unready pods.
     left_to_owner = ("selector", "publishNotReadyAddresses")
     desired = {field: value for field, value in intent["spec"].items() if field not in left_to_owner}
     does_the_same = _selects_the_same(service, intent) and covers(desired, service.get("spec") or {})
@@ -69,7 +69,7 @@ def ownership_of_service(
 
 
 def ownership_of_budget(snapshot: SetSnapshot) -> Ownership:
-    """Ownership of the PodDisruptionBudget with the name of the set."""
+    """Return the ownership of the PodDisruptionBudget with the name of the set."""
     set_name = name_of(snapshot.lws)
 
     def is_like(budget: Object) -> bool:
@@ -83,13 +83,16 @@ def ownership_of_budget(snapshot: SetSnapshot) -> Ownership:
 def ownership_of_pod_group(
     pod_group: Object | None, owner_uid: str, set_name: str, owners_alive: Collection[str]
 ) -> Ownership:
-    """Ownership of the PodGroup with the name that a set, or the group of a leader pod, needs."""
+    """Return the ownership of the PodGroup with the name that a set, or the group of a leader pod, needs."""
     is_like = partial(_is_labelled, set_name=set_name)
     return ownership_of(pod_group, owner_uid, is_like, owners_alive)
 
 
 def may_be_adopted(obj: Object) -> bool:
-    """Whether an object has no controller and may be ours. User-created objects may exist indefinitely."""
+    """Report whether an object has no controller and may be ours.
+
+    User-created objects may exist indefinitely.
+    """
     if controller_of(obj) is not None:
         return False
     return obj["kind"] not in ("Service", "PodDisruptionBudget") or (
@@ -107,7 +110,7 @@ def _is_like_statefulset(statefulset: Object, selector: Mapping[str, str], servi
 
 
 def _is_like_pod_maker(obj: Object, selector: Mapping[str, str]) -> bool:
-    """A StatefulSet or Deployment that makes pods of the set."""
+    """Report whether the object is a StatefulSet or Deployment that creates pods of the set."""
     spec = obj.get("spec") or {}
     return (
         _is_labelled(obj, selector[NAME_LABEL])
@@ -134,7 +137,7 @@ def _selects_the_same(service: Object, intent: Object) -> bool:
 
 
 def _is_written_by_us(obj: Object) -> bool:
-    """Whether this controller or upstream wrote it; both use the same field manager name."""
+    """Report whether this controller or upstream wrote the object; both use the same field manager name."""
     return any(
         entry.get("manager") == FIELD_MANAGER
         and "f:selector" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})

@@ -1,7 +1,7 @@
 """Plan Jobs that pull the images of a new revision to the nodes of the groups that its rollout replaces, and
 decide whether the rollout still waits for these Jobs.
 
-Kubernetes ends the Jobs at the deadline and deletes them, also while this controller is down. The rollout
+Kubernetes ends the Jobs at the deadline and deletes them, even while this controller is down. The rollout
 begins when all Jobs have ended, even if some have failed. The pods of the Jobs do not belong to the set.
 """
 
@@ -39,9 +39,12 @@ _CORDONED = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "e
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What to pull to one node. leads, works: whether a leader, or workers, of groups to be replaced run on
-    it. group: index of one of these groups. images: those that the groups do not use yet, in the order of
-    the templates.
+    """What to pull to one node.
+
+    leads: whether a leader of a group to be replaced runs on the node.
+    works: whether workers of such a group run on the node.
+    group: index of one of these groups.
+    images: images that the groups do not use yet, in the order of the templates.
     """
 
     leads: bool = False
@@ -53,12 +56,16 @@ class Need:
 # No slots, because `counts` is cached.
 @dataclass(frozen=True)
 class Prewarming:
-    """How far the nodes of one rollout are prewarmed.
+    """Progress of prewarming the nodes for one rollout.
 
-    revision: name of the target revision. floor: the partition; nodes of groups below this index are left
-    out. since, deadline: when prewarming began, and when it ends at the latest. is_over: the rollout may
-    begin. needs: by node. ended: nodes whose Job has ended. failed: node → reason, if its Job failed, or if
-    the API server rejects the Job or its pods. stored: counts from the status, if Jobs are not read.
+    revision: name of the target revision.
+    floor: the partition; nodes of groups below this index are left out.
+    since, deadline: when prewarming began, and when it ends at the latest.
+    is_over: whether the rollout may begin.
+    needs: what to pull, by node.
+    ended: nodes whose Job has ended.
+    failed: node → reason, if its Job failed, or if the API server rejects the Job or its pods.
+    stored: counts from the status, if Jobs are not read.
     """
 
     revision: str
@@ -90,7 +97,7 @@ class Prewarming:
         )
 
     def record(self, now: datetime) -> dict[str, Any]:
-        """The value of `status.prewarm`."""
+        """Return the value of `status.prewarm`."""
         ended, nodes = self.counts
         record = {
             "revision": self.revision,
@@ -109,10 +116,12 @@ def judge_prewarming(
     groups: Iterable[GroupState],
     stored: LeaderStatefulSet | None,
 ) -> Prewarming | None:
-    """The state of prewarming; None if no rollout waits for it.
+    """Return the state of prewarming; None if no rollout waits for it.
 
-    stored: the leader StatefulSet. Prewarming begins before the first group is updated, or when the partition
-    is lowered and more groups may be updated. It does not begin again for the same revision and partition.
+    stored: the leader StatefulSet.
+
+    Prewarming begins before the first group is updated, or when the partition is lowered and more groups may
+    be updated. It does not begin again for the same revision and partition.
     """
     spec, now = snapshot.spec, snapshot.now
     settings, record = spec.prewarm, recorded_prewarming(snapshot.lws, target.name)
@@ -145,13 +154,13 @@ def judge_prewarming(
 
 
 def recorded_prewarming(lws: Object, revision: str) -> Mapping[str, Any]:
-    """`status.prewarm` if it is about this target revision; else empty."""
+    """Return `status.prewarm` if it is about this target revision, else an empty mapping."""
     record = (lws.get("status") or {}).get("prewarm")
     return record if is_mapping(record) and record.get("revision") == revision else {}
 
 
 def describe_prewarming(before: Object, after: Object) -> str:
-    """What nodes pull or run before the rollout of a changed set, for users; empty if nothing."""
+    """Describe for users what nodes pull or run before the rollout of a changed set; empty if nothing."""
     current, desired = SetSpec.of(before), SetSpec.of(after)
     if desired.prewarm is None or has_hash_groups(after):
         return ""
@@ -170,8 +179,9 @@ def has_ended(job: Object) -> bool:
 
 
 def _needs(snapshot: SetSnapshot, groups: Iterable[GroupState], settings: Prewarm) -> dict[str, Need]:
-    """What to pull, by node: nodes of higher groups first, in the order of the rollout. Groups that are not
-    ready are left out: they serve nothing while their new pods pull images.
+    """Return what to pull, by node: nodes of higher groups first, in the order of the rollout.
+
+    Groups that are not ready are left out: they serve nothing while their new pods pull images.
     """
     spec, facts = snapshot.spec, {group.index: group for group in snapshot.groups}
     nodes: Mapping[int, NodesOfGroup] = snapshot.prewarm.nodes if snapshot.prewarm is not None else {}
@@ -179,7 +189,7 @@ def _needs(snapshot: SetSnapshot, groups: Iterable[GroupState], settings: Prewar
 
     @cache
     def images_at(key: str) -> tuple[frozenset[str], frozenset[str]]:
-        """Images of leaders and of workers at the revision with this key."""
+        """Return the images of leaders and of workers at the revision with this key."""
         usable = (revision for revision in snapshot.revisions if not revision.broken)
         revision = next((revision for revision in usable if revision.key == key), None)
         if revision is None:
@@ -215,7 +225,7 @@ def _needs(snapshot: SetSnapshot, groups: Iterable[GroupState], settings: Prewar
 
 
 def _images(template: Mapping[str, Any]) -> tuple[str, ...]:
-    """Images of the containers and of the image volumes of a pod template."""
+    """Return the images of the containers and of the image volumes of a pod template."""
     spec = template.get("spec") or {}
     images = [container.get("image") for container in _containers(spec)]
     images += [(volume.get("image") or {}).get("reference") for volume in spec.get("volumes") or ()]
@@ -229,8 +239,9 @@ def _containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _failures(
     snapshot: SetSnapshot, names: Mapping[str, str], jobs: Mapping[str, Object], needs: Mapping[str, Need]
 ) -> Iterator[tuple[str, str]]:
-    """Node and reason of each failure. Of the rejected writes only creates of these Jobs count, not those of
-    Jobs for a former revision.
+    """Yield node and reason of each failure.
+
+    Of the rejected writes, only creates of these Jobs count, not creates of Jobs for a former revision.
     """
     creates = {f"cannot create Job {name}" for name in names}
     rejected = next(
@@ -260,7 +271,7 @@ def plan_prewarm(snapshot: SetSnapshot, state: Prewarming | None, target: Target
         # Until the status records the end of prewarming, only the ended Jobs show it: keep them.
         return Plan()
     names = _names(snapshot, target, state.needs) if state is not None else {}
-    # A pull is not interrupted because the group of the node is unready for a moment.
+    # Do not interrupt a pull because the group of the node is briefly not ready.
     nodes = [str(annotations_of(job).get(PREWARM_NODE_ANNOTATION)) for job in facts.jobs]
     kept = {**names, **(_names(snapshot, target, nodes) if state is not None else {})}
     sequences: list[tuple[Create | Delete, ...]] = [
@@ -286,19 +297,19 @@ def plan_prewarm(snapshot: SetSnapshot, state: Prewarming | None, target: Target
 
 
 def is_idle(job: Object) -> bool:
-    """Whether the Job has not ended but has no running pod."""
+    """Report whether the Job has not ended but has no running pod."""
     return not has_ended(job) and not (job.get("status") or {}).get("active")
 
 
 def prewarmed(snapshot: SetSnapshot, state: Prewarming | None) -> tuple[Announce, ...]:
-    """The Event about the end of prewarming, written once, with the status that records it."""
+    """Announce the end of prewarming. The Event is written once, with the status that records the end."""
     if state is None or not state.is_over or not state.needs or snapshot.prewarm is None:
         return ()
     failed = dict(state.failed or {})
     failed |= {
         node: "DeadlineExceeded" for node in state.needs if node not in state.ended and node not in failed
     }
-    # Without a command of the user, this only says that the image lacks `true`: it was pulled.
+    # Without a command of the user, this reason only means that the image lacks `true`: the image was pulled.
     if not (snapshot.spec.prewarm and snapshot.spec.prewarm.command):
         failed = {node: why for node, why in failed.items() if why != "BackoffLimitExceeded"}
     done, about = len(state.needs) - len(failed), Reference.to(snapshot.lws)
@@ -313,12 +324,12 @@ def prewarmed(snapshot: SetSnapshot, state: Prewarming | None) -> tuple[Announce
 
 
 def job_prefix(lws: Object) -> str:
-    """The prefix of the names of the Jobs of a set."""
+    """Return the prefix of the names of the Jobs of a set."""
     return f"{name_of(lws)[:_LONGEST_PREFIX]}-prewarm-"
 
 
 def _names(snapshot: SetSnapshot, target: TargetRevision, needs: Iterable[str]) -> dict[str, str]:
-    """Name of the Job → its node."""
+    """Return the nodes by name of their Job."""
     prefix, settings = job_prefix(snapshot.lws), snapshot.spec.prewarm
     # The command is not part of the revision, so a changed command needs another name.
     command = json.dumps(settings.command) if settings is not None else ""
@@ -334,7 +345,7 @@ def _names(snapshot: SetSnapshot, target: TargetRevision, needs: Iterable[str]) 
 def build_job(
     snapshot: SetSnapshot, target: TargetRevision, name: str, node: str, need: Need, left: timedelta
 ) -> Object:
-    """The Job for one node. left: time until the deadline."""
+    """Build the Job for one node. left: time until the deadline."""
     lws, settings = snapshot.lws, snapshot.spec.prewarm
     seconds = max(1, math.ceil(left.total_seconds()))
     command = settings.command if settings is not None else ()
@@ -371,7 +382,7 @@ def build_job(
 
 
 def _pod(spec: SetSpec, node: str, need: Need, command: tuple[str, ...]) -> dict[str, Any]:
-    """The pod spec of the Job of one node, from the pod specs of the set that run on the node."""
+    """Build the pod spec of the Job of one node, from the pod specs of the set that run on the node."""
     sources = [
         template.get("spec") or {}
         for template, runs in ((spec.worker_template, need.works), (spec.leader_template, need.leads))
@@ -412,7 +423,8 @@ def _pod(spec: SetSpec, node: str, need: Need, command: tuple[str, ...]) -> dict
         mounts = containers[0].setdefault("volumeMounts", [])
         if all(mount.get("name") != volume.get("name") for mount in mounts):
             mounts.append({"name": volume.get("name"), "mountPath": f"/prewarm-{number}", "readOnly": True})
-    # By its name, as the DaemonSet controller does: the host name label may be missing, or be on two nodes.
+    # Select the node by name, as the DaemonSet controller does: the host name label may be missing, or be on
+    # two nodes.
     fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
     only_this_node = {"nodeSelectorTerms": [{"matchFields": fields}]}
     pod |= {
@@ -435,7 +447,7 @@ def _pod(spec: SetSpec, node: str, need: Need, command: tuple[str, ...]) -> dict
 
 
 def _group_tolerations(spec: SetSpec, index: int) -> tuple[Mapping[str, str], ...]:
-    """Tolerations that an annotation of the set gives to the group with this index."""
+    """Return the tolerations that an annotation of the set gives to the group with this index."""
     try:
         return nodes_of_group(spec.placement, namespace_of(spec.lws), name_of(spec.lws), index).tolerations
     except ValueError:
@@ -443,7 +455,7 @@ def _group_tolerations(spec: SetSpec, index: int) -> tuple[Mapping[str, str], ..
 
 
 def _device_tolerations(pod: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Tolerations that the admission plugin ExtendedResourceToleration adds to pods that request devices."""
+    """Return tolerations that the plugin ExtendedResourceToleration adds to pods that request devices."""
     resources = [container.get("resources") or {} for container in _containers(pod)]
     amounts = [entry.get(kind) or {} for entry in resources for kind in ("requests", "limits")]
     names = dict.fromkeys(name for amount in amounts for name in amount)
@@ -458,9 +470,11 @@ def _is_new(volume: Mapping[str, Any], images: Collection[str]) -> bool:
 
 
 def _pull_container(pods: Iterable[Mapping[str, Any]], number: int, image: str) -> dict[str, Any]:
-    """A container that only pulls an image. Its security context is that of the container of the set with
-    this image, which the namespace admits. Its requests are 0, so that it fits on a full node; requests and
-    limits are set because a quota may require them.
+    """Build a container that only pulls an image.
+
+    Its security context is copied from the container of the set with this image, which the namespace admits.
+    Its requests are 0, so that it fits on a full node; requests and limits are set because a quota may
+    require them.
     """
     containers = (container for pod in pods for container in _containers(pod))
     like = next((container for container in containers if container.get("image") == image), {})
@@ -480,8 +494,9 @@ def _pull_container(pods: Iterable[Mapping[str, Any]], number: int, image: str) 
 
 
 def _command_container(pod: Mapping[str, Any], command: tuple[str, ...]) -> dict[str, Any]:
-    """A container that runs the user's command, like the first container of the set but without devices,
-    ports and probes.
+    """Build a container that runs the user's command.
+
+    It is like the first container of the set, but without devices, ports and probes.
     """
     like: Mapping[str, Any] = next(iter(pod.get("containers") or ()), {})
     kept = ("image", "imagePullPolicy", "workingDir", "envFrom", "env", "securityContext")

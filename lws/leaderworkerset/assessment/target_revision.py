@@ -35,22 +35,22 @@ TargetRevision: TypeAlias = Target[Record]
 
 
 def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> TargetRevision:
-    """The target revision of a set.
+    """Return the target revision of a set.
 
-    ownership: of the leader StatefulSet; only one that is ours, or about to be adopted, shows which key is
-    running.
+    ownership: ownership of the leader StatefulSet. Only a StatefulSet that is ours, or about to be adopted,
+    shows which key is running.
     """
     leader = snapshot.leader if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
     return history.choose(_codec(snapshot, leader))
 
 
 def sizes(target: TargetRevision) -> dict[str, int]:
-    """Pods per group, by recorded key."""
+    """Return the pods per group for each recorded key."""
     return {key: recorded_size(revision.record.spec) for key, revision in target.records.items()}
 
 
 def equal_keys(snapshot: SetSnapshot, target: TargetRevision) -> frozenset[str]:
-    """Other keys of recorded revisions that are equal to the target: moving their groups changes nothing."""
+    """Return other keys whose recorded revision equals the target: moving their groups changes nothing."""
     desired = record(snapshot.lws)
     others = (revision for revision in snapshot.revisions if revision.key != target.key)
     return frozenset(
@@ -61,10 +61,10 @@ def equal_keys(snapshot: SetSnapshot, target: TargetRevision) -> frozenset[str]:
 
 
 def former_revision(snapshot: SetSnapshot, target: TargetRevision) -> str | None:
-    """Value of `status.currentRevision` during an update; None to keep the stored value.
+    """Return the value of `status.currentRevision` during an update; None to keep the stored value.
 
     The value does not change until the update is done, as in the StatefulSet API. If none is stored, use the
-    revision of a group that is not updated yet; without such a group, the revision that the leader
+    revision of a group that is not updated yet; without such a group, use the revision that the leader
     StatefulSet would recreate leaders with.
     """
     if (snapshot.lws.get("status") or {}).get("currentRevision"):
@@ -89,7 +89,7 @@ def plan_pruning(snapshot: SetSnapshot, target: TargetRevision, named: Sequence[
 
 @dataclass(frozen=True, kw_only=True)
 class _SetCodec(Codec[Record]):
-    """leader: the leader StatefulSet, if it shows what is running."""
+    """Codec for the revisions of a set. leader: the leader StatefulSet, if it shows what is running."""
 
     snapshot: SetSnapshot
     leader: Object | None
@@ -148,7 +148,7 @@ class _SetCodec(Codec[Record]):
     def edited_annotations(self, revision: Recorded, target: str) -> Mapping[str, str | None]:
         topology = revision.record.topology
         if revision.name == target and topology is not None and not revision.is_sealed:
-            # It was recognised by the running template: its annotations differ from what was recorded.
+            # The running template identified this revision: its annotations differ from what was recorded.
             return placement_patch(topology, self.snapshot.spec.placement)
         return revision.edits
 

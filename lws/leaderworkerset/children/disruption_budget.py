@@ -1,13 +1,13 @@
 """Plan the PodDisruptionBudget of a set, which limits how many groups evictions (node drains) may disrupt.
 
-Evicting one pod disrupts its whole group, so `maxUnavailable` counts groups: the user's limit while no group
-is disrupted, and 0 when that many are. In between, the disruption controller itself counts at least one
-missing pod of each disrupted group, so these groups are not subtracted. Groups without worker pods are the
-exception: the controller does not count a StatefulSet without pods, so a ready leader hides that its group is
-disrupted.
+Evicting one pod disrupts its whole group, so `maxUnavailable` counts groups. It is the user's limit while no
+group is disrupted, and 0 when that many groups are. In between, disrupted groups are not subtracted from the
+limit, because the disruption controller itself counts at least one missing pod of each. Groups without worker
+pods are the exception: the controller does not count a StatefulSet without pods, so a ready leader hides that
+its group is disrupted.
 
 Adding the missing pods of disrupted groups to the limit would allow evictions sooner. But pods are recreated
-one by one, and each would allow the disruption of another group before this budget is lowered again.
+one by one, and each new pod would allow the disruption of another group before this budget is lowered again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) 
     try:
         limit = disruption_limit(snapshot.spec)
     except ValueError as error:
-        # An existing budget is kept.
+        # An existing PodDisruptionBudget is kept as it is.
         note = f"{fields.MAX_UNAVAILABLE_GROUPS}: {error}"
         return Plan(problems=(Problem("InvalidDisruptionBudget", note),), waiting_for=note)
     if limit is None:
@@ -47,9 +47,9 @@ def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) 
 
 
 def disruption_limit(spec: SetSpec) -> int | None:
-    """Groups that evictions may disrupt at a time; None if the set has no PodDisruptionBudget.
+    """The number of groups that evictions may disrupt at a time; None if the set has no PodDisruptionBudget.
 
-    A percentage that rounds down to 0 means 1, because drains would never finish. A set of one group has a
+    A percentage that rounds down to 0 means 1; with 0, drains would never finish. A set of one group has a
     budget only if the amount is a number, 0% or 100%. Raises ValueError for an invalid amount.
     """
     amount, replicas = spec.max_unavailable_groups, spec.replicas
@@ -72,9 +72,9 @@ def wants_disruption_budget(spec: SetSpec) -> bool:
 
 
 def disruptions_allowed(limit: int, snapshot: SetSnapshot, groups: Iterable[GroupState]) -> int:
-    """How many more groups may be disrupted, as `maxUnavailable` for the disruption controller.
+    """The number of further groups that may be disrupted, as `maxUnavailable` for the disruption controller.
 
-    A disrupted group is not subtracted if the disruption controller counts a missing pod of it itself.
+    A disrupted group is not subtracted if the disruption controller itself counts a missing pod of it.
     """
     ready = {group.index for group in groups if group.ready}
     disrupted = max(0, snapshot.spec.replicas - len(ready))
@@ -85,7 +85,7 @@ def disruptions_allowed(limit: int, snapshot: SetSnapshot, groups: Iterable[Grou
 
 
 def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]:
-    """The PodDisruptionBudget for all pods of a set; pods that are not ready may always be evicted."""
+    """Build the PodDisruptionBudget for all pods of a set. Pods that are not ready may always be evicted."""
     name = name_of(lws)
     return {
         "apiVersion": "policy/v1",
@@ -100,7 +100,7 @@ def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]
 
 
 def _is_counted(group: GroupFacts, snapshot: SetSnapshot) -> bool:
-    """Whether the disruption controller counts a missing pod of a group for as long as it is not ready.
+    """Whether the disruption controller counts a missing pod of a group until the group is ready.
 
     It does not if the leader or its worker StatefulSet is being deleted: without workers, the disruption
     controller only sees a ready leader.

@@ -1,7 +1,7 @@
-"""Plan the Deployment of the leaders of Hash groups, and admit its leaders to the scheduler.
+"""Plan the Deployment of the leaders of Hash groups, and admit these leaders to the scheduler.
 
 The Deployment controller paces rollouts. Its ReplicaSets choose the groups that a scale-down deletes, except
-those whose leaders have ended. Deletion costs show them the worst groups.
+groups whose leaders have ended. Deletion costs tell the ReplicaSets which groups are in the worst state.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     lws, stored, spec, target = snapshot.lws, snapshot.leader, snapshot.spec, assessment.target
     is_paused, former = spec.paused, None
     if is_paused and not snapshot.has_replica_sets:
-        # A paused Deployment creates no ReplicaSet, and so no pods.
+        # A paused Deployment creates no ReplicaSet, and therefore no pods.
         is_paused, former = False, recorded_former(snapshot, target)
     intent = build_leader_deployment(spec, target.key, is_paused, stored)
     if former is not None:
@@ -146,7 +146,7 @@ def _candidates(snapshot: SetSnapshot, assessment: Assessment) -> list[RankedGro
 def _set_cost(lws: Object, candidate: RankedGroup, cost: str | None) -> Merge:
     leader = candidate.leader
     metadata = {
-        # A user may be setting a cost, too.
+        # A user may set a deletion cost at the same time.
         "resourceVersion": leader["metadata"]["resourceVersion"],
         "annotations": {DELETION_COST_ANNOTATION: cost},
     }
@@ -156,7 +156,7 @@ def _set_cost(lws: Object, candidate: RankedGroup, cost: str | None) -> Merge:
 
 
 def plan_ended(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
-    """Delete leaders that have ended when their groups are not desired any more: no ReplicaSet deletes them.
+    """Delete leaders that have ended and whose groups are not desired any more, because no ReplicaSet does.
 
     The leader of a group that has used up its restarts is kept, and its gated successor waits, until there is
     a new template or fewer groups are desired.
@@ -181,8 +181,9 @@ def plan_ended(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
 
 
 def plan_node_loss(snapshot: SetSnapshot) -> Plan:
-    """Force-delete stuck workers of Hash groups without a leader, if the policy says so. The next leader gets
-    another name, so no pass over a group handles them.
+    """Force-delete stuck workers of Hash groups without a leader, if the policy requests it.
+
+    The next leader gets another name, so no pass over a group handles these workers.
     """
     leaders = {name_of(group.leader) for group in snapshot.groups}
     stuck = [
@@ -201,8 +202,8 @@ def plan_node_loss(snapshot: SetSnapshot) -> Plan:
 def plan_succession(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     """Admit leaders whose previous groups are gone, and release kept groups that are not desired any more.
 
-    Restarts of the previous group are handed on first, because a new group has a new number. A kept group is
-    released by its own pass, when its annotation is removed.
+    The restarts of a previous group are handed on first, because the new group has another number. A kept
+    group is released by its own pass, after the annotation of its leader is removed here.
     """
     lws, revision = snapshot.lws, assessment.target.key
     live = {name_of(group.leader): group for group in snapshot.groups if not group.leader_terminating}
@@ -271,8 +272,9 @@ def _chosen(snapshot: SetSnapshot, assessment: Assessment, leaders: Sequence[Lea
 def _used_up(
     snapshot: SetSnapshot, counts: Counts, inherited: Mapping[str, str], former: Iterable[GroupFacts]
 ) -> set[str]:
-    """Names of gated leaders of previous revisions without restarts left. The groups that they replace are
-    released, not kept, because the rollout replaces them.
+    """Names of gated leaders of previous revisions that have no restarts left.
+
+    The groups that they replace are released instead of kept, because the rollout replaces them.
     """
     budget, deployment = snapshot.spec.restart_budget, snapshot.leader or {}
     if budget is None or deployment["spec"].get("paused"):
@@ -282,7 +284,10 @@ def _used_up(
 
 
 def _spare_places(snapshot: SetSnapshot, leaders: Sequence[Leader], taken: int) -> int:
-    """How many more groups may be created. taken: places of kept groups and of leaders admitted now."""
+    """The number of further groups that may be created.
+
+    taken: the number of places of kept groups and of leaders that are being admitted.
+    """
     spec = snapshot.spec
     most = most_holding(leaders, snapshot.teardowns, spec.replicas, spec.surge_groups or 0)
     return max(most - taken - sum(not leader.is_gated for leader in leaders), 0)
@@ -305,9 +310,9 @@ def _hand_on_records(
 def _delete_conflicting(
     groups: Iterable[GroupFacts], gated: Mapping[str, GroupFacts]
 ) -> tuple[tuple[Delete, ...], ...]:
-    """Delete gated leaders whose host name another group or object has: their successors get other keys.
+    """Delete gated leaders whose host name another group or object has; their successors get other keys.
 
-    Host names contain 8 of the 40 digits of a key.
+    Two groups may need the same host name because it contains only 8 of the 40 digits of a key.
     """
     taken = {group_name(group.leader) for group in groups if name_of(group.leader) not in gated}
     deletes = []

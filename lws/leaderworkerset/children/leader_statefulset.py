@@ -1,7 +1,7 @@
-"""Plan the leader StatefulSet of a set: create, update, replace leaders, retry pods that were rejected.
+"""Plan the leader StatefulSet of a set: create it, update it, replace leaders, and retry rejected pods.
 
-Writes are ordered so that a crash loses nothing: the revision, the groups to delete, the position of the
-rollout in the status, then the StatefulSet.
+Writes are ordered so that a crash loses nothing: first the revision, then the groups to delete, the position
+of the rollout in the status, and the StatefulSet.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ _TEMPLATE, _STRATEGY = ("spec", "template"), ("spec", "updateStrategy")
 
 @dataclass(frozen=True, slots=True)
 class LeaderStep:
-    """A part of the plan, and the position of the rollout after it. has_moved: the position changes."""
+    """A part of the plan, and the position of the rollout after it.
+
+    has_moved: whether the position changes.
+    """
 
     plan: Plan
     position: Position | None = None
@@ -97,7 +100,7 @@ def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) ->
         and not stored.is_current
         and not (stored.observed or current_revision_of(leader))
     ):
-        # The older of the two templates of a StatefulSet is only known after its first status update.
+        # Which of a StatefulSet's two templates is the older one is only known after its first status update.
         waiting_for = "the StatefulSet controller to report on the revision that the set came from"
         patience = timing.REPORT_WITHIN.total_seconds()
         return LeaderStep(Plan((choice.actions,), waiting_for=waiting_for, again_after=patience))
@@ -110,15 +113,17 @@ def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) ->
     applies = _with_leftovers(snapshot, stored, state.groups, applies)
     tallies = _tallies(snapshot, choice, _moved(state, stored, rollout))
     applies = tuple(replace(each, tallies=tallies) if isinstance(each, Apply) else each for each in applies)
-    # The StatefulSet controller deletes the others once it sees the new partition. If it saw their end first,
-    # it would recreate them on the old template.
+    # Delete only leaders that the stored StatefulSet recreates on the new template. The StatefulSet
+    # controller deletes the others once it sees the new partition. If it saw their deletion first, it would
+    # recreate them on the old template.
     deletions = _replace_groups(snapshot, rollout.within(stored).replace)
     leaders = tuple(leader for leader, *_ in deletions)
     workers = tuple(delete for _, *of_workers in deletions for delete in of_workers)
     step = (*guard, *applies)
     sequences: tuple[tuple[Action, ...], ...] = ((*choice.actions, *step), (*leaders, *workers))
     if rollout.partition < stored.partition:
-        # Otherwise it could delete as many again. A rejected deletion holds up nothing but such a step.
+        # Delete leaders before the partition is lowered: otherwise the StatefulSet controller could delete
+        # the same number again. A rejected deletion delays only such a step.
         sequences = ((*choice.actions, *leaders, *step, *workers),)
     small_step = Postponable(Reference.to(leader), step)
     # If the StatefulSet controller stops reporting, the rollout must not wait for the next resync.
@@ -137,7 +142,8 @@ def _unseen_surge(
 ) -> float | None:
     """Seconds until other controllers have had time to see the surge; None if no step has to wait for it.
 
-    The first step after the surge never waits. Later ones may remove the surge while others still rely on it.
+    The first step after the surge never waits. A later step may remove the surge while other controllers
+    still rely on it.
     """
     continues = rollout.partition < stored.partition < state.replicas or rollout.replicas < stored.replicas
     is_scaled = not stored.is_current or stored.last_replicas != state.replicas
@@ -151,7 +157,7 @@ def _unseen_surge(
 
 
 def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[Action, ...]:
-    """Record the position before the StatefulSet is updated; nothing if it does not change."""
+    """Record the position before the StatefulSet is updated; plan nothing if the position does not change."""
     is_new = key_of_template(leader) != key
     if not is_new and position.partition == partition_of(leader):
         return ()
@@ -182,7 +188,7 @@ def _apply_leaders(
     update = RollingUpdate(rollout.partition, rollout.replicas, statefulset_max_unavailable(snapshot.spec))
     intent = build_leader_statefulset(snapshot.spec, choice.key, update, stored)
     paths = patches.changed_paths(intent, stored, FIELD_MANAGER, is_kept)
-    # Without these labels no watch would select it, or it would count as another revision.
+    # Without these labels, no watch would select the StatefulSet, or it would count as another revision.
     lost = missing_labels(stored, {key: labels_of(intent)[key] for key in (NAME_LABEL, REVISION_LABEL)})
     if not paths or (not lost and is_fought_over(snapshot, stored, intent)):
         return ()
@@ -199,9 +205,7 @@ def _apply_leaders(
 
 
 def take_off_tools_own(stored: Object) -> tuple[Merge, ...]:
-    """Remove labels and annotations of deployment tools that an apply keeps, because another client owns
-    them.
-    """
+    """Remove labels and annotations of deployment tools that an apply keeps for their other owner."""
     patch = without_tool_keys(stored, {})
     if all(
         patches.is_owned(stored, FIELD_MANAGER, ("metadata", field, key))
@@ -217,13 +221,14 @@ def take_off_tools_own(stored: Object) -> tuple[Merge, ...]:
 def _beside_template(
     intent: Object, stored: Object, paths: Sequence[patches.Path]
 ) -> Mapping[str, Any] | None:
-    """Return a patch to use instead of an apply that could add template fields the API server dropped before.
+    """Return a patch to use instead of an apply, if the API server dropped template fields before; else None.
 
-    If their feature gate was enabled since, applying them for a mere change of replicas or labels would make
-    the StatefulSet controller roll every leader at its own pace. The next template includes these fields.
+    If the feature gate of these fields was enabled since, an apply for a mere change of replicas or labels
+    would add them, and the StatefulSet controller would roll every leader at its own pace. The next template
+    includes these fields.
     """
     if any(path[:2] in (_TEMPLATE, _STRATEGY) for path in paths):
-        # Steps of a rollout are applied: the time of the apply shows how long a report on it may take.
+        # Steps of a rollout are always applied: the time of the apply shows how long a report on it may take.
         return None
     if not patches.was_dropped_below(intent, stored, FIELD_MANAGER, _TEMPLATE):
         return None
@@ -231,12 +236,15 @@ def _beside_template(
 
 
 def is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> bool:
-    """Whether this intent was applied already, and the spec has not changed since."""
+    """Whether this intent has been applied before and the stored spec has not changed since."""
     return snapshot.applied == (patches.digest(intent), stored["metadata"].get("generation", 0))
 
 
 def is_kept(path: patches.Path) -> bool:
-    """Whether an earlier release copied this to the StatefulSet: it is kept until the next rollout."""
+    """Whether the path is a label or annotation of a deployment tool, which earlier releases copied.
+
+    It is kept until the next rollout.
+    """
     return path[:1] == ("metadata",) and path[1] in ("labels", "annotations") and belongs_to_a_tool(path[-1])
 
 
@@ -246,7 +254,10 @@ def _with_leftovers(
     groups: Sequence[GroupState],
     writes: tuple[Apply | Merge, ...],
 ) -> tuple[Apply | Merge, ...]:
-    """Add the Event about unready groups that a scale-down keeps. stored: state before the scale-down."""
+    """Add the Event about unready groups that a scale-down keeps.
+
+    stored: the StatefulSet before the scale-down.
+    """
     replicas = snapshot.spec.replicas
     if stored.last_replicas is None or replicas >= stored.last_replicas:
         return writes
@@ -267,8 +278,9 @@ def _why_moved(index: int) -> str:
 
 
 def _moved(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> frozenset[int]:
-    """Indices of groups that the step moves to the new revision. Their leaders are deleted with the step or
-    after it, by this controller or by the StatefulSet controller.
+    """Indices of the groups that the step moves to the new revision.
+
+    This controller or the StatefulSet controller deletes their leaders with the step or after it.
     """
     end = min(stored.partition if stored.is_current else stored.replicas, rollout.replicas)
     covered = range(rollout.partition, end)
@@ -282,7 +294,7 @@ def _moved(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> 
 
 
 def _tallies(snapshot: SetSnapshot, choice: TargetRevision, indices: frozenset[int]) -> tuple[Tally, ...]:
-    """Increments for groups that move to the new revision."""
+    """Increments of metrics for groups that move to the new revision."""
     if not indices:
         return ()
     lws, equal = snapshot.lws, equal_keys(snapshot, choice)
@@ -292,8 +304,9 @@ def _tallies(snapshot: SetSnapshot, choice: TargetRevision, indices: frozenset[i
 
 
 def _left_workers(snapshot: SetSnapshot, state: RolloutState) -> Iterator[Delete]:
-    """Workers of leaders that the StatefulSet controller deletes: the garbage collector would delete them
-    only after their leader's end.
+    """Delete the workers of leaders that the StatefulSet controller deletes.
+
+    The garbage collector would delete these workers only after their leader is gone.
     """
     stored = state.statefulset
     if stored is None or not stored.is_current or ends_in_parallel(snapshot.lws):
@@ -301,7 +314,7 @@ def _left_workers(snapshot: SetSnapshot, state: RolloutState) -> Iterator[Delete
     covered = range(stored.partition, stored.replicas)
     ending = {each.index for each in state.groups if each.outdated and each.terminating and not each.kept}
     for group in snapshot.groups if ending else ():
-        # A leader that is drained may need its workers to finish.
+        # A leader that is being drained may need its workers to finish.
         if group.index not in ending or group.index not in covered or disruption_of(group.leader):
             continue
         workers = left_workers(group.leader, group.workers)
@@ -318,11 +331,11 @@ _MOST_AT_ONCE = timing.RETRY_NEXT_PODS_AFTER // timing.RETRY_PODS_EACH
 
 
 def plan_retries(snapshot: SetSnapshot) -> Plan:
-    """Make controllers retry pods that were rejected; StatefulSets that have waited longest come first.
+    """Make controllers retry rejected pods, beginning with the StatefulSets that have waited longest.
 
-    A StatefulSet controller doubles its backoff after each failed sync, and events start many syncs a second:
-    pods would be created minutes after the cause is gone. Any change of a StatefulSet starts a sync at once;
-    a change of an annotation has no other effect.
+    A StatefulSet controller doubles its backoff after each failed sync, and events start many syncs a second,
+    so pods would be created minutes after the cause is gone. Any change of a StatefulSet starts a sync at
+    once, and a change of an annotation has no other effect.
     """
     refused = _refused(snapshot)
     pause = max(timing.RETRY_PODS_AFTER, len(refused) * timing.RETRY_PODS_EACH)
@@ -357,10 +370,10 @@ def _refused(snapshot: SetSnapshot) -> list[Object]:
 
 
 def _last_try(statefulset: Object, snapshot: SetSnapshot) -> datetime:
-    """When its controller last tried to create pods, as far as known."""
+    """When the StatefulSet controller last tried to create pods, as far as known."""
     retried_at = moment_of(annotations_of(statefulset).get(PODS_RETRIED_AT_ANNOTATION))
     moments = (retried_at, snapshot.refused_at[statefulset["metadata"]["uid"]])
-    # Times further in the future than clock skew explains are ignored.
+    # Ignore times further in the future than clock skew explains.
     latest = snapshot.now + timedelta(seconds=timing.SKEW_SECONDS)
     return max((moment for moment in moments if moment is not None and moment <= latest), default=_NEVER)
 

@@ -1,8 +1,8 @@
-"""Plan the Services of a set: the headless Service of its pods, and the Service of its leaders. Build those,
-and the headless Services of groups.
+"""Plan the Services of a set: the headless Service of its pods, and the Service of its leaders. It also
+builds the headless Services of groups.
 
-Pods resolve each other through the headless Service before they are ready; clients reach ready leaders
-through the other.
+Pods resolve each other through a headless Service before they are ready. Clients reach ready leaders through
+the Service of the leaders.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def leader_service_name(set_name: str) -> str:
 
 
 def plan_leader_service(snapshot: SetSnapshot) -> Plan:
-    """Create, update or delete the Service of leaders as the spec requests."""
+    """Create, update or delete the Service of the leaders as the spec requests."""
     lws, owner, stored = snapshot.lws, snapshot.owner, snapshot.leader_service
     if snapshot.spec.leader_service is None:
         return plan_unwanted(owner, stored, "spec.leaderService is not set")
@@ -44,7 +44,7 @@ def plan_leader_service(snapshot: SetSnapshot) -> Plan:
 
 
 def build_leader_service(lws: Object) -> dict[str, Any]:
-    """The Service of the leaders of every group, surge included."""
+    """Build the Service of the leaders of all groups, surge included."""
     name, spec = name_of(lws), SetSpec.of(lws)
     requested = spec.leader_service or {}
     return {
@@ -62,8 +62,8 @@ def build_leader_service(lws: Object) -> dict[str, Any]:
 def ports_of(requested: Mapping[str, Any], template: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The requested ports; if none are requested, the ports that containers of the leader template declare.
 
-    Declared ports are targeted by name, so their numbers may differ between revisions. Of several with the
-    same number and protocol the first is used.
+    Declared ports are targeted by name, so their numbers may differ between revisions. If several have the
+    same number and protocol, the first is used.
     """
     if ports := requested.get("ports"):
         return [_port(port) for port in ports]
@@ -84,7 +84,7 @@ def ports_of(requested: Mapping[str, Any], template: Mapping[str, Any]) -> list[
 
 
 def _named_once(ports: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rename duplicates: two containers may use the same port name, a Service may not."""
+    """Rename ports with duplicate names: two containers may use the same port name, but a Service may not."""
     renamed: list[dict[str, Any]] = []
     taken: set[str] = set()
     for port in ports:
@@ -112,9 +112,9 @@ def _plan_missing_ports() -> Plan:
 
 
 def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
-    """Create the headless Service if a group needs it; delete it with the last such group.
+    """Create the headless Service of the set if a group needs it, and delete it with the last such group.
 
-    is_done: no group is waiting to be updated.
+    is_done: whether every group is ready on the target revision.
     """
     lws, service, name = snapshot.lws, snapshot.service, name_of(snapshot.lws)
     if not _is_needed(snapshot):
@@ -123,14 +123,17 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
         return plan_unwanted(snapshot.owner, service, why) if is_left else Plan()
     intent = build_service(name, name, {NAME_LABEL: name}, lws)
     ownership = ownership_of_service(service, uid_of(lws), intent, snapshot.owners_alive)
-    # Upstream's text.
+    # The text is upstream's.
     failure = events.failed_create(lws, "headless service for error")
     create = Create(intent, why="pods of the set find each other through it", failure=failure)
     return plan_child(snapshot.owner, Child(ownership, service, "the former Service"), create, repair_service)
 
 
 def _is_needed(snapshot: SetSnapshot) -> bool:
-    """Whether any group needs it; groups that are not updated yet keep the subdomain of their revision."""
+    """Whether any group needs the headless Service of the set.
+
+    Groups that are not updated yet keep the subdomain of their revision.
+    """
     if snapshot.spec.subdomain_policy == SubdomainPolicy.SHARED:
         return True
     running = (
@@ -142,9 +145,9 @@ def _is_needed(snapshot: SetSnapshot) -> bool:
 
 
 def _was_needed(snapshot: SetSnapshot) -> bool:
-    """Whether the history shows that the policy changed, with all running revisions known.
+    """Whether the history shows that the policy has changed, with all running revisions known.
 
-    Otherwise an earlier release left the Service behind, and it is kept.
+    If the history does not show this, an earlier release left the Service behind, and it is kept.
     """
     recorded = [revision for revision in snapshot.revisions if not revision.broken]
     is_known = all(find(recorded, key) is not None for key in snapshot.live_keys)
@@ -156,7 +159,7 @@ def _subdomain_policies(snapshot: SetSnapshot, recorded: Iterable[Recorded]) -> 
 
 
 def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: Object) -> dict[str, Any]:
-    """A headless Service that publishes unready pods, because pods must resolve each other to start."""
+    """Build a headless Service that publishes unready pods, because pods must resolve each other to start."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -166,7 +169,7 @@ def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: 
 
 
 def build_group_service(set_name: str, leader: Object) -> dict[str, Any]:
-    """The headless Service of one group (KEP-173), owned by its leader pod."""
+    """Build the headless Service of one group (KEP-173), owned by its leader pod."""
     index = leader["metadata"]["labels"][GROUP_INDEX_LABEL]
     selector = {NAME_LABEL: set_name, GROUP_INDEX_LABEL: index}
     return build_service(group_name(leader), set_name, selector, leader)

@@ -1,7 +1,8 @@
 """Plan the Workload of a set with `spec.scheduling`, and the PodGroup of all its pods.
 
-Passes over groups create PodGroups of groups, leaders and workers. They are deleted here when their leader is
-gone; Kubernetes keeps them until their pods are deleted, too. Those of Volcano stay as long as their pods.
+Passes over groups create the PodGroups of groups, leaders and workers. These are deleted here when their
+leader is gone, and Kubernetes keeps them until their pods are deleted, too. PodGroups of Volcano are deleted
+here when their last pod is gone.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ _CREATED = Condition(CREATED, True, "SchedulingPrerequisitesCreated", "schedulin
 
 @dataclass(frozen=True, slots=True)
 class SchedulingStep:
-    """A part of the plan. condition: of the set; None to keep the stored one. is_first: no pod may be created
-    before it is done.
+    """A part of the plan.
+
+    condition: the condition of the set; None to keep the stored one. is_first: whether the step must be done
+    before any pod is created.
     """
 
     plan: Plan
@@ -65,7 +68,7 @@ def plan_scheduling(snapshot: SetSnapshot) -> SchedulingStep:
     return SchedulingStep(
         together(prerequisites, unneeded),
         condition,
-        # Existing groups are not held up: the scheduler holds pods that lack their PodGroup.
+        # The step does not block existing groups: the scheduler holds pods that lack their PodGroup.
         is_first=not is_done and not snapshot.groups,
     )
 
@@ -74,7 +77,7 @@ def _plan_former_gangs(snapshot: SetSnapshot) -> Plan:
     unneeded = tuple(each.pod_group for each in snapshot.former_gangs if not each.has_pods)
     return Plan(
         tuple((_delete_unneeded(pod_group),) for pod_group in unneeded),
-        # No pass over the set sees the last worker of a leader that is gone.
+        # When the last worker of a former leader is deleted, no event triggers a pass over the set.
         again_after=timing.RECHECK_SECONDS if len(unneeded) < len(snapshot.former_gangs) else None,
     )
 
@@ -84,7 +87,7 @@ def _delete_unneeded(pod_group: Object) -> Delete:
 
 
 def _refused(snapshot: SetSnapshot) -> Iterator[Problem]:
-    """Rejected creates of Workloads and PodGroups; the problems of the set contain them already."""
+    """Rejected creations of Workloads and PodGroups; the problems of the set contain them already."""
     for rejection in snapshot.rejections:
         if rejection.kind in ("Workload", "PodGroup"):
             yield _failed(rejection.kind, rejection.message)
@@ -133,7 +136,7 @@ def _plan_pod_group(snapshot: SetSnapshot, scheduled: Scheduled, workload: Objec
         why = f"PodGroup {namespace_of(stored)}/{name} is still terminating"
         return _blocked(Problem("PodGroupCleanupBlocked", why, action=_ACTION))
     if snapshot.spec.replicas == 0 or (stored is not None and is_terminating(stored)):
-        # It is deleted with its last pod, and created again for the next.
+        # A PodGroup is deleted with its last pod, and created again for the next pod.
         return Plan()
     (part,) = parts_of(snapshot.spec)
     create = Create(
@@ -151,7 +154,10 @@ def _failure(snapshot: SetSnapshot, kind: str, name: str) -> Announce:
 
 
 def _members(snapshot: SetSnapshot, part: Part) -> int:
-    """Pods of the set during a rollout: groups that are not replaced yet have the size of their revision."""
+    """The number of pods of the set during a rollout, at least 1.
+
+    Groups that are not replaced yet have the size of their revision.
+    """
     spec = snapshot.spec
     by_index = {group.index: group.size for group in snapshot.groups if not group.leader_terminating}
     sizes = [size for index, size in sorted(by_index.items())[: spec.replicas] if size]
@@ -176,7 +182,7 @@ def _repairs(stored: Object, intent: Object) -> Mapping[str, Object] | Plan:
 
 
 def drift_of(stored: Object, intent: Object) -> Problem | None:
-    """Why a Workload or PodGroup must be recreated; None if it need not."""
+    """The reason why a Workload or PodGroup must be recreated; None if it need not be."""
     subject = f"{stored['kind']} {namespace_of(stored)}/{name_of(stored)}"
     if has_drifted(stored, intent):
         why = f"{subject} has immutable scheduling configuration drift: delete it, and it is recreated"
@@ -191,7 +197,7 @@ def drift_of(stored: Object, intent: Object) -> Problem | None:
 
 
 def _unneeded(snapshot: SetSnapshot, scheduled: Scheduled) -> Iterator[Delete]:
-    """PodGroups without a leader."""
+    """Delete the PodGroups that no leader needs."""
     lws = snapshot.lws
     needed = {name for group in snapshot.groups for name in pod_groups_of_group(lws, group.leader).values()}
     if level_of(lws) is Level.SET and (snapshot.groups or snapshot.spec.replicas):

@@ -1,1 +1,1 @@
-"""One group: a leader pod, its workers and what belongs to them."""
+"""Observe and reconcile one group: a leader pod, its workers and the objects that belong to them."""

@@ -1,8 +1,8 @@
-"""End a group that has used up its restarts, keep its pods, and release them; terminate workers together with
-their leader.
+"""End groups that have used up their restarts, keep their pods and release them later; terminate workers
+together with their leader.
 
-Upstream's rules (KEP-820): containers end and free their nodes. A finalizer keeps the pods, so that no new
-group is created until a user requests one or the group is not desired any more.
+The rules are upstream's (KEP-820). The containers end and free their nodes, but a finalizer keeps the pods,
+so that no new group is created until a user requests one or the group is no longer desired.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from lws_api.leaderworkerset.v1 import (
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """A group whose set, StatefulSet or leader does not exist any more.
+    """A group whose set, StatefulSet, ReplicaSet or leader does not exist any more.
 
-    pods: those that the finalizer keeps, the leader last. leader, workers: a terminating leader and its
-    worker StatefulSet.
+    pods: the pods that the finalizer keeps, the leader last. leader: the leader pod; None if it does not
+    exist. workers: the worker StatefulSet of a terminating leader.
     """
 
     pods: tuple[Object, ...] = ()
@@ -47,7 +47,10 @@ class Abandoned:
 
 
 def plan_exhaustion(group: GroupSnapshot) -> Plan:
-    """End the group. The annotation is written first, so that an interrupted end is continued."""
+    """End a group that has used up its restarts.
+
+    The leader is annotated before it is deleted, so that an interrupted end is continued.
+    """
     leader, index = group.leader, labels_of(group.leader).get(GROUP_INDEX_LABEL, "")
     note = f"Restart budget exhausted; terminated group {index} and stopped automatic recovery"
     delete = Delete(
@@ -66,7 +69,7 @@ def plan_exhaustion(group: GroupSnapshot) -> Plan:
 def _marks(leader: Object) -> tuple[Action, ...]:
     if is_exhausted(leader):
         return ()
-    # Only what is asked for from now on counts.
+    # Remove an earlier recovery annotation: only a request made from now on counts.
     annotations: dict[str, Any] = {RESTART_BUDGET_EXHAUSTED_ANNOTATION: "true", RECOVER_ANNOTATION: None}
     why = f"the group has used up its restarts: only the annotation {RECOVER_ANNOTATION} recreates it"
     patch = {"metadata": {"annotations": annotations}}
@@ -85,7 +88,7 @@ def _workers_to_keep(group: GroupSnapshot) -> list[Object]:
 
 
 def plan_kept(group: GroupSnapshot) -> Plan | None:
-    """Keep or release the pods that the finalizer keeps; None without any, or if the group must end first."""
+    """Keep or release the pods that hold the finalizer; None if none does or the group must end first."""
     leader, kept = group.leader, _kept(group)
     if not kept:
         return None
@@ -103,15 +106,16 @@ def plan_kept(group: GroupSnapshot) -> Plan | None:
         return _recovered(group, kept)
     pod = f"pod {leader['metadata']['name']}"
     return Plan(
-        # Nothing tells that the namespace is being deleted.
+        # No event shows that the namespace is being deleted.
         again_after=timing.RECHECK_SECONDS,
         waiting_for=f'the annotation {RECOVER_ANNOTATION}: "true" on {pod}, or a new template',
     )
 
 
 def plan_kept_alone(group: GroupSnapshot, why: str) -> Plan:
-    """Keep the pods of a group whose set is left alone, unless they would keep their namespace. why: it is
-    left alone.
+    """Keep the pods of a group whose set is left alone; release them if their namespace is being deleted.
+
+    why: the reason for leaving the set alone.
     """
     kept = () if other_manager(group.lws) else _kept(group)
     if kept and group.is_namespace_ending:
@@ -128,7 +132,7 @@ def _kept(group: GroupSnapshot) -> tuple[Object, ...]:
 
 
 def plan_abandoned(abandoned: Abandoned) -> Plan:
-    """Release pods without a group, and terminate workers with their leader."""
+    """Release the kept pods of an abandoned group, and terminate workers together with their leader."""
     released = _released(abandoned.pods, "their set, its StatefulSet or their leader is gone")
     if abandoned.leader is None:
         return released
@@ -137,7 +141,7 @@ def plan_abandoned(abandoned: Abandoned) -> Plan:
 
 
 def _why_unwanted(group: GroupSnapshot) -> str:
-    """Why the group is not desired any more; empty if it may be recovered."""
+    """The reason why the group is no longer desired; empty if it may be recovered."""
     leaders, index = group.leaders, index_by_name(group.leader)
     if leaders is None:
         return ""
@@ -164,7 +168,7 @@ def _released(pods: Iterable[Object], why: str) -> Plan:
 
 
 def _releases(pods: Iterable[Object], why: str) -> list[SetFinalizer]:
-    """Workers before their leader, so that none of them meets the next leader."""
+    """Remove the finalizer from workers before their leader, so that no worker meets the next leader."""
     unmarked = {RESTART_BUDGET_EXHAUSTED_ANNOTATION: None, RECOVER_ANNOTATION: None}
     patch = {"metadata": {"annotations": unmarked}}
     return [
@@ -175,16 +179,18 @@ def _releases(pods: Iterable[Object], why: str) -> list[SetFinalizer]:
 
 # --- Terminate workers together with their leader (KEP-956), if the set requests it.
 #
-# If a leader is deleted in the foreground (for a restart of its group), the garbage collector terminates its
-# workers at once. If it is deleted in the background (scale-down, eviction, deletion of the set), the garbage
-# collector leaves the workers until the leader is gone.
+# If a leader is deleted in the foreground, as for a restart of its group, the garbage collector terminates
+# its workers at once. If it is deleted in the background (scale-down, eviction, deletion of the set), the
+# garbage collector leaves the workers running until the leader is gone.
 
 
 def plan_termination(leader: Object, workers: Object | None, lws: Object | None) -> Plan:
-    """Delete the worker StatefulSet of a terminating leader. lws: None if the set does not exist any more.
+    """Delete the worker StatefulSet of a terminating leader.
 
-    In the foreground: until its last pod is gone, it blocks the name that the workers of the next leader
-    need. The StatefulSet would recreate its pods if only they were deleted.
+    The deletion is in the foreground: until the last worker is gone, the StatefulSet blocks the name that the
+    workers of the next leader need. Deleting only the pods would not help, because the StatefulSet would
+    recreate them.
+    lws: the set; None if it does not exist any more.
     """
     workers = left_workers(leader, workers)
     if workers is None:
@@ -199,7 +205,7 @@ def plan_termination(leader: Object, workers: Object | None, lws: Object | None)
 
 
 def plan_note(group: GroupSnapshot) -> Plan:
-    """Record a changed policy in an annotation of the worker StatefulSet, which restarts no pod."""
+    """Record a changed termination policy in an annotation of the worker StatefulSet; no pod restarts."""
     workers = own_workers(group.leader, group.worker_statefulset)
     is_parallel = ends_in_parallel(group.lws)
     if workers is None or is_terminating(workers) or notes_parallel(group.leader, workers) == is_parallel:

@@ -1,7 +1,7 @@
-"""Decide whether a pod of a group failed so that the whole group is recreated.
+"""Decide whether a failed pod requires its whole group to be recreated.
 
-The decision depends on the state of objects, not on events: a failure is also found after the manager was
-down.
+The decision depends on the state of objects, not on events, so failures that happened while the manager was
+down are also found.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _LONG_AGO = datetime.fromtimestamp(0, UTC)
 class Incident:
     """The failure for which a group is recreated.
 
-    pod: name of the pod that failed. why: how, a clause about the pod. is_disruption: the pod was evicted,
-    preempted or drained, which is no failure of the group. since: time of the first failure in the group, or
-    earlier if unknown. how: `why` in one word.
+    pod: the name of the failed pod. why: a clause that says how the pod failed. is_disruption: whether the
+    pod was evicted, preempted or drained, which is not a failure of the group. since: the time of the first
+    failure in the group, or an earlier time if that is unknown. how: `why` as one word.
     """
 
     pod: str
@@ -71,10 +71,11 @@ class Incident:
 
 
 def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
-    """The reason to recreate the group, or None.
+    """The reason to recreate the group; None if there is none.
 
-    size: pods of the complete group, by its own revision. The policies are upstream's. A terminating leader
-    needs no other reason. If a pod was disrupted, that is the reason: others may fail for lack of it.
+    The restart policies are upstream's. A terminating leader ends its group anyway. A disruption takes
+    precedence over failures, because other pods may fail for lack of the disrupted one.
+    size: the number of pods of the complete group, by its own revision.
     """
     if is_terminating(group.leader) or ignores_losses(group, size):
         return None
@@ -91,27 +92,34 @@ def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
 
 
 def ignores_losses(group: GroupSnapshot, size: int) -> bool:
-    """Whether no failure of a pod recreates the group: by its policy, or because it has not started yet."""
+    """Whether failures of pods do not recreate the group: because of its restart policy, or because the group
+    has not started yet.
+    """
     if group.spec.restart_policy == RestartPolicy.NONE:
         return True
     if not group.spec.waits_for_start:
         return False
     if is_of_hash_group(group.leader) and has_ended(group.leader):
-        # Its ReplicaSet has replaced it: the group never starts.
+        # The ReplicaSet has replaced this leader, so the group will never start.
         return False
     pods = (group.leader, *members(group, size))
     return len(pods) != size or any(is_pending(pod) for pod in pods)
 
 
 def is_to_be_judged(group: GroupSnapshot, size: int) -> bool:
-    """Whether a replaced worker counts when all pods have left Pending. No event shows when they have."""
+    """Whether a replaced worker will count as a failure once all pods have left Pending.
+
+    No event shows when the pods leave Pending, so the caller must check again.
+    """
     is_ignored = ignores_losses(group, size) and group.spec.restart_policy != RestartPolicy.NONE
     return is_ignored and any(_replaced(group, members(group, size), size))
 
 
 def members(group: GroupSnapshot, size: int) -> tuple[Object, ...]:
-    """Workers of this leader, without those of its predecessor and those beyond the size of the group, to
-    which a user may have scaled its StatefulSet.
+    """The workers of this leader.
+
+    Workers of its predecessor are left out, and so are workers beyond the size of the group, which exist if a
+    user has scaled up the StatefulSet.
     """
     workers = own_workers(group.leader, group.worker_statefulset)
     if workers is None:
@@ -126,11 +134,14 @@ def members(group: GroupSnapshot, size: int) -> tuple[Object, ...]:
 
 
 def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str) -> Iterator[Incident]:
-    """Failures that the pods themselves show. since: earlier restarts belong to the start of the group."""
+    """Failures that the pods themselves show.
+
+    since: the time up to which container restarts belong to the start of the group.
+    """
     exempt, spares_sidecars = group.spec.exempt_containers, group.spec.exempts_sidecars
     for pod in pods:
         name, disruption = pod["metadata"]["name"], disruption_of(pod)
-        # A pod that only waited to return to its node is no loss.
+        # Deleting a pod that was still waiting to return to its node is not a failure.
         if is_terminating(pod) and (disruption or not must_return_to(pod)):
             why = f"it is being deleted ({disruption})" if disruption else "it is being deleted"
             since_when = deletion_requested_at(pod) or _LONG_AGO
@@ -142,7 +153,7 @@ def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str
         for end in restarted_containers(pod):
             is_exempt = end.container in exempt or (spares_sidecars and end.is_sidecar)
             if not is_exempt and not (end.at and end.at < since):
-                # Of several restarts, the pod shows the time of the last only.
+                # A pod shows the time of its last restart only.
                 began = moment_of(end.at) if end.is_first else None
                 why, when = f"{_ended(end)} and was restarted", began or _created(pod)
                 yield Incident(name, why, since=when, how=CONTAINER_RESTARTED)
@@ -160,7 +171,7 @@ def _ended(end: ContainerEnd) -> str:
 
 
 def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> Iterator[Incident]:
-    """Workers that were replaced under this leader, as this process has observed or by the recorded UIDs."""
+    """Workers that were replaced under this leader, as observed by this process or shown by recorded UIDs."""
     pods = {pod["metadata"]["name"]: pod for pod in workers}
     for name in group.replaced:
         if name in pods:
@@ -174,8 +185,10 @@ def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> I
 
 
 def _replaced_unseen(workers: tuple[Object, ...], disrupted: frozenset[str]) -> Incident:
-    """The status records one hash of all workers. A disruption that was observed shows which of them is new,
-    or else their age, in whole seconds.
+    """The incident for a worker that was replaced unseen.
+
+    The status records one hash of all workers, so it does not show which worker is new. An observed
+    disruption does; otherwise the youngest worker is named, by its age in whole seconds.
     """
     for pod in workers:
         if pod["metadata"]["name"] in disrupted:
@@ -187,7 +200,7 @@ def _replaced_unseen(workers: tuple[Object, ...], disrupted: frozenset[str]) -> 
 
 
 def _are_recorded(group: GroupSnapshot, workers: tuple[Object, ...]) -> bool:
-    """Whether the workers are the recorded ones, or none are recorded for this leader."""
+    """Whether the workers are the recorded ones, or no workers are recorded for this leader."""
     recorded = recorded_members(group.lws, group_number(group.leader))
     if recorded is None:
         return True

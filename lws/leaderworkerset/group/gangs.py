@@ -1,4 +1,4 @@
-"""The gang providers: how a group requests each scheduler to place it as a whole (KEP-407, KEP-666)."""
+"""Request gang scheduling of a group from each supported scheduler: the gang providers (KEP-407, KEP-666)."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ _IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL)
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """How a pod names its gang. scheduling_group: `spec.schedulingGroup.podGroupName`. gate: a scheduling
-    gate to add.
+    """The fields by which a pod names its gang.
+
+    scheduling_group: the value of `spec.schedulingGroup.podGroupName`. gate: a scheduling gate to add.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -54,11 +55,10 @@ class Marks:
 class GangProvider(ABC):
     """One API of PodGroups, in one version.
 
-    api_version: the version in use. versions: those that are supported, best first. remedy: how to install
-    the API if none is served, as a command without a subject. keeps_in_use: a terminating PodGroup remains in
-    effect until no pod names it.
-
     Users name the scheduler in their templates. A PodGroup is never updated: changes apply to the next one.
+    api_version: the version in use. versions: the supported versions, best first. remedy: how to install the
+    API if no version is served, as a command without a subject. keeps_in_use: whether a terminating PodGroup
+    remains in effect until no pod names it.
     """
 
     api_version: str
@@ -67,14 +67,15 @@ class GangProvider(ABC):
     keeps_in_use: bool = False
 
     def speaking(self, api_version: str) -> GangProvider:
-        """The same provider in another of its versions."""
+        """The same provider with another of its versions."""
         return replace(self, api_version=api_version)
 
     @abstractmethod
     def marks(self, labels: Mapping[str, str], size: int, unique: str) -> Marks:
-        """Labels and annotations for a pod that is being created.
+        """The marks for a pod that is being created.
 
-        labels: of the pod. size: pods of its group. unique: letters and digits that no other pod gets.
+        labels: the labels of the pod. size: the number of pods of its group. unique: letters and digits that
+        no other pod gets.
         """
 
     @abstractmethod
@@ -83,24 +84,25 @@ class GangProvider(ABC):
 
     @abstractmethod
     def pod_group(self, restored: Object, leader: Object) -> Object:
-        """The PodGroup of a group, owned by its leader pod; with `spec.scheduling` and Volcano, by the set.
+        """Build the PodGroup of a group.
 
+        Its owner is the leader pod; with `spec.scheduling` and Volcano, its owner is the set.
         restored: the set as recorded in the revision of the group, with current annotations.
         """
 
 
 def name_by_labels(labels: Mapping[str, str]) -> str:
-    """Set, group and revision: groups of two revisions are two gangs."""
+    """A name built from set, group and revision, so that groups of two revisions are two gangs."""
     return "-".join(labels.get(key, "") for key in _IDENTITY)
 
 
 def first_members(spec: SetSpec, is_marked: bool) -> int:
-    """How many pods can exist before any of them is scheduled: a larger gang would wait indefinitely.
+    """The largest number of pods that can exist before any of them is scheduled.
 
-    All pods, or only the leader if workers are created after it is ready (LeaderReady) or scheduled
-    (KEP-115).
-    is_marked: the leader names its PodGroup. In a group that was created before gang scheduling was enabled,
-    no pod does until it is recreated.
+    A gang with more members would wait indefinitely. All pods of the group count, or only the leader if
+    workers are created after the leader is ready (LeaderReady) or scheduled (KEP-115).
+    is_marked: whether the leader names its PodGroup. In a group that was created before gang scheduling was
+    enabled, no pod does until the group is recreated.
     """
     is_ready_first = spec.startup_policy == StartupPolicy.LEADER_READY
     is_leader_alone = is_ready_first or bool(group_topology(spec.placement)) or not is_marked
@@ -115,7 +117,7 @@ def requests_of_group(spec: SetSpec) -> dict[str, str]:
 
 
 def gang_of_group(restored: Object, is_marked: bool) -> dict[str, Any]:
-    """The number of pods to schedule together and their requests, as spec of a PodGroup."""
+    """The spec of a PodGroup: the number of pods to schedule together, and their requests."""
     spec = SetSpec.of(restored)
     return {"minMember": first_members(spec, is_marked), "minResources": requests_of_group(spec)}
 
@@ -123,7 +125,10 @@ def gang_of_group(restored: Object, is_marked: bool) -> dict[str, Any]:
 def build_pod_group(
     api_version: str, name: str, leader: Object, spec: Mapping[str, Any], owner: Object | None = None
 ) -> dict[str, Any]:
-    """Build a PodGroup in the leader's namespace with the labels of its group. owner: the leader if None."""
+    """Build a PodGroup in the leader's namespace with the labels of its group.
+
+    owner: the owner of the PodGroup; the leader if None.
+    """
     labels = {key: labels_of(leader)[key] for key in _IDENTITY}
     metadata = child_metadata(leader if owner is None else owner, name, labels)
     return {"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": dict(spec)}
@@ -135,18 +140,19 @@ _PASSED_ON = "volcano.sh/"
 
 
 def may_be_gangs_of(pod: Object) -> set[str]:
-    """Names of the PodGroups of Volcano that a pod may belong to: by its annotation and by its labels, either
-    of which may be edited.
+    """Names of the Volcano PodGroups that a pod may belong to, by its annotation and by its labels.
+
+    Either of them may have been edited, so both names are returned.
     """
     return {name_by_labels(labels_of(pod)), annotations_of(pod).get(_GROUP_NAME_ANNOTATION, "")}
 
 
 @dataclass(frozen=True, slots=True)
 class Volcano(GangProvider):
-    """Pods find their PodGroup by an annotation; groups of one pod have one too.
+    """The PodGroups of Volcano: pods find theirs by an annotation, and even a group of one pod has one.
 
-    With `spec.scheduling` the set owns it, as in upstream: the next leader of its name uses it again, and the
-    pass over the set deletes it when no pod of the group is left.
+    With `spec.scheduling` the set owns the PodGroup, as in upstream. The next leader of the same name reuses
+    it, and the pass over the set deletes it when no pod of the group is left.
     """
 
     api_version: str = "scheduling.volcano.sh/v1beta1"
@@ -171,12 +177,12 @@ class Volcano(GangProvider):
         return pod_group
 
 
-# --- The PodGroup, and the labels of pods, for the coscheduling plugin of scheduler-plugins
+# --- PodGroups and pod labels for the coscheduling plugin of scheduler-plugins
 # (scheduling.x-k8s.io/v1alpha1).
 
 
 TIMEOUT_ANNOTATION = "scheduling.x-k8s.io/schedule-timeout-seconds"
-"""On a set: how long pods of a group may reserve nodes while others cannot be scheduled."""
+"""Annotation of a set: seconds that pods of a group may reserve nodes while others cannot be scheduled."""
 
 _POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 _DIGEST_LENGTH = 8
@@ -184,7 +190,7 @@ _DIGEST_LENGTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Coscheduling(GangProvider):
-    """Pods find their PodGroup by a label; a group of one pod needs none."""
+    """The PodGroups of scheduler-plugins: pods find theirs by a label, and a group of one pod needs none."""
 
     api_version: str = "scheduling.x-k8s.io/v1alpha1"
     versions: Sequence[str] = ("scheduling.x-k8s.io/v1alpha1",)
@@ -205,12 +211,15 @@ class Coscheduling(GangProvider):
 
 
 def timeout_seconds(value: object) -> int | None:
-    """The value of the annotation; None if it is no whole number from 1 to 999999999."""
+    """The value of the annotation in seconds; None unless it is a whole number from 1 to 999999999."""
     return whole_number(value, least=1, most=999_999_999)
 
 
 def _name(labels: Mapping[str, str]) -> str:
-    """The name as the value of a label: keys of old releases may be too long."""
+    """The name of the PodGroup, shortened to fit into a label value.
+
+    Revision keys of old releases may be too long.
+    """
     name = name_by_labels(labels)
     if len(name) <= LABEL_LENGTH:
         return name
@@ -218,21 +227,21 @@ def _name(labels: Mapping[str, str]) -> str:
     return f"{name[: LABEL_LENGTH - _DIGEST_LENGTH - 1]}-{digest}"
 
 
-# --- The PodGroup, and `spec.schedulingGroup` of pods, for the scheduler of Kubernetes (scheduling.k8s.io,
+# --- PodGroups and `spec.schedulingGroup` of pods for the scheduler of Kubernetes (scheduling.k8s.io,
 # KEP-4671 and KEP-666), in the version that the API server serves.
 
 
 _GROUP = "scheduling.k8s.io"
-# In this version, priority and disruption mode of PodGroups need another alpha feature gate.
+# In this version, the priority and disruption mode of PodGroups need another alpha feature gate.
 _WITHOUT_PREEMPTION = f"{_GROUP}/v1alpha2"
 
 
 @dataclass(frozen=True, slots=True)
 class Kubernetes(GangProvider):
-    """The leader gets the name of its PodGroup on creation, and its workers get the same.
+    """The PodGroups of Kubernetes, whose name a leader gets on creation and passes on to its workers.
 
-    The name is unique: Kubernetes keeps a PodGroup until no pod names it, so the PodGroup of the previous
-    leader would remain if the next leader waited for it. A group of one pod needs none.
+    The name is unique to the leader. Kubernetes keeps a PodGroup until no pod names it, so the PodGroup of
+    the previous leader would remain if the next leader waited for it. A group of one pod needs none.
     """
 
     api_version: str = f"{_GROUP}/v1alpha2"
@@ -249,17 +258,20 @@ class Kubernetes(GangProvider):
         return Marks(scheduling_group=f"{name_by_labels(labels)}-{unique}")
 
     def name_of(self, leader: Object) -> str:
-        """Empty, too, if the user has set a schedulingGroup, or there is none."""
+        """The name of the PodGroup; also empty if the schedulingGroup is missing or the user's."""
         name = str(((leader.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName") or "")
         return name if name.startswith(f"{name_by_labels(labels_of(leader))}-") else ""
 
     def pod_group(self, restored: Object, leader: Object) -> Object:
-        """It does not block the deletion of the leader, because a pod on a lost node may keep it."""
+        """Build the PodGroup of a group.
+
+        It does not block the deletion of its owner, the leader: a pod on a lost node may keep it in use.
+        """
         set_spec = SetSpec.of(restored)
         members = first_members(set_spec, is_marked=True)
         spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": members}}}
         if self.api_version != _WITHOUT_PREEMPTION:
-            # A group without one of its pods serves nothing: preempting all of it frees the other nodes too.
+            # A group that lacks a pod serves nothing, so preempting all of it frees the other nodes too.
             spec["disruptionMode"] = {"all": {}}
             pod = set_spec.leader_template.get("spec") or {}
             spec |= {key: pod[key] for key in ("priorityClassName",) if pod.get(key)}
@@ -272,17 +284,18 @@ _INCARNATION_LENGTH = 5
 
 
 def workload_marks(labels: Mapping[str, str], annotations: Mapping[str, str], unique: str) -> Marks | None:
-    """The marks of a pod whose set has `spec.scheduling`; None for one without a Workload.
+    """The marks of a pod whose set has `spec.scheduling`; None for a pod without a Workload.
 
-    Workers have them in their template. A leader adds unique characters to the name of the Workload, for the
-    same reason as in `Kubernetes`. unique: as in `GangProvider.marks`.
+    Workers have the marks in their template. A leader adds unique characters to the name of the Workload, for
+    the same reason as in `Kubernetes`.
+    unique: as in `GangProvider.marks`.
     """
     workload, stored = annotations.get(WORKLOAD_NAME_ANNOTATION), annotations.get(SCHEDULING_LEVEL_ANNOTATION)
     if not workload or stored is None:
         return None
     if not is_leader({"metadata": {"labels": labels}}):
         return Marks()
-    # The first release had one level, and wrote "true".
+    # The first release had only one level and wrote "true".
     level = Level(stored) if stored in tuple(Level) else Level.REPLICA
     if level is Level.SET:
         return Marks(scheduling_group=pod_group_of_set(workload))
@@ -295,10 +308,10 @@ def workload_marks(labels: Mapping[str, str], annotations: Mapping[str, str], un
 
 
 def hand_on(statefulset: Object, lws: Object, leader: Object) -> Object:
-    """Make the pods of a worker StatefulSet name the PodGroup of their leader, or of its workers.
+    """Make the pods of a worker StatefulSet name the PodGroup of their leader or of its workers.
 
     This is done even while PodGroups are not served, because the leader waits for the whole group. A
-    schedulingGroup of the template is kept.
+    schedulingGroup that the template already has is kept.
     """
     has_workload = WORKLOAD_NAME_ANNOTATION in annotations_of(leader)
     name = pod_group_of_workers(lws, leader) if has_workload else Kubernetes().name_of(leader)
@@ -312,7 +325,7 @@ def hand_on(statefulset: Object, lws: Object, leader: Object) -> Object:
 PROVIDERS: Mapping[str, GangProvider] = MappingProxyType(
     {"volcano": Volcano(), "scheduler-plugins": Coscheduling(), "kubernetes": Kubernetes()}
 )
-"""By `gangSchedulingManagement.schedulerProvider`."""
+"""Gang providers by `gangSchedulingManagement.schedulerProvider`."""
 
 _POD_GROUP_VERBS = frozenset({"get", "list", "watch", "create", "patch", "delete"})
 
@@ -322,11 +335,12 @@ GANG_VERBS: Mapping[str, Mapping[tuple[str, str], frozenset[str]]] = MappingProx
         for name, provider in PROVIDERS.items()
     }
 )
-"""Verbs that the code uses cluster-wide, by provider, then by API group and resource. The version of PodGroup
-is only known at run time (`Cluster.learn`).
+"""Verbs that the code uses cluster-wide, by provider, then by API group and resource.
+
+The version of PodGroup is only known at run time (`Cluster.learn`).
 """
 
 WORKLOAD_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
     {(_GROUP, "workloads"): _POD_GROUP_VERBS}
 )
-"""The same for Workloads, with `spec.scheduling` and the scheduler of Kubernetes."""
+"""Verbs for Workloads, which `spec.scheduling` needs with the scheduler of Kubernetes."""

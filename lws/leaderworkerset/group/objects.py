@@ -1,4 +1,4 @@
-"""Build the worker StatefulSet of a group, from its leader pod and the revision of that leader."""
+"""Build the worker StatefulSet of a group from its leader pod and the leader's revision."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from lws_api.leaderworkerset.v1 import (
 def build_worker_statefulset(
     restored: SetSpec, leader: Object, placement: Placement | None = None
 ) -> dict[str, Any]:
-    """Build the StatefulSet of a group's workers, owned by the leader pod and deleted with it.
+    """Build the StatefulSet of a group's workers. The leader pod owns it, and it is deleted with the leader.
 
-    restored: the set as recorded in the leader's revision, with its current labels and annotations, except
-    those for placement. placement: added to what the template requests.
+    restored: the set as recorded in the leader's revision, with its current labels and annotations except the
+    placement annotations. placement: the node selector and tolerations to add to the template.
     """
     lws, name = restored.lws, group_name(leader)
     of_leader = leader["metadata"]["labels"]
@@ -66,7 +66,7 @@ def build_worker_statefulset(
             "serviceName": _subdomain(restored, leader),
             "replicas": restored.size - 1,
             "podManagementPolicy": "Parallel",
-            # Worker 0 is the leader: it has its own StatefulSet.
+            # Index 0 is the leader, which has its own StatefulSet.
             "ordinals": {"start": 1},
             "selector": {"matchLabels": identity},
             "template": _worker_template(restored, leader, labels, placement or Placement()),
@@ -76,7 +76,7 @@ def build_worker_statefulset(
 
 
 def _subdomain(restored: SetSpec, leader: Object) -> str:
-    """Name of the Service by which the pods of the group find each other."""
+    """The name of the Service by which the pods of the group find each other."""
     is_shared = restored.subdomain_policy == SubdomainPolicy.SHARED
     return name_of(restored.lws) if is_shared else group_name(leader)
 
@@ -96,7 +96,7 @@ def _worker_template(
     if tpu_containers(leader.get("spec") or {}):
         annotations[LEADER_REQUESTS_TPUS_ANNOTATION] = "true"
     template = decorated(restored.worker_template, labels, annotations)
-    # Only the controller may set them.
+    # Only the controller may set these annotations.
     for reserved in (GROUP_IDENTITY_ANNOTATION, LEADER_ADDRESS_ANNOTATION):
         template["metadata"]["annotations"].pop(reserved, None)
     if is_of_hash_group(leader):
@@ -105,7 +105,7 @@ def _worker_template(
             GROUP_IDENTITY_ANNOTATION: GroupIdentity.HASH.value,
             LEADER_ADDRESS_ANNOTATION: leader_address(host, subdomain, namespace_of(restored.lws)),
         }
-    # Groups of one pod need no worker template, and may have an empty one recorded.
+    # Groups of one pod need no worker template, so an empty one may be recorded.
     pod = template["spec"] = dict(template.get("spec") or {})
     if placement.node_selector:
         pod["nodeSelector"] = {**(pod.get("nodeSelector") or {}), **placement.node_selector}

@@ -1,4 +1,6 @@
-"""Compute where the pods of a group may run: topology, exclusive or shared (KEP-115), and dedicated nodes."""
+"""Compute where the pods of a group may run: in which topology domain, exclusive or shared (KEP-115), and on
+which dedicated nodes.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,10 @@ _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Node selector and tolerations of a group's workers.
+    """The node selector and tolerations of a group's workers.
 
-    waiting_for: what must be known first; empty if all is known. is_stuck: only a user can change that.
+    waiting_for: the facts that must be known first; empty if all are known. is_stuck: whether only a user can
+    end the wait.
     """
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -43,8 +46,8 @@ class Placement:
 class Peers:
     """Pods that share a topology domain, and the pods that are kept out of it.
 
-    label: the label with their key. key: its value. scope: which pods with other keys are kept out: those of
-    the same set, of the namespace, or of all namespaces.
+    label: the label that holds the key of the peers. key: its value. scope: the reach of the exclusion, which
+    keeps out pods with other keys in the same set, the namespace, or all namespaces.
     """
 
     label: str
@@ -55,7 +58,7 @@ class Peers:
 
 
 def peers_of(annotations: Mapping[str, str], labels: Mapping[str, str], label: str, namespace: str) -> Peers:
-    """Peers of a pod with these annotations and labels, by the key in `label`."""
+    """The peers of a pod with these annotations and labels, by the key in `label`."""
     scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION) or ExclusiveTopologyScope.NAMESPACE
     return Peers(label, labels[label], scope, labels.get(NAME_LABEL, ""), namespace)
 
@@ -63,8 +66,8 @@ def peers_of(annotations: Mapping[str, str], labels: Mapping[str, str], label: s
 def exclusive(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
     """Add affinity to the peers of a pod, and anti-affinity to other pods with a key.
 
-    topology: label of nodes. If the user has set required terms of both kinds for this topology, nothing is
-    added.
+    If the user has set required terms of both kinds for this topology, nothing is added.
+    topology: a label of nodes.
     """
     if has_both_terms(affinity, topology):
         return dict(affinity)
@@ -76,7 +79,7 @@ def exclusive(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[
         apart.append({"key": NAME_LABEL, "operator": "In", "values": [peers.set_name]})
     terms = [term(apart, topology)]
     if peers.scope == ExclusiveTopologyScope.CLUSTER:
-        # A separate term, because keys of subgroups are unique within a namespace only.
+        # This is a separate term because keys of subgroups are unique only within a namespace.
         other_namespaces = {"key": _NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": [peers.namespace]}
         any_key = term([{"key": peers.label, "operator": "Exists"}], topology)
         terms.append({**any_key, "namespaceSelector": {"matchExpressions": [other_namespaces]}})
@@ -98,7 +101,7 @@ def shared(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str
 def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
     """The set as recorded in the revision, for the group of this leader.
 
-    Revisions of earlier releases record no topology; then that of the leader pod is used.
+    Revisions of earlier releases record no topology; for these, the topology of the leader pod is used.
     """
     restored = restore(lws, revision)
     if revision.record.topology is not None:
@@ -121,9 +124,9 @@ def is_placed(lws: Object, revision: Recorded | None, leader: Object) -> bool:
 
 
 def worker_placement(restored: Object, leader: Object, node: Object | None) -> Placement:
-    """Place workers where the group must run and where its leader was scheduled.
+    """Compute where the workers run: on the nodes of the group, near the node of the leader.
 
-    node: the node of the leader, None if unknown.
+    node: the node of the leader; None if unknown.
     """
     annotations, pod = placement_annotations(restored), leader["metadata"]["name"]
     _, index = parent_and_ordinal(pod)
@@ -161,10 +164,10 @@ def _together(peers: Peers, topology: str) -> dict[str, Any]:
 
 
 def subgroup_of(worker: int, size: int, subgroup_size: int) -> int:
-    """0-based index of the subgroup of a pod; 0 for the leader, unless it is excluded.
+    """The 0-based index of the subgroup of a pod; 0 for the leader, unless it is excluded.
 
     If only the workers can be divided evenly, the leader is an additional pod of the first subgroup.
-    subgroup_size: ≥ 1.
+    subgroup_size: the number of pods of a subgroup, at least 1.
     """
     if worker > 0 and _leader_is_extra(size, subgroup_size):
         return (worker - 1) // subgroup_size
@@ -172,14 +175,14 @@ def subgroup_of(worker: int, size: int, subgroup_size: int) -> int:
 
 
 def members_of(index: int, size: int, subgroup_size: int) -> range:
-    """Indices of the pods of a subgroup in the group; subgroup 0 includes the leader, pod 0."""
+    """Indices of the pods of a subgroup within the group; subgroup 0 includes the leader, pod 0."""
     extra = int(_leader_is_extra(size, subgroup_size))
     first = index * subgroup_size + extra if index > 0 else 0
     return range(first, min((index + 1) * subgroup_size + extra, size))
 
 
 def count_of(size: int, subgroup_size: int, *, leader_excluded: bool) -> int:
-    """Number of subgroups that have at least one pod."""
+    """The number of subgroups that have at least one pod."""
     if size - int(leader_excluded) < 1:
         return 0
     first = subgroup_of(int(leader_excluded), size, subgroup_size)
@@ -187,9 +190,9 @@ def count_of(size: int, subgroup_size: int, *, leader_excluded: bool) -> int:
 
 
 def subgroup_key(group: str, index: int) -> str:
-    """Key of a subgroup: 40 hex digits, SHA-1 of `<group>/<index>`; unique within a namespace only.
+    """The key of a subgroup: 40 hex digits, the SHA-1 of `<group>/<index>`; unique only within a namespace.
 
-    group: name of the leader pod; of Hash groups their key.
+    group: the name of the leader pod, or the key of a Hash group.
     """
     text = f"{group}/{index}".encode(errors="surrogatepass")
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()

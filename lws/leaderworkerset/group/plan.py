@@ -92,13 +92,13 @@ _NEEDS_START_ORDINAL = "requires Kubernetes ≥v1.27 or v1.26 with StatefulSetSt
 
 
 def plan(group: GroupSnapshot | Abandoned) -> Plan:
-    """One step towards a complete group."""
+    """Plan one step towards a complete group."""
     if isinstance(group, Abandoned):
         return plan_abandoned(group)
     problem = why_left_alone(group.lws, group.is_covered, group.scheduler, group.fault)
     if problem is not None and not is_terminating(group.lws):
         return plan_kept_alone(group, problem.message)
-    # Pods of a set that another controller runs are left to it until the end.
+    # If another controller runs the set, all of its pods are left to that controller.
     losses = plan_node_loss(group) if not other_manager(group.lws) else Plan()
     return together(plan_label_repairs(group.edited), plan_kept(group) or _plan_group(group), losses)
 
@@ -115,7 +115,7 @@ def _plan_group(group: GroupSnapshot) -> Plan:
         return _unlabelled_leader(group)
     revision = group.revision
     if revision is None and group.unrecorded is not None:
-        # The pass over the set records it if it can.
+        # The pass over the set records the rebuilt revision if it can.
         rebuilt = reconstruct(group.lws, group.unrecorded)
         revision = as_recorded(group.lws, rebuilt) if rebuilt is not None else None
     if revision is None:
@@ -124,7 +124,7 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     restored = SetSpec.of(restored_for(group.lws, revision, group.leader))
     keeps_failed = group.spec.restart_policy == RestartPolicy.NONE or not is_failed(group.leader)
     if is_of_hash_group(group.leader) and has_ended(group.leader) and keeps_failed:
-        # Its ReplicaSet leaves it, and its successor waits for it.
+        # The ReplicaSet does not delete an ended leader, and its successor waits for this deletion.
         return _recreate(group, "the leader pod has ended, and its ReplicaSet has replaced it", POD_FAILED)
     restart = plan_restart(group, restored.size) or Plan()
     if _deletes(restart):
@@ -138,8 +138,8 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     admission = _plan_admission(group) if not gang.waiting_for else Plan()
     released = _without_gate(group) if admission.sequences else group
     workers = _plan_workers(released, restored) if restored.size > 1 else Plan()
-    # In order: pods that are created before their PodGroup would be scheduled without it, or by a terminating
-    # one.
+    # Keep this order: pods that are created before their PodGroup would be scheduled without it, or by a
+    # terminating one.
     chained = tuple(
         action for part in (gang, admission, workers) for sequence in part.sequences for action in sequence
     )
@@ -150,7 +150,10 @@ def _plan_group(group: GroupSnapshot) -> Plan:
 
 
 def _recreate(group: GroupSnapshot, why: str, reason: str, announce: tuple[Announce, ...] = ()) -> Plan:
-    """Delete the leader and its workers. reason: one of `RECREATION_REASONS`."""
+    """Delete the leader and, with it, its workers, so that the group is recreated.
+
+    reason: one of `RECREATION_REASONS`.
+    """
     tallies = (recreated(group.lws, reason),)
     return Plan(((Delete(Reference.to(group.leader), "Foreground", why, announce, tallies=tallies),),))
 
@@ -177,11 +180,11 @@ def _plan_gang(group: GroupSnapshot, restored: SetSpec) -> Plan:
     pod_group = group.gang.pod_group(restored.lws, group.leader)
     owner = pod_group["metadata"]["ownerReferences"][0]["uid"]
     if is_controlled_by(group.pod_group or {}, leader["uid"]):
-        # Earlier releases let the leader own it, even with `spec.scheduling`.
+        # In earlier releases the leader owned the PodGroup, even with `spec.scheduling`.
         owner = leader["uid"]
     ownership = ownership_of_pod_group(group.pod_group, owner, name_of(group.lws), group.owners_alive)
     if group.gang.keeps_in_use and is_controlled_by(group.pod_group or {}, leader["uid"]):
-        # Even if it is terminating: it remains until its pods are gone.
+        # A terminating PodGroup is ours, too: it remains until its pods are gone.
         ownership = Ownership.OURS
     failure = _failed(group, f"Failed to create PodGroup for leader pod {leader['name']}")
     create = Create(pod_group, why="the scheduler places the group as one", failure=failure)
@@ -201,7 +204,7 @@ def _plan_pod_groups(group: GroupSnapshot, restored: SetSpec) -> Plan:
         intent = build_pod_group(restored, part, name, scheduled.workload, group.leader)
         ownership = ownership_of_pod_group(stored, uid, name_of(group.lws), group.owners_alive)
         if is_controlled_by(stored or {}, uid):
-            # Even if it is terminating: it remains until its pods are gone.
+            # A terminating PodGroup is ours, too: it remains until its pods are gone.
             ownership = Ownership.OURS
         note = f"Failed to create PodGroup for leader pod {name_of(group.leader)}"
         failure = group_event(group, "PodGroupCreateFailed", "Create", note, "Warning")
@@ -226,8 +229,9 @@ def _pod_group_repairs(group: GroupSnapshot, stored: Object, intent: Object) -> 
 
 
 def _plan_foreign_workers(group: GroupSnapshot) -> Plan | None:
-    """Recreate a gang whose workers were created for the previous leader: they do not join the PodGroup of
-    this leader, which waits for them.
+    """Recreate a gang whose workers were created for the previous leader.
+
+    Such workers do not join the PodGroup of this leader, which waits for them.
     """
     leader, workers = group.leader, own_workers(group.leader, group.worker_statefulset)
     if group.scheduled is None or workers is None or node_of(leader) or not are_groups_gangs(group.lws):
@@ -244,13 +248,14 @@ def _plan_foreign_workers(group: GroupSnapshot) -> Plan | None:
 
 
 def _plan_admission(group: GroupSnapshot) -> Plan:
-    """Remove the gate of a leader with an index when no other pod of its group exists. The pass over the set
-    admits leaders of Hash groups, which replace groups of other keys.
+    """Remove the scheduling gate of a leader with an index once no other pod of its group exists.
+
+    The pass over the set admits leaders of Hash groups, because they replace groups of other keys.
     """
     leader, index = group.leader, group_id(group.leader)
     if is_of_hash_group(leader) or not has_gate(leader, GROUP_REPLACEMENT_GATE):
         return Plan()
-    # Without spec.scheduling every recreated group has the gate, mostly for a moment.
+    # Without spec.scheduling every recreated group has the gate, usually only for a moment.
     since = moment_of(leader["metadata"].get("creationTimestamp"))
     is_announced = (
         group.scheduled is not None or since is None or group.now - since > timing.SCHEDULED_AT_ONCE
@@ -266,14 +271,17 @@ def _plan_admission(group: GroupSnapshot) -> Plan:
 
 
 def _without_gate(group: GroupSnapshot) -> GroupSnapshot:
-    """The group as it is once its gate is removed."""
+    """The group as it will be once its gate is removed."""
     spec = group.leader["spec"]
     gates = [gate for gate in spec["schedulingGates"] if gate != {"name": GROUP_REPLACEMENT_GATE}]
     return replace(group, leader={**group.leader, "spec": {**spec, "schedulingGates": gates}})
 
 
 def _is_of_former_leader(group: GroupSnapshot) -> bool:
-    """The worker StatefulSet may still create pods, until the garbage collector deletes it."""
+    """Whether the worker StatefulSet belongs to a former leader.
+
+    It may still create pods until the garbage collector deletes it.
+    """
     owner = controller_of(group.worker_statefulset) if group.worker_statefulset is not None else None
     others = {uid_of(group.leader), *group.owners_alive}
     return owner is not None and owner["kind"] == "Pod" and owner["uid"] not in others
@@ -300,7 +308,7 @@ def _plan_workers(group: GroupSnapshot, restored: SetSpec) -> Plan:
 def _created_workers(group: GroupSnapshot) -> Announce:
     leader = group.leader["metadata"]["name"]
     note = f"Created worker statefulset for leader pod {leader}"
-    # The StatefulSet that all leader pods of the set belong to.
+    # `of_all` is the StatefulSet that all leader pods of the set belong to.
     owner, of_all = controller_of(group.leader), None
     if owner is not None:
         namespace = namespace_of(group.leader)
@@ -333,7 +341,10 @@ def _plan_child(
 
 
 def _mistaken_leader(group: GroupSnapshot) -> Plan:
-    """Without start ordinals a worker gets index 0 and looks like a leader: never build on it."""
+    """Report a worker that looks like a leader, and create nothing for it.
+
+    An API server without start ordinals gives a worker index 0.
+    """
     pod = group.leader["metadata"]
     note = (
         f"leader pod {pod['namespace']}/{pod['name']} contains mistake annotation "
@@ -343,7 +354,7 @@ def _mistaken_leader(group: GroupSnapshot) -> Plan:
 
 
 def _unlabelled_leader(group: GroupSnapshot) -> Plan:
-    """Recreate a leader without index and key: only a new pod gets them."""
+    """Report a leader without index and key, which must be recreated: only a new pod gets them."""
     pod = group.leader["metadata"]["name"]
     note = (
         f"leader pod {pod} lacks the labels of its group, and its containers may lack their environment: the "
@@ -354,7 +365,11 @@ def _unlabelled_leader(group: GroupSnapshot) -> Plan:
 
 
 def _missing_revision(group: GroupSnapshot) -> Plan:
-    """Recreate a group if nothing shows the revision of its workers."""
+    """Plan a group whose revision is neither recorded nor shown by a StatefulSet: restart it, wait, or
+    recreate it.
+
+    A group that has not failed is recreated only if another source than the label confirms its revision key.
+    """
     key, leader = labels_of(group.leader).get(REVISION_LABEL, ""), group.leader["metadata"]["name"]
     size = group.size
     restart = plan_restart(group, size)
@@ -366,7 +381,7 @@ def _missing_revision(group: GroupSnapshot) -> Plan:
     if group.unrecorded is None:
         return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=note)
     if not group.is_shown:
-        # The label may have been edited, and no pod is deleted for that.
+        # The label may have been edited, and an edited label never causes the deletion of a pod.
         note = f"{note}, and nothing else shows its revision: delete pod {leader} to recreate its group"
         warning = group_event(group, "MissingRevision", "Wait", note, "Warning")
         return Plan(announce=(warning,), again_after=timing.RECHECK_SECONDS, waiting_for=note)
@@ -385,7 +400,7 @@ def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
         if is_of_hash_group(group.leader):
             return Plan(waiting_for="previous groups to be gone (groupReplacementPolicy PostTermination)")
         return Plan(waiting_for="the scheduling gate of the leader to be removed")
-    # The leader of a Hash group is not Ready before its workers are.
+    # The leader of a Hash group does not become Ready before its workers are ready.
     is_up = are_containers_ready if is_of_hash_group(group.leader) else is_ready
     if group.spec.startup_policy == StartupPolicy.LEADER_READY and not is_up(group.leader):
         return Plan(waiting_for="the leader pod to be ready (startupPolicy LeaderReady)")
@@ -403,11 +418,11 @@ def plan_scheduling_retry(group: GroupSnapshot, topology: str) -> Plan:
     """Make the scheduler retry a leader, once, when no pod of the previous group is left.
 
     A leader has affinity to the pods of its group, so previous workers tie it to their topology domain, which
-    may have no room for it. When they are gone, the scheduler does not retry it for minutes: with an affinity
-    to pods, only new pods or changed labels of the leader trigger a retry. topology: of the group, "" for
-    none.
+    may have no room for it. When these workers are gone, the scheduler does not retry the leader for minutes:
+    for an affinity to pods, only new pods or changed labels of the leader trigger a retry.
+    topology: the topology label of the group; empty for none.
     """
-    # No previous worker has the key of a Hash group.
+    # Hash groups need no retry: no previous worker has the key of a new Hash group.
     if (
         not topology
         or group.size == 1
@@ -430,8 +445,9 @@ def plan_scheduling_retry(group: GroupSnapshot, topology: str) -> Plan:
 
 
 def plan_group_ready(group: GroupSnapshot, size: int) -> Plan:
-    """Report in a condition of a Hash leader whether its workers are ready: it is a readiness gate of the
-    pod, so that the Deployment counts groups.
+    """Report in a condition of a Hash leader whether its workers are ready.
+
+    The condition is a readiness gate of the leader, so that the Deployment counts groups.
     """
     if size == 1 or not is_of_hash_group(group.leader):
         return Plan()
@@ -458,7 +474,10 @@ def plan_group_ready(group: GroupSnapshot, size: int) -> Plan:
 
 
 def _unplaced(group: GroupSnapshot, placement: Placement) -> Plan:
-    """Wait for the node of the leader. Its scheduling starts another pass; nodes are not watched."""
+    """Wait for the node of the leader.
+
+    Scheduling the leader triggers another pass. Nodes are not watched, so a scheduled leader is rechecked.
+    """
     scheduled = bool((group.leader.get("spec") or {}).get("nodeName"))
     warning = group_event(group, "FailedCreate", "Create", placement.waiting_for, "Warning")
     return Plan(
@@ -472,7 +491,7 @@ def _names_taken(group: GroupSnapshot) -> Plan | None:
     """Wait for pods of the previous workers, for a limited time.
 
     If a leader is deleted in the background, the garbage collector deletes the pods of its workers last. A
-    StatefulSet whose names they block backs off, twice as long each time.
+    StatefulSet whose pod names they block doubles its backoff with each attempt.
     """
     longest = timedelta()
     for pod in group.former_workers:
@@ -491,9 +510,9 @@ def _names_taken(group: GroupSnapshot) -> Plan | None:
 
 
 def plan_node_loss(group: GroupSnapshot) -> Plan:
-    """Force-delete stuck pods if the policy says so. The pass over the set reports that they are stuck.
+    """Force-delete stuck pods if the policy requests it. The pass over the set reports that they are stuck.
 
-    Pods that Kubernetes deletes itself (the node does not exist or is out of service) are left to it.
+    Pods whose node does not exist or is out of service are left to Kubernetes, which deletes them itself.
     """
     pods, nodes, policy = group.terminating, group.nodes, group.policies.node_loss
     stuck = stuck_pods(pods, nodes, group.now, policy)
@@ -511,7 +530,7 @@ _IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
 
 
 def plan_label_repairs(edited: Iterable[Edited]) -> Plan:
-    """Restore edited labels and annotations: this costs a write, never a pod."""
+    """Restore edited labels and annotations. Each repair costs one write and restarts no pod."""
     merges = []
     for pod in edited:
         marks = {"labels": pod.marks.labels, "annotations": pod.marks.annotations}
@@ -523,10 +542,10 @@ def plan_label_repairs(edited: Iterable[Edited]) -> Plan:
 
 
 def plan_existing_workers(existing: Object, intent: Object) -> Plan:
-    """Restore replicas, first ordinal and labels of workers; a new template would roll pods.
+    """Restore replicas, first ordinal and labels of workers; a restored template would restart pods.
 
-    Workers that were adopted from a previous leader may have another revision, and so another number.
-    A missing first ordinal was dropped by the API server, and would be dropped again.
+    Workers that were adopted from a previous leader may have another revision, and therefore another number
+    of pods. A missing first ordinal is not restored: the API server dropped it and would drop it again.
     """
     desired_labels = intent["spec"]["template"]["metadata"]["labels"]
     key = key_of_template(existing) or desired_labels[REVISION_LABEL]

@@ -1,6 +1,7 @@
 """Decide whether a failed group is recreated now, later, or kept for diagnosis.
 
-`failures` decides what failed; `lws.leaderworkerset.group_records` records how often the group was recreated.
+`failures` decides whether a group has failed. `lws.leaderworkerset.group_records` records how often a group
+was recreated.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ from lws.runtime.actions import Delete, Merge, Plan, Reference
 
 
 def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
-    """Plan the restart for an incident in the group; None without one. size: see `incident_of`.
+    """Plan the restart of a group that has an incident; None if it has none.
 
-    The restart is recorded in the status first, and only once: if the deletion fails then, it is repeated
-    without being counted again. A restart for a disruption (eviction, preemption, drain) waits for no backoff
-    and is not counted.
+    The restart is recorded in the status first, and only once: if the deletion then fails, it is repeated
+    without being counted again. A restart for a disruption (eviction, preemption, drain) is not counted and
+    has no backoff.
+    size: the number of pods of the group, as in `incident_of`.
     """
     incident, index = incident_of(group, size), group_number(group.leader)
     mark = mark_of(group.lws, index, group.leader)
@@ -52,7 +54,7 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
     if mark == DELETING:
         return Plan(sequences=(_deletion(group, incident),))
     past = restarts_of(group.lws, index, revision_key_of(group.leader), group.now)
-    # A kept group has failed, even if its pods are disrupted later.
+    # A kept group counts as failed even if its pods are disrupted later.
     if incident.is_disruption and mark != KEPT:
         return _unaffordable(group, incident) or _restart(group, incident, None)
     if is_used_up(group.spec.max_group_restarts, past):
@@ -66,7 +68,7 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
 
 
 def _counted_by_upstreams_rules(group: GroupSnapshot, incident: Incident, past: Restarts) -> Plan:
-    """Count in the annotation of the set, which is not reset by a stable time between restarts."""
+    """Restart by upstream's rules: the count is an annotation of the set, and no stable time resets it."""
     try:
         count = counts_in(group.lws).get(count_key(group.leader), 0)
     except InvalidCounts as error:
@@ -84,7 +86,10 @@ def _counted_by_upstreams_rules(group: GroupSnapshot, incident: Incident, past: 
 
 
 def _restart(group: GroupSnapshot, incident: Incident, past: Restarts | None) -> Plan:
-    """past: None for a restart that is not counted."""
+    """Record the restart, then delete the group.
+
+    past: the earlier restarts of the group; None for a restart that is not counted.
+    """
     number, name = group_number(group.leader), group_id(group.leader)
     counted = past.incremented(group.now) if past is not None else None
     why = f"group {name} is recreated because of a disruption, which is not counted"
@@ -114,7 +119,10 @@ def _deletion(group: GroupSnapshot, incident: Incident) -> tuple[Delete, ...]:
 
 
 def _delayed(group: GroupSnapshot, incident: Incident, times: str, due: datetime) -> Plan:
-    """Delay the deletion: a deleted leader is recreated at once. times: how often it was recreated."""
+    """Delay the deletion of the leader, because a deleted leader is recreated at once.
+
+    times: a phrase that says how often the group was recreated.
+    """
     note = (
         f"group {group_id(group.leader)} was recreated {times}; next attempt not before "
         f"{timestamp(due)}: pod {incident.pod}: {incident.why}"
@@ -128,7 +136,7 @@ def _delayed(group: GroupSnapshot, incident: Incident, times: str, due: datetime
 
 
 def _left_as_it_is(group: GroupSnapshot, incident: Incident, past: Restarts, is_news: bool) -> Plan:
-    """Record it once, for the condition Failed and for later passes."""
+    """Keep the failed group. Record that once, for the condition Failed and for later passes."""
     index, leader = group_id(group.leader), group.leader["metadata"]["name"]
     why = f"pod {incident.pod}: {incident.why}"
     note = (
@@ -154,7 +162,7 @@ def _left_as_it_is(group: GroupSnapshot, incident: Incident, past: Restarts, is_
 
 
 def _unaffordable(group: GroupSnapshot, incident: Incident) -> Plan | None:
-    """Wait for the budget of a rollout; None if it allows the restart."""
+    """Wait until the budget of a rollout allows the restart; None if it may happen now."""
     states = group_states(group.siblings, DesiredGroups(group.target_key, {}))
     if _is_affordable(group, states):
         return None
@@ -169,9 +177,10 @@ def _unaffordable(group: GroupSnapshot, incident: Incident) -> Plan | None:
 
 
 def _at_the_latest(group: GroupSnapshot, incident: Incident, states: Sequence[GroupState]) -> datetime:
-    """The latest time of the restart, because a stuck rollout never frees its budget: the longest backoff
-    after the last group that is not ready was deleted. So waiting groups are recreated one at a time, and
-    each waits for at most one turn per group.
+    """The latest time of the restart, which must be limited because a stuck rollout never frees its budget.
+
+    It is the longest backoff after the last deletion of a group that is not ready. So waiting groups are
+    recreated one at a time, and each waits for at most one turn per group.
     """
     longest, replicas = timedelta(seconds=timing.RESTART_DELAY.longest), group.spec.replicas
     ready = {state.index for state in states if state.ready}
@@ -182,7 +191,7 @@ def _at_the_latest(group: GroupSnapshot, incident: Incident, states: Sequence[Gr
 
 
 def _deleted_at(group: GroupSnapshot, sibling: GroupFacts) -> datetime:
-    """When the leader of a group that is not ready was deleted, or recreated."""
+    """When the leader of a group that is not ready was deleted or recreated."""
     requested = deletion_requested_at(sibling.leader)
     if requested is None and sibling.deleting:
         return group.now
@@ -190,10 +199,10 @@ def _deleted_at(group: GroupSnapshot, sibling: GroupFacts) -> datetime:
 
 
 def _is_affordable(group: GroupSnapshot, states: Sequence[GroupState]) -> bool:
-    """During a rollout, restart a serving group only if the budget allows.
+    """Whether the budget of a rollout allows the restart.
 
-    A group that is not ready costs nothing. The budget is at least one group: if all others are ready, a
-    restart is never delayed.
+    Restarting a group that is not ready costs nothing. The budget is at least one group, so a restart is
+    never delayed if all other groups are ready.
     """
     index = group_number(group.leader)
     serves = any(state.index == index and state.ready for state in states)

@@ -21,43 +21,44 @@ from lws.policies import Policies
 from lws.runtime.actions import Announce, EventType, Object, Reference
 
 
-# No slots: the spec is read once.
+# No slots, because `spec` is cached.
 @dataclass(frozen=True)
 class GroupSnapshot:
     """One group.
 
-    lws: the set that owns the leader StatefulSet that owns the leader pod (by UID at each step).
-    leader: the leader pod. It and `workers` have the identity labels and annotations that they should have.
-    edited: edits of these to restore. is_shown: another source than the label also shows the leader's
-    revision.
-    revision: the recorded revision of the leader's key, None if there is none.
-    unrecorded: then the templates that run under that key, read live.
+    lws: the set that owns the StatefulSet or Deployment of the leader pod, by UID at each step.
+    leader: the leader pod. Like `workers`, it has the identity labels and annotations that it should have.
+    edited: the edits of these labels and annotations that must be reverted.
+    is_shown: whether another source than the label also shows the leader's revision.
+    revision: the recorded revision of the leader's key; None if there is none.
+    unrecorded: if `revision` is None, the templates that run under that key, read live.
     worker_statefulset: the StatefulSet with the name of the workers, regardless of owner.
-    workers: pods that `worker_statefulset` controls, including terminating ones.
+    workers: the pods that `worker_statefulset` controls, including terminating ones.
     former_workers: pods of a deleted StatefulSet with names that workers need, if there is no
-    `worker_statefulset`; if the leader has the gate of group replacement, all pods of former groups.
+    `worker_statefulset`; if the leader has the group replacement gate, all pods of former groups.
     replaced: names of workers that were replaced under this leader.
-    disrupted: names of workers whose predecessors were evicted, preempted or drained: no failure.
+    disrupted: names of workers whose predecessors were evicted, preempted or drained, which is not a failure.
     started: when the last exempt container of the pods was first started, in the form of `left_pending_at`;
-    empty if unknown. A container that has restarted twice does not show it any more.
-    siblings: all groups of the set, including this one; only read if this one may have to be recreated.
-    target_key: revision key of the leader StatefulSet.
+    empty if unknown. Passes record it, because a container no longer shows it after its second restart.
+    siblings: all groups of the set, including this one; only read if this group may have to be recreated.
+    target_key: the revision key of the leader StatefulSet or Deployment.
     service: the Service with the name of the group, regardless of owner.
     owners_alive: UIDs of existing controllers of these objects and of `pod_group`.
     node: the node of the leader pod; only read if workers must be placed near it.
     reread: the leader pod, read live; None unless an orphan may be adopted.
-    gang: the gang scheduler of the group, None without one. pod_group: the PodGroup with the name that the
-    group needs, regardless of owner.
-    kept: workers that the finalizer of a group with used-up restarts keeps. leaders: the leader StatefulSet,
-    if it is needed to decide about them. is_namespace_ending: the namespace is being deleted; only known if
-    pods are kept.
-    drops_start_ordinal: the API server has recently dropped `spec.ordinals.start`.
+    gang: the gang scheduler of the group; None without one.
+    pod_group: the PodGroup with the name that the group needs, regardless of owner.
+    kept: workers that are kept by the finalizer of a group with exhausted restarts.
+    leaders: the leader StatefulSet or Deployment, if it is needed to decide about kept pods.
+    is_namespace_ending: whether the namespace is being deleted; only known if pods are kept.
+    drops_start_ordinal: whether the API server has recently dropped `spec.ordinals.start`.
     terminating: pods with names of the group that are being deleted and wait for their kubelet.
-    nodes: nodes of overdue `terminating` pods, read live; None for one that does not exist.
+    nodes: the nodes of overdue `terminating` pods, read live; None for a node that does not exist.
     policies: settings of the manager.
-    is_covered: the pod webhook receives pods of the namespace. If not, nothing else is read.
-    scheduler: what serves `spec.scheduling`. scheduled: the objects of the group for it; None without any.
-    fault: why the spec of the set cannot be read; empty if it can. If not, nothing else is read.
+    is_covered: whether the pod webhook receives pods of the namespace. If it does not, nothing else is read.
+    scheduler: the scheduler that serves `spec.scheduling`.
+    scheduled: the objects of the group for that scheduler; None without any.
+    fault: why the spec of the set cannot be read; empty if it can. If it cannot, nothing else is read.
     """
 
     lws: Object
@@ -99,7 +100,7 @@ class GroupSnapshot:
 
     @property
     def size(self) -> int:
-        """Pods of the complete group, by its own revision or the best available record."""
+        """The number of pods of the complete group, by its own revision or the best available record."""
         if self.revision is not None:
             return recorded_size(self.revision.record.spec)
         size = group_size_of(self.leader)
@@ -109,5 +110,5 @@ class GroupSnapshot:
 def group_event(
     group: GroupSnapshot, reason: str, action: str, note: str, kind: EventType = "Normal"
 ) -> Announce:
-    """An Event about the set, related to the leader pod of the group."""
+    """Build an Event about the set, related to the leader pod of the group."""
     return Announce(Reference.to(group.lws), reason, action, note, kind, Reference.to(group.leader))

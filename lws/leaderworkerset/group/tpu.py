@@ -16,9 +16,12 @@ ADDRESSES_ENV = "TPU_PROCESS_ADDRESSES"
 PORT_ENV = "TPU_PROCESS_PORT"
 
 MOST_PODS = 10_000
-"""Every pod of a group with TPUs names all others; more names do not fit into a pod."""
+"""The maximum number of pods of a group with TPUs.
 
-# A pod with more addresses could not be stored.
+Every pod of such a group names all others, and more names do not fit into a pod.
+"""
+
+# A pod with more addresses would be too large to store.
 _MOST_ADDRESSES = 4 * MOST_PODS
 _FIRST_PORT = 8476
 
@@ -27,8 +30,8 @@ _FIRST_PORT = 8476
 class Slice:
     """Pods whose TPUs work together, each with the same number of TPU containers.
 
-    leader: name of the leader pod, and of the slice. subdomain: of all pods. pods: their indices in the
-    group, in order, 0 for the leader.
+    leader: the name of the leader pod and of the slice. subdomain: the subdomain of all pods. pods: the
+    indices of the pods in the group, in order; 0 is the leader.
     """
 
     leader: str
@@ -37,7 +40,7 @@ class Slice:
 
     @property
     def hosts(self) -> list[str]:
-        """Host names, in order."""
+        """The host names of the pods, in order."""
         names = (self.leader if index == 0 else f"{self.leader}-{index}" for index in self.pods)
         return [f"{name}.{self.subdomain}" for name in names]
 
@@ -54,13 +57,14 @@ def tpu_containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_configured(containers: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the user has set the TPU variables: then they are not added."""
+    """Whether the user has set the TPU variables; if so, they are not added."""
     return any(entry.get("name") in (HOSTNAMES_ENV, WORKER_ID_ENV) for entry in _environment(containers[0]))
 
 
 def ports_of(containers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The port of each TPU container, as text for its environment; empty if only the container itself knows
-    its port and others need it, as in upstream.
+    """The port of each TPU container, as text for its environment.
+
+    As in upstream, a port is empty if only the container itself knows it and other containers need it.
     """
     ports = []
     for index, container in enumerate(containers):
@@ -70,7 +74,8 @@ def ports_of(containers: Sequence[Mapping[str, Any]]) -> list[str]:
         elif variable.get("valueFrom") is None:
             ports.append(str(variable.get("value") or ""))
         else:
-            # In its own environment, the kubelet expands the variable, which precedes those that refer to it.
+            # The kubelet expands the variable within the container's own environment, where it precedes the
+            # variables that refer to it.
             ports.append(f"$({PORT_ENV})" if len(containers) == 1 else "")
     return ports
 
@@ -78,7 +83,8 @@ def ports_of(containers: Sequence[Mapping[str, Any]]) -> list[str]:
 def variables(slice: Slice, pod: int, containers: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
     """The variables of each TPU container of a pod, in order, to append to its environment.
 
-    pod: its index in the group. Raises ValueError if it is not in the slice.
+    pod: the index of the pod in the group. Raises ValueError if it is not in the slice, or if a pod would
+    need too many addresses.
     """
     if pod not in slice.pods:
         raise ValueError(f"pod {pod} of the group is not in its TPU slice")

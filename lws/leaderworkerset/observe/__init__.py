@@ -1,1 +1,1 @@
-"""What is read before a set or a group is planned, and what is remembered of writes."""
+"""Read the facts of a set or a group before it is planned, and record our own writes."""

@@ -1,4 +1,4 @@
-"""Report why StatefulSet controllers cannot create pods, from their FailedCreate Events.
+"""Find out why StatefulSet controllers cannot create pods, from their FailedCreate Events.
 
 Events are read live, in the background. One read serves all StatefulSets of a namespace: the API server scans
 all Events of the namespace for each read, and the cause (a busy cluster, a quota) usually affects several
@@ -40,7 +40,11 @@ _NOTHING: _Failure = (_NEVER, "")
 
 @dataclass(frozen=True, slots=True)
 class BackgroundTasks:
-    """start: runs a coroutine outside of the passes. wake: enqueues the set of this namespace and name."""
+    """Functions that a background read needs.
+
+    start: runs a coroutine outside of the passes.
+    wake: enqueues the set with this namespace and name.
+    """
 
     start: Callable[[Coroutine[Any, Any, None]], object]
     wake: Callable[[str, str], None]
@@ -48,8 +52,12 @@ class BackgroundTasks:
 
 @dataclass(slots=True)
 class _Namespace:
-    """read_at: time of the last read, failed or not. pause: minimum time until the next one. failures: by UID
-    of the StatefulSet. waiting: UIDs of the StatefulSets that sets wait for, by name of the set.
+    """State of the reads of one namespace.
+
+    read_at: time of the last read, whether it succeeded or not.
+    pause: minimum time until the next read.
+    failures: the last Event about each StatefulSet, by UID.
+    waiting: UIDs of the StatefulSets that sets wait for, by name of the set.
     """
 
     read_at: datetime = _NEVER
@@ -64,9 +72,10 @@ NO_TASKS = BackgroundTasks(lambda work: work.close(), lambda namespace, name: No
 
 
 class FailedCreates:
-    """No pass waits for a read: it uses the last result, and its set is enqueued if the new result differs.
+    """Read FailedCreate Events in the background and cache the results.
 
-    clock: in seconds, measures the duration of a read.
+    No pass waits for a read: a pass uses the last result, and its set is enqueued if the new result differs.
+    clock: a clock in seconds that measures the duration of a read.
     """
 
     def __init__(
@@ -96,11 +105,11 @@ class FailedCreates:
             self._background.start(self._read(namespace, state))
 
     def about(self, namespace: str, uid: str, now: datetime) -> str:
-        """The note of the last Event about the StatefulSet with this UID; empty if none is known."""
+        """Return the note of the last Event about the StatefulSet with this UID; empty if none is known."""
         return self._newest(namespace, uid, now)[1]
 
     def last_about(self, namespace: str, uid: str, now: datetime) -> datetime | None:
-        """The time of the last Event about the StatefulSet with this UID; None if none is known."""
+        """Return the time of the last Event about the StatefulSet with this UID; None if none is known."""
         moment, _ = self._newest(namespace, uid, now)
         return moment if moment > _NEVER else None
 
@@ -110,7 +119,7 @@ class FailedCreates:
         return failure if now - failure[0] < timing.FAILED_CREATES_VALID else _NOTHING
 
     async def _read(self, namespace: str, state: _Namespace) -> None:
-        """Read the Events of a namespace. If that fails, the last result remains."""
+        """Read the Events of a namespace. If the read fails, the last result remains."""
         began, newest = self._clock(), dict[str, _Failure]()
         try:
             async with self._reads:
@@ -135,7 +144,7 @@ class FailedCreates:
 
 
 def _add_newest(events: Iterable[Mapping[str, Any]], newest: dict[str, _Failure]) -> None:
-    """Keep the newest Event about each StatefulSet; of those with the same time, the alphabetically first."""
+    """Keep the newest Event about each StatefulSet; among equally new ones, the alphabetically first."""
     for event in events:
         uid, note = (event.get("regarding") or {}).get("uid") or "", str(event.get("note") or "")
         if not note:
@@ -146,7 +155,7 @@ def _add_newest(events: Iterable[Mapping[str, Any]], newest: dict[str, _Failure]
 
 
 def _last_seen(event: Mapping[str, Any]) -> datetime:
-    """When the Event last occurred (events.k8s.io/v1, or written by a client of the older API)."""
+    """Return when the Event last occurred (events.k8s.io/v1, or written by a client of the older API)."""
     series = event.get("series") or {}
     time = (
         series.get("lastObservedTime")
@@ -157,7 +166,7 @@ def _last_seen(event: Mapping[str, Any]) -> datetime:
     return datetime.fromisoformat(time).astimezone(UTC) if time else _NEVER
 
 
-# --- Report which StatefulSets of a set are short of pods, and why.
+# --- Find the StatefulSets of a set that are short of pods, and the reason.
 
 
 # Groups of one set usually lack their pods for the same reason.
@@ -166,7 +175,7 @@ _MOST_REPORTED = 3
 
 @dataclass(slots=True)
 class _Short:
-    """A StatefulSet that is short of pods. checked: when a read of its Events was last requested."""
+    """A StatefulSet that is short of pods. checked: time at which a read of its Events was last requested."""
 
     since: datetime
     checked: datetime | None = None
@@ -174,10 +183,11 @@ class _Short:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """The StatefulSets of a set that are short of pods.
+    """StatefulSets of a set that are short of pods.
 
-    recheck_after: seconds until this may have changed, None if no pod is missing. refused_at: time of the
-    last rejected pod of each StatefulSet that has been short of pods for a while, by UID.
+    recheck_after: seconds until this may have changed; None if no pod is missing.
+    refused_at: time of the last rejected pod of each StatefulSet that has been short of pods for a while, by
+    UID.
     """
 
     rejections: tuple[Rejection, ...] = ()
@@ -186,14 +196,17 @@ class Shortage:
 
 
 class Shortages:
-    """Which StatefulSets are short of pods, by set. Nothing is lost with a restart of the manager."""
+    """Track the StatefulSets that are short of pods, by set. A restart of the manager loses nothing."""
 
     def __init__(self, failed: FailedCreates) -> None:
         self._failed = failed
         self._sets: dict[tuple[str, str], dict[str, _Short]] = {}
 
     def of_set(self, namespace: str, name: str, statefulsets: Iterable[Object], now: datetime) -> Shortage:
-        """statefulsets: of leaders and workers of the set, in this order."""
+        """Return the shortage of a set, and request its Events if they are due.
+
+        statefulsets: StatefulSets of the leaders and of the workers of the set, in this order.
+        """
         short = {
             statefulset["metadata"]["uid"]: statefulset
             for statefulset in statefulsets
@@ -223,7 +236,7 @@ class Shortages:
         return Shortage(rejections, recheck_after, refused_at)
 
     def of_jobs(self, namespace: str, name: str, jobs: Iterable[Object], now: datetime) -> dict[str, str]:
-        """Notes of rejected pods of Jobs that have had none for a while, by UID."""
+        """Return the notes of rejected pods of Jobs that have had no pods for a while, by UID of the Job."""
         idle = [job["metadata"]["uid"] for job in jobs if is_idle(job) and _is_old(job, now)]
         if idle:
             self._failed.ask(namespace, name, idle, now)
@@ -241,7 +254,7 @@ def _is_old(job: Object, now: datetime) -> bool:
 
 
 def _check_in(short: _Short, now: datetime) -> float:
-    """Seconds until its Events must be read."""
+    """Return the seconds until the Events of a StatefulSet must be read."""
     if short.checked is None:
         return (short.since + timing.SHORT_OF_PODS_FOR - now).total_seconds()
     return (short.checked + timing.FAILED_CREATES_READ_AGAIN - now).total_seconds()

@@ -1,5 +1,6 @@
-"""Find the node that a recreated pod returns to: from the store, and read live if it must return there. Find
-pods that have long waited for such a node.
+"""Find the node that a recreated pod returns to, and the pods that have long waited for such a node.
+
+The node name comes from the store. The node is read live if the pod must return there.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ log = logging.getLogger(__name__)
 async def former_node(
     store: Store, read: Callable[[str], Awaitable[Object]], raw: Object, namespace: str
 ) -> FormerNode | None:
-    """The node that a pod returns to; None if its set does not ask for that, or excepts the node, or if
-    another controller runs it.
+    """Return the node that a pod returns to; None if its set does not request a return, if the set excepts
+    the node, or if another controller runs the set.
 
-    Every replica watches sets and pods, so each knows it, but of pods that ended before it began. read: reads
-    a node live, because nodes are not watched. One that cannot be read is not required.
+    Every replica watches sets and pods, so each knows the node, except of pods that ended before the replica
+    started. read: reads a node live, because nodes are not watched. A node that cannot be read is preferred,
+    not required.
     """
     lws = store.get(KIND, namespace, labels_of(raw).get(NAME_LABEL, ""))
     if lws is None or node_return_of(lws) is None or other_manager(lws):
@@ -62,9 +64,10 @@ async def node_for_review(cluster: Cluster, name: str) -> Object:
 
 @dataclass(frozen=True, slots=True)
 class WaitingPods:
-    """Pods of a set that have long waited for the node that they must return to, and those nodes as far as
-    they were due to be read, by name; None for one that does not exist. recheck_after: seconds until the next
-    read; None if no pod waits.
+    """Pods of a set that have long waited for the node that they must return to.
+
+    nodes: those nodes that were due to be read, by name; None for a node that does not exist.
+    recheck_after: seconds until the next read; None if no pod waits.
     """
 
     pods: tuple[Object, ...] = ()
@@ -74,22 +77,23 @@ class WaitingPods:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """When a node is due to be read, and how many seconds after the last read; 0 before the first."""
+    """Time at which a node is due to be read, and seconds since the last read; 0 before the first."""
 
     due: datetime
     pause: float = 0.0
 
     def following(self, now: datetime) -> _Read:
-        """The read after one at this time."""
+        """Return the read that follows a read at this time."""
         pause = timing.NODE_OF_RETURN.following(self.pause) or timing.NODE_OF_RETURN.first
         return _Read(now + timedelta(seconds=pause), pause)
 
 
 class NodesOfReturn:
-    """Reads nodes that pods wait to return to, at growing intervals: nodes are not watched. One per term.
+    """Read nodes that pods wait to return to, at growing intervals, because nodes are not watched. One
+    instance per term of leadership.
 
-    The interval belongs to set and node, not to a pod: even if something makes successors of deleted pods
-    wait for the same node, pods are deleted more and more rarely.
+    The interval belongs to set and node, not to a pod: even if successors of deleted pods wait for the same
+    node again, pods are deleted more and more rarely.
     """
 
     def __init__(
@@ -101,7 +105,7 @@ class NodesOfReturn:
         self._reads: dict[tuple[str, str], dict[str, _Read]] = {}
 
     async def of_set(self, lws: Object, groups: Iterable[GroupFacts], now: datetime) -> WaitingPods:
-        """The pods of the set that wait, and the nodes that are due."""
+        """Return the pods of the set that wait, and read the nodes that are due."""
         place, longest = (namespace_of(lws), name_of(lws)), timedelta(seconds=timing.NODE_OF_RETURN.longest)
         waits = [wait for group in groups for wait in group.waits if wait.node]
         long = [wait.pod for wait in waits if now - wait.since >= timing.NODE_WAIT_IS_LONG]
@@ -124,5 +128,5 @@ class NodesOfReturn:
         return WaitingPods(pods, await self._read(due[: timing.NODES_OF_RETURN]), recheck_after)
 
     def forget(self, namespace: str, name: str) -> None:
-        """Drop what is recorded of a deleted set."""
+        """Drop what is recorded about a deleted set."""
         self._reads.pop((namespace, name), None)

@@ -22,8 +22,10 @@ log = logging.getLogger(__name__)
 
 
 class Gangs:
-    """Serves one provider. wake: called when the API is served or missing for the first time. has_workloads:
-    sets with `spec.scheduling` have Workloads.
+    """Serve the objects of one gang scheduler.
+
+    wake: called when the API is found to be served or, for the first time, missing.
+    has_workloads: whether sets with `spec.scheduling` have Workloads.
     """
 
     def __init__(
@@ -46,11 +48,11 @@ class Gangs:
         self._provider: GangProvider | None = None
 
     def served(self) -> GangProvider | None:
-        """The provider in the served version; None while its API is not served."""
+        """Return the provider in the served version; None while its API is not served."""
         return self._provider
 
     def workloads(self) -> Scheduled:
-        """Whether the API server serves Workloads; undecided until the store has them."""
+        """Report whether the API server serves Workloads; undecided until the store has them."""
         provider = self._provider
         if provider is None:
             return Scheduled(is_missing=self._is_missing)
@@ -58,14 +60,14 @@ class Gangs:
         return Scheduled(is_served, is_missing=not is_served)
 
     def _tell_reviews(self) -> None:
-        """Reviews are answered by every replica, from the store."""
+        """Record in the store whether Workloads are served: every replica answers reviews from its store."""
         if self.workloads().is_missing:
             self._store.unserved.add(API_VERSION)
         else:
             self._store.unserved.discard(API_VERSION)
 
     def wrong(self) -> str | None:
-        """Check of the stream for the liveness probe, once the stream has begun.
+        """Check the streams for the liveness probe, once they have begun; return the fault, or None.
 
         A missing API or missing permission is no fault of this process.
         """
@@ -92,7 +94,7 @@ class Gangs:
             await self._serve(await self._until_served(PROVIDERS[self._name]))
 
     async def _until_served(self, provider: GangProvider) -> GangProvider:
-        """Return the provider in the served version."""
+        """Wait until the API is served, and return the provider in the served version."""
         while True:
             try:
                 version = await self._best_version(provider)
@@ -110,7 +112,7 @@ class Gangs:
                     )
                     self._is_missing = True
                     self._tell_reviews()
-                    # Sets that wait for Workloads report it.
+                    # Wake sets that wait for Workloads, so that they report the missing API.
                     if self._has_workloads:
                         self._wake()
             except ClusterError as error:
@@ -125,7 +127,7 @@ class Gangs:
         return ""
 
     async def _serve(self, provider: GangProvider) -> None:
-        """Run until the API is gone or a better version is served."""
+        """Watch the objects of the provider until the API is gone or a better version is served."""
         resources = [_resource(provider.api_version)]
         if self._has_workloads and provider.api_version == API_VERSION:
             resources.append(Resource(API_VERSION, "Workload", "workloads"))
@@ -173,7 +175,7 @@ class Gangs:
 
 
 def scheduler_of(settings: Settings, store: Store) -> Scheduler:
-    """Who serves `spec.scheduling` at this moment."""
+    """Return the scheduler that serves `spec.scheduling` at this moment."""
     lacks_workloads = API_VERSION in store.unserved
     return Scheduler(settings.workload_aware_scheduling, settings.gang_provider or "", lacks_workloads)
 

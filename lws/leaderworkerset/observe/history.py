@@ -31,7 +31,7 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 
 
 class RevisionReader:
-    """Reads from the store, and live if a revision is missing."""
+    """Read revisions from the store, or live if a revision is missing."""
 
     def __init__(self, cluster: Cluster, store: Store, writes: SetWrites, members: Membership) -> None:
         self._cluster = cluster
@@ -40,14 +40,15 @@ class RevisionReader:
         self._members = members
 
     def recorded(self, lws: Object) -> tuple[Recorded, ...]:
-        """Revisions that the set owns, whatever their labels, or may adopt."""
+        """Return the revisions that the set owns, regardless of their labels, or may adopt."""
         owned = self._store.controlled_by(uid_of(lws), "ControllerRevision")
         labelled = self._labelled(lws, "ControllerRevision")
         parsed = (self._writes.parsed(revision) for revision in owned)
         orphans = ((obj, self._writes.parsed(obj)) for obj in labelled if controller_of(obj) is None)
-        # `is_ours` is only for usable ones: it would check broken data again.
+        # `is_ours` is only called for usable revisions: it would check broken data again.
         adoptable = (revision for obj, revision in orphans if not revision.broken and is_ours(obj, lws))
-        # By keys of all groups, so that passes over a set and over its groups see the same history.
+        # Identified by the keys of all groups, so that passes over a set and over its groups see the same
+        # history.
         return identified((*parsed, *adoptable), lambda: self._live_keys(lws))
 
     def _labelled(self, owner: Object, kind: str) -> list[Object]:
@@ -62,16 +63,16 @@ class RevisionReader:
         return carried_keys(leader, self._members.groups_of(leader)) | self.reported_keys(leader)
 
     def taken(self, lws: Object) -> tuple[Object, ...]:
-        """ControllerRevisions of other owners that have names for revisions of the set."""
+        """Return ControllerRevisions of other owners that have names for revisions of the set."""
         return tuple(obj for obj in self._writes.taken.of_set(uid_of(lws)) if not is_ours(obj, lws))
 
     def left_keys(self, lws: Object) -> frozenset[str]:
-        """Keys of worker StatefulSets: leaders of a lost leader StatefulSet may still own them."""
+        """Return the keys of worker StatefulSets, which leaders of a lost StatefulSet may still own."""
         statefulsets = self._labelled(lws, "StatefulSet")
         return frozenset(key for obj in statefulsets if (key := labels_of(obj).get(REVISION_LABEL)))
 
     def knows_reported(self, leader: Object) -> bool:
-        """Whether the store has every revision that the leader StatefulSet reports in its status."""
+        """Report whether the store has every revision that the leader StatefulSet reports in its status."""
         if leader["kind"] == "Deployment":
             return True
         namespace = leader["metadata"]["namespace"]
@@ -80,8 +81,8 @@ class RevisionReader:
         )
 
     def reported_keys(self, leader: Object) -> frozenset[str]:
-        """Keys that leaders may be recreated with: of the two templates of their StatefulSet, or of
-        ReplicaSets with replicas.
+        """Return the keys that leaders may be recreated with: the keys of the two templates of their
+        StatefulSet, or of the ReplicaSets with replicas.
         """
         if leader["kind"] == "Deployment":
             replica_sets = self._store.owned_by(uid_of(leader), "ReplicaSet")
@@ -97,9 +98,10 @@ class RevisionReader:
     async def unrecorded(
         self, lws: Object, leader: Object, keys: Collection[str], first: Object | None = None
     ) -> tuple[Running, ...]:
-        """The templates that run under those of the keys that no revision records.
+        """Return the running templates for those of the given keys that have no recorded revision.
 
-        leader: the leader StatefulSet, controlled by the set. first: the worker StatefulSet to try first.
+        leader: the leader StatefulSet, controlled by the set.
+        first: the worker StatefulSet to try first.
         """
         if not self._missing(lws, keys):
             return ()
@@ -111,10 +113,10 @@ class RevisionReader:
         return [key for key in sorted(keys) if find(recorded, key) is None]
 
     async def _list(self, lws: Object) -> tuple[Object, ...]:
-        """Every ControllerRevision of the namespace, untrimmed; those of the set are put into the store.
+        """List every ControllerRevision of the namespace, untrimmed, and put the set's own into the store.
 
-        A watch may lag, and does not show objects that have lost their label. A revision that only seems to
-        be lost would be recorded twice.
+        A watch may lag, and does not show objects that have lost their label. Without this list, a revision
+        that is only missing from the store would be recorded twice.
         """
         page = await self._cluster.list_page(CONTROLLER_REVISIONS, {}, namespace=namespace_of(lws))
         typed = {"apiVersion": CONTROLLER_REVISIONS.api_version, "kind": CONTROLLER_REVISIONS.kind}
@@ -133,7 +135,7 @@ class RevisionReader:
         return Running(key, template, claims, await self._workers(leader, key, first))
 
     async def _workers(self, leader: Object, key: str, first: Object | None) -> Object | None:
-        """The first worker StatefulSet of the key that still exists, read live."""
+        """Return the first worker StatefulSet of the key that still exists, read live."""
         statefulsets = sorted(
             self._labelled(leader, "StatefulSet"),
             key=lambda obj: (obj["metadata"].get("creationTimestamp") or "", name_of(obj)),
@@ -154,7 +156,7 @@ class RevisionReader:
         return live if live["metadata"]["uid"] == metadata["uid"] else None
 
     def _is_of_group(self, workers: Object, leader: Object) -> bool:
-        """Whether a pod of this leader StatefulSet controls these workers, by UID at each step."""
+        """Report whether a pod of this leader StatefulSet controls these workers, by UID at each step."""
         owner = controller_of(workers)
         if owner is None or owner["kind"] != "Pod":
             return False
@@ -163,13 +165,13 @@ class RevisionReader:
 
 
 def _reported_revisions(leader: Object) -> Iterator[str]:
-    """Names of the revisions that a StatefulSet creates pods from: the current and the update revision."""
+    """Yield the names of the revisions that a StatefulSet creates pods from: current and update revision."""
     status = leader.get("status") or {}
     yield from (name for field in ("currentRevision", "updateRevision") if (name := status.get(field)))
 
 
 def _templates(leader: Object, listed: Iterable[Object]) -> Iterator[Object]:
-    """Pod templates that leaders are recreated from."""
+    """Yield the pod templates that leaders are recreated from."""
     yield leader["spec"]["template"]
     reported = frozenset(_reported_revisions(leader))
     for revision in listed:
@@ -184,7 +186,7 @@ def _is_of(leader: Object, obj: Object) -> bool:
 
 
 def carried_keys(leader: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:
-    """Keys of the leader StatefulSet, leaders and worker StatefulSets."""
+    """Return the keys of the leader StatefulSet, leaders and worker StatefulSets."""
     keys = {key_of_template(leader)} if leader is not None else set()
     facts = tuple(groups)
     keys.update([group.leader_key for group in facts], [group.worker_key for group in facts])

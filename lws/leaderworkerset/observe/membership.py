@@ -53,10 +53,12 @@ _INDEX = attrgetter("index")
 
 @dataclass(frozen=True, slots=True)
 class _CachedGroup:
-    """The facts of a group, and the objects that they were derived from.
+    """Facts of a group, and the objects that they were derived from.
 
-    named: name of the ControllerRevision or ReplicaSet that the leader was created from. made: its revision
-    key. is_member: the leader has a name of the set. is_open: the facts depend on other objects too.
+    named: name of the ControllerRevision or ReplicaSet that the leader was created from.
+    made: revision key of that template; None if unknown.
+    is_member: whether the leader has a name that the set uses.
+    is_open: whether the facts also depend on other objects.
     """
 
     pod: Object
@@ -70,7 +72,7 @@ class _CachedGroup:
 
 
 def leader_pods_of(store: Store, lws: Object) -> list[Object]:
-    """Leader pods of a set, in no order."""
+    """Return the leader pods of a set, in no particular order."""
     leaders = leaders_of(store, lws)
     if leaders is None or not is_controlled_by(leaders, uid_of(lws)):
         return []
@@ -78,7 +80,7 @@ def leader_pods_of(store: Store, lws: Object) -> list[Object]:
 
 
 def leaders_of(store: Store, lws: Object) -> Object | None:
-    """The StatefulSet or Deployment that has the name of the set, regardless of owner."""
+    """Return the StatefulSet or Deployment that has the name of the set, regardless of owner."""
     return store.get(leaders_kind(lws), namespace_of(lws), name_of(lws))
 
 
@@ -91,7 +93,7 @@ def _pods_of(store: Store, leaders: Object) -> Iterable[Object]:
 
 
 def workers_of(store: Store, leader: Object) -> Object | None:
-    """The StatefulSet with the name of the workers of this leader pod, regardless of owner.
+    """Return the StatefulSet with the name of the workers of this leader pod, regardless of owner.
 
     Upstream 0.11.0 gave the workers of a Hash group the name of the leader pod.
     """
@@ -103,26 +105,28 @@ def workers_of(store: Store, leader: Object) -> Object | None:
 
 
 def former_pods(store: Store, namespace: str, leader: str, own: str = "") -> tuple[Object, ...]:
-    """Workers of former leaders with the name of this one, of whatever number and revision. own: UID of its
-    own StatefulSet. An orphan is none of them: the next StatefulSet adopts it.
+    """Return the workers of former leaders that had the name of this one, with any index and revision.
+
+    Orphans are left out: the next StatefulSet adopts them. own: UID of the StatefulSet of the current leader.
     """
     key = group_key(namespace, leader)
     pods = store.labelled_pods(GROUP_KEY_LABEL, namespace, key)
     workers = worker_statefulset_named(store, namespace, leader)
     if workers is not None:
-        # Whatever their labels were edited to.
+        # Pods of this StatefulSet count even if their labels were edited.
         pods += store.owned_by(uid_of(workers), "Pod")
     found = {name_of(pod): pod for pod in pods if _is_worker_of(pod, leader, own)}
     if not found:
-        # Those of a StatefulSet that is gone are terminating. They may have lost the label of their group.
+        # Pods of a deleted StatefulSet are terminating. They may have lost the label of their group.
         pods = store.terminating_pods(NAME_LABEL, namespace, leader.rpartition("-")[0])
         found = {name_of(pod): pod for pod in pods if _is_worker_of(pod, leader, own)}
     return tuple(found[name] for name in sorted(found))
 
 
 def worker_statefulset_named(store: Store, namespace: str, leader: str) -> Object | None:
-    """The worker StatefulSet with the name of a leader, whichever leader controls it; not the leaders of
-    another set that has this name.
+    """Return the worker StatefulSet with the name of a leader, regardless of which leader controls it.
+
+    A leader StatefulSet of another set with this name is not returned.
     """
     found = store.get("StatefulSet", namespace, leader)
     return found if found is not None and (controller_of(found) or {}).get("kind") == "Pod" else None
@@ -134,18 +138,18 @@ def _is_worker_of(pod: Object, leader: str, own: str) -> bool:
 
 
 class Membership:
-    """Reads from the store only. deleting: UIDs of pods that passes are deleting."""
+    """Find the groups of sets in the store. deleting: UIDs of pods that passes are deleting."""
 
     def __init__(self, store: Store, deleting: Container[str]) -> None:
         self._store = store
         self._owners = Owners(store, LEADER_WORKER_SET)
         self._deleting = deleting
-        # By leader StatefulSet and UID of the leader pod. Of a thousand groups, few have changed since the
-        # last pass, and the store never changes an object in place.
+        # By leader StatefulSet and UID of the leader pod. Most of a thousand groups have not changed since
+        # the last pass, and the store never changes an object in place.
         self._cached: dict[tuple[str, str], dict[str, _CachedGroup]] = {}
 
     def set_of_leader(self, leader: Object) -> Object | None:
-        """The set that owns the StatefulSet or Deployment of a leader pod, by UID at each step."""
+        """Return the set that owns the StatefulSet or Deployment of a leader pod, by UID at each step."""
         leaders = self._owner(leader, ("StatefulSet", "ReplicaSet"))
         if leaders is not None and leaders["kind"] == "ReplicaSet":
             leaders = self._owner(leaders, ("Deployment",))
@@ -162,7 +166,7 @@ class Membership:
         return stored if stored is not None and uid_of(stored) == owner["uid"] else None
 
     def groups_of(self, leader: Object) -> tuple[GroupFacts, ...]:
-        """Groups whose leader pods this StatefulSet or Deployment controls, by index."""
+        """Return the groups whose leader pods this StatefulSet or Deployment controls, sorted by index."""
         owner, owned_by = leader["metadata"], self._store.owned_by
         place = (owner["namespace"], owner["name"])
         cached_groups, groups = self._cached.get(place, {}), {}
@@ -175,7 +179,7 @@ class Membership:
             if is_hash:
                 workers = workers_of(self._store, pod)
             else:
-                # Not by a call of `workers_of`: this runs for every group in every pass.
+                # Inlined instead of calling `workers_of`: this runs for every group in every pass.
                 workers = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
             pods = owned_by(workers["metadata"]["uid"], "Pod") if workers is not None else ()
             uid = metadata["uid"]
@@ -204,14 +208,15 @@ class Membership:
                 facts.append(
                     self._with_neighbours(cached.facts, workers, owner["name"]) if is_open else cached.facts
                 )
-        # If it has been deleted meanwhile, `forget` was called before.
+        # If the owner has been deleted meanwhile, `forget` was called before.
         if self._store.has(leader["kind"], *place, owner["uid"]):
             self._cached[place] = groups
         return tuple(sorted(facts, key=_INDEX))
 
     def hides_workers(self, pod: Object) -> bool:
-        """Whether the store has a worker of a leader that is not terminating, but not its StatefulSet: that
-        may have lost the label that watches select. A gated leader has no workers yet.
+        """Report whether the store has a worker of this live leader, but not its StatefulSet.
+
+        The StatefulSet may have lost the label that watches select. A gated leader has no workers yet.
         """
         if is_terminating(pod) or has_gate(pod, GROUP_REPLACEMENT_GATE):
             return False
@@ -223,9 +228,10 @@ class Membership:
         return owner is not None and (owner["kind"], owner["name"]) == ("StatefulSet", name)
 
     def origin_of(self, pod: Object, leaders: Object, workers: Object | None) -> Origin:
-        """The revision that a leader pod was created from.
+        """Return the revision that a leader pod was created from.
 
-        leaders: the StatefulSet or Deployment that controls it. workers: the StatefulSet that it controls.
+        leaders: the StatefulSet or Deployment that controls the leader pod.
+        workers: the StatefulSet that the leader pod controls.
         """
         return origin_of(pod, leaders, workers, self._made_from(_named_revision(pod), leaders))
 
@@ -239,7 +245,7 @@ class Membership:
         return made_from(named, leaders, revision if is_own else None)
 
     def forget(self, obj: Object) -> None:
-        """Drop what is cached of a deleted object."""
+        """Drop what is cached about a deleted object."""
         if obj["kind"] in ("StatefulSet", "Deployment"):
             self._cached.pop((namespace_of(obj), name_of(obj)), None)
 
@@ -252,7 +258,7 @@ class Membership:
         return replace(group, deleting=is_deleting, conflict=conflict)
 
     def _conflict(self, pod: Object, workers: Object | None, set_name: str) -> Object | None:
-        """The object of another owner that has a name which the group of this leader pod needs."""
+        """Return the object of another owner that has a name which the group of this leader pod needs."""
         uid = uid_of(pod)
         if workers is not None and not is_controlled_by(workers, uid):
             ownership = ownership_of_workers(workers, pod, set_name, self._owners.alive(workers))
@@ -272,20 +278,26 @@ def _has_own_service(leader: Object) -> bool:
 
 
 def _may_have_conflict(group: GroupFacts, workers: Object | None) -> bool:
-    """workers: the StatefulSet with the name of the workers, regardless of owner."""
+    """Report whether facts of the group depend on objects of other owners.
+
+    workers: the StatefulSet with the name of the workers, regardless of owner.
+    """
     return group.workers is not workers or _has_own_service(group.leader)
 
 
 def _named_revision(pod: Object) -> str:
-    """Name of the ControllerRevision or ReplicaSet that a leader pod was created from."""
+    """Return the name of the ControllerRevision or ReplicaSet that a leader pod was created from."""
     if is_of_hash_group(pod):
         return str((controller_of(pod) or {})["name"])
     return labels_of(pod).get(STATEFULSET_REVISION_LABEL, "")
 
 
 def _facts_of(pod: Object, workers: Object | None, pods: Sequence[Object], made: str | None) -> GroupFacts:
-    """workers: the StatefulSet with the name of the workers. pods: the pods that it controls. made: revision
-    key of the template that the pod was created from, by its own controller; None if unknown.
+    """Derive the facts of a group from its objects.
+
+    workers: the StatefulSet with the name of the workers.
+    pods: the pods that this StatefulSet controls.
+    made: revision key of the template from which the pod's controller created it; None if unknown.
     """
     own = own_workers(pod, workers)
     live = [worker for worker in pods if not is_terminating(worker)] if own is not None else []
@@ -311,7 +323,10 @@ def _wait_of(pod: Object) -> NodeWait | None:
 
 
 class Owners:
-    """Finds owners in the store. workload: the kind whose objects conflict with theirs."""
+    """Find the controllers of objects in the store.
+
+    workload: the kind of workload whose objects may need the names of these objects.
+    """
 
     def __init__(self, store: Store, workload: Workload) -> None:
         self._store = store
@@ -319,7 +334,7 @@ class Owners:
         self._watched = {workload.resource.kind, *workload.owners}
 
     def alive(self, *objects: Object | None) -> frozenset[str]:
-        """UIDs of the controllers that exist."""
+        """Return the UIDs of the controllers that exist."""
         return frozenset(
             owner["uid"]
             for obj in objects
@@ -332,6 +347,6 @@ class Owners:
         stored = self._store.get(owner["kind"], obj["metadata"]["namespace"], owner["name"])
         if stored is not None:
             return bool(stored["metadata"]["uid"] == owner["uid"])
-        # All objects of the kind itself are watched; of other kinds, only those with the label.
+        # Objects of the workload's own kind are all watched; of other kinds, only those with the label.
         workload = self._workload
         return owner["kind"] != workload.resource.kind and workload.label not in labels_of(obj)

@@ -1,6 +1,6 @@
 """Build snapshots: read everything that a pass needs before its first decision.
 
-Facts come from the store, and live from the API server if the store cannot have them.
+Facts come from the store, or live from the API server if the store cannot have them.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ from lws_api.leaderworkerset.v1 import (
 
 @dataclass(frozen=True, slots=True)
 class _Children:
-    """Objects with names that a set uses, regardless of owner, and its own groups and revisions."""
+    """Objects that have names a set uses, regardless of owner, and the set's own groups and revisions."""
 
     leader: Object | None
     service: Object | None
@@ -133,9 +133,11 @@ async def _everywhere(namespace: str) -> bool:
 class Environment:
     """Inputs of a snapshot that are not objects.
 
-    policies: settings of the manager. covers: whether the pod webhook receives pods of a namespace. gang: the
-    gang scheduler; None without one, or while its API is not served. scheduler: what serves
-    `spec.scheduling`. workloads: whether the API server serves Workloads; None if they are not watched.
+    policies: settings of the manager.
+    covers: a function that reports whether the pod webhook receives pods of a namespace.
+    gang: a function that returns the gang scheduler; None without one, or while its API is not served.
+    scheduler: the scheduler that serves `spec.scheduling`.
+    workloads: a function that reports whether the API server serves Workloads; None if they are not watched.
     """
 
     policies: Policies = field(default_factory=Policies)
@@ -147,7 +149,7 @@ class Environment:
 
 
 class Observer:
-    """Builds snapshots from the store; reads live if an object of another owner or an orphan may exist."""
+    """Build snapshots from the store. Read live if an object of another owner or an orphan may exist."""
 
     def __init__(
         self, cluster: Cluster, store: Store, writes: SetWrites, environment: Environment | None = None
@@ -165,18 +167,18 @@ class Observer:
         self._returns = NodesOfReturn(store, self._terminating.read)
 
     def forget(self, obj: Object) -> None:
-        """Drop what is cached of a deleted object."""
+        """Drop what is cached about a deleted object."""
         self.members.forget(obj)
 
     async def observe_set(self, namespace: str, name: str, now: datetime) -> SetSnapshot | None:
-        """Everything about one set; None if there is no such set."""
+        """Read everything about one set; return None if the set does not exist."""
         lws = self._store.get(KIND, namespace, name)
         if lws is None:
             self._shortages.forget(namespace, name)
             self._returns.forget(namespace, name)
             return None
         if is_terminating(lws):
-            # The garbage collector deletes its objects.
+            # The garbage collector deletes the objects of the set.
             return SetSnapshot(lws, now)
         if fault := self._writes.fault_of(lws):
             return SetSnapshot(lws=lws, now=now, fault=fault)
@@ -245,7 +247,7 @@ class Observer:
 
     def _prewarm(self, lws: Object, children: _Children, now: datetime) -> PrewarmFacts | None:
         spec = SetSpec.of(lws)
-        # Others may let the set own their Jobs.
+        # Other software may make the set the owner of its own Jobs.
         owned, prefix = self._store.owned_by(uid_of(lws), "Job"), job_prefix(lws)
         jobs = tuple(job for job in owned if name_of(job).startswith(prefix))
         if spec.prewarm is None:
@@ -254,12 +256,12 @@ class Observer:
         is_seen = status.get("observedGeneration") == lws["metadata"].get("generation")
         if (
             is_seen
-            # An undo goes back to the current one.
+            # An undo returns to the current revision.
             and not status.get("prewarm")
             and status.get("updateRevision")
             and status["updateRevision"] == status.get("currentRevision")
         ):
-            # No rollout is under way: of a set of thousands of pods it takes a while to see where they are.
+            # No rollout is in progress, and reading the nodes of thousands of pods takes time.
             return PrewarmFacts(jobs)
         nodes = {group.index: self._nodes_of(group) for group in children.groups}
         return PrewarmFacts(jobs, nodes, self._shortages.of_jobs(namespace_of(lws), name_of(lws), jobs, now))
@@ -269,7 +271,10 @@ class Observer:
         return NodesOfGroup(node_of(group.leader), frozenset(map(node_of, workers)) - {""})
 
     def _occupied(self, lws: Object) -> int:
-        """Highest index of a live leader + 1: a StatefulSet with fewer replicas would delete those above."""
+        """Return the highest index of a live leader plus 1.
+
+        A new StatefulSet with fewer replicas would delete the leaders above.
+        """
         spec = SetSpec.of(lws)
         if spec.start_strategy is None:
             return 0
@@ -278,9 +283,9 @@ class Observer:
         return max((i + 1 for i, pod in leaders if pod is not None and not is_terminating(pod)), default=0)
 
     async def _scheduled(self, lws: Object, *names: str) -> Scheduled | None:
-        """The objects of `spec.scheduling`; None for a set without a Workload.
+        """Read the objects of `spec.scheduling`; return None for a set without a Workload.
 
-        names: PodGroups of one group; without them, all of the set.
+        names: the PodGroups of one group; if empty, all PodGroups of the set are read.
         """
         workloads = self._environment.workloads
         if workloads is None or not needs_workload(lws, self._environment.scheduler):
@@ -305,21 +310,24 @@ class Observer:
         named = [each for each in owned if name_of(each) == name_by_labels(labels_of(each))]
         former = [each for each in named if name_of(each) not in led and not is_terminating(each)]
         if not former:
-            # This reads all pods of the set.
+            # The rest reads all pods of the set.
             return ()
         pods = self._store.labelled_pods(NAME_LABEL, namespace_of(lws), name_of(lws))
         used = {name for pod in pods for name in may_be_gangs_of(pod)}
         return tuple(FormerGang(each, has_pods=name_of(each) in used) for each in former)
 
     def _teardowns(self, lws: Object, children: _Children) -> tuple[Teardown, ...]:
-        """Only while a leader is gated: this reads all pods of the set."""
+        """Find Hash groups that have pods but no live leader.
+
+        This reads all pods of the set, so it is done only while a leader is gated.
+        """
         leader, groups = children.leader, children.groups
         if leader is None or leader["kind"] != "Deployment":
             return ()
         if not any(has_gate(group.leader, GROUP_REPLACEMENT_GATE) for group in groups):
             return ()
         labelled = self._store.labelled_pods(NAME_LABEL, namespace_of(lws), name_of(lws))
-        # No controller deletes workers without an owner: they are no group that terminates.
+        # No controller deletes workers without an owner, so they do not count as a terminating group.
         pods = [pod for pod in labelled if is_leader(pod) or controller_of(pod) is not None]
         own = {name_of(group.leader) for group in groups}
         lost = [
@@ -341,7 +349,7 @@ class Observer:
             leader_service=await self._leader_service(lws),
             disruption_budget=await self._lookup.named("PodDisruptionBudget", namespace, name, uid),
             groups=groups,
-            # After `_keys`: unrecorded ones may be recorded meanwhile.
+            # Read after `_keys`, because unrecorded revisions may be recorded meanwhile.
             revisions=self._history.recorded(lws),
             live_keys=live_keys,
             knows_live_keys=leader is None or self._history.knows_reported(leader),
@@ -359,7 +367,7 @@ class Observer:
         return self.members.groups_of(leader) if hidden else groups
 
     async def _leader_service(self, lws: Object) -> Object | None:
-        """The Service of the leaders. If the set does not need one, only its own is of interest."""
+        """Read the Service of the leaders. If the set needs none, return it only if the set owns it."""
         namespace, name = namespace_of(lws), leader_service_name(name_of(lws))
         service = self._store.get("Service", namespace, name)
         is_own = service is not None and is_controlled_by(service, uid_of(lws))
@@ -370,7 +378,7 @@ class Observer:
     async def _keys(
         self, lws: Object, leader: Object | None, groups: Iterable[GroupFacts]
     ) -> tuple[frozenset[str], tuple[Running, ...]]:
-        """Keys of objects of the set or of recreated leaders, and templates under unrecorded keys."""
+        """Return keys of objects of the set or of recreated leaders, and templates of unrecorded keys."""
         keys = carried_keys(leader, groups)
         if leader is None:
             return keys | self._history.left_keys(lws), ()
@@ -380,7 +388,7 @@ class Observer:
         return keys | self._history.reported_keys(leader), unrecorded
 
     def _shortage(self, lws: Object, children: _Children, now: datetime) -> Shortage:
-        """Writes that the API server rejects, ours and those of StatefulSet controllers."""
+        """Find writes that the API server rejects, from the manager or from StatefulSet controllers."""
         namespace, name, leader = namespace_of(lws), name_of(lws), children.leader
         creators: tuple[Object, ...] = ()
         if leader is not None and is_controlled_by(leader, uid_of(lws)):
@@ -399,9 +407,10 @@ class Observer:
     async def observe_group(
         self, namespace: str, name: str, now: datetime
     ) -> GroupSnapshot | Abandoned | None:
-        """Everything about the group of a leader pod.
+        """Read everything about the group of a leader pod.
 
-        None if the pod, or a readable set that owns it, does not exist, unless pods of the group are kept.
+        Return None if the pod, or a readable set that owns it, does not exist and no pods of the group are
+        kept.
         """
         leader = self._store.get("Pod", namespace, name)
         lws = self.members.set_of_leader(leader) if leader is not None else None
@@ -429,7 +438,7 @@ class Observer:
                 )
         terminating = self._terminating.of_group(leader)
         nodes, policies = await self._terminating.nodes(terminating, now), self._environment.policies
-        # A deletion causes many events. Of a terminating group only lost nodes matter.
+        # A deletion causes many events. For a terminating group, only lost nodes matter.
         base = GroupSnapshot(
             lws,
             leader,
@@ -481,18 +490,18 @@ class Observer:
     async def _identified(
         self, group: GroupSnapshot, leaders: Object, workers: Object | None
     ) -> GroupSnapshot:
-        """The group with its revision, its pods as they should be, and the edits to restore, even if their
-        labels and annotations were edited.
+        """Return the group with its revision, its pods as they should be and the edits to restore, even if
+        labels and annotations of the pods were edited.
 
-        leaders: the StatefulSet that controls its leader. workers: the StatefulSet with the name of the
-        workers, regardless of owner.
+        leaders: the StatefulSet that controls the leader of the group.
+        workers: the StatefulSet with the name of the workers, regardless of owner.
         """
         pod, lws = group.leader, group.lws
         own = own_workers(pod, workers)
         pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
         origin = self.members.origin_of(pod, leaders, own)
         revision, unrecorded = await self._revision(lws, leaders, origin, workers)
-        # The label of a recorded revision remains until the StatefulSet controller shows that it is wrong.
+        # The label of a recorded revision is trusted until the StatefulSet controller shows that it is wrong.
         labelled = find(self._history.recorded(lws), labels_of(pod).get(REVISION_LABEL, ""))
         key = origin.key if origin.made is not None or labelled is None else None
         size = _size(lws, revision, unrecorded)
@@ -513,18 +522,19 @@ class Observer:
     async def _revision(
         self, lws: Object, leaders: Object, origin: Origin, workers: Object | None
     ) -> tuple[Recorded | None, Running | None]:
-        """The revision of a leader pod; if none is recorded, the templates that run under its key."""
+        """Return the revision of a leader pod or, if it is not recorded, the templates of its key."""
         key = origin.key or ""
         revision = find(self._history.recorded(lws), key)
         if revision is not None or not key:
             return revision, None
         unrecorded = await self._history.unrecorded(lws, leaders, [key], first=workers)
-        # It may have been recorded meanwhile.
+        # The revision may have been recorded meanwhile.
         return find(self._history.recorded(lws), key), unrecorded[0] if unrecorded else None
 
     async def _marks(self, pod: Object, marks: PodMarks, own: Object | None) -> PodMarks:
-        """Leave out the group of a leader that the pod webhook has not mutated: it lacks more than labels,
-        and must not look complete.
+        """Leave out the group labels of a leader that the pod webhook has not mutated.
+
+        Such a pod lacks more than labels, and must not look complete.
         """
         if own is not None or not lacks_group(pod):
             return marks
@@ -532,8 +542,9 @@ class Observer:
         return marks if live is not None and was_admitted(live) else without_group(marks)
 
     def _kept(self, namespace: str, name: str, leader: Object | None) -> tuple[Object, ...]:
-        """Workers that the finalizer keeps. name: of the leader pod, or the host name of a deleted Hash
-        leader.
+        """Find the workers that the finalizer keeps.
+
+        name: the name of the leader pod, or the host name of a deleted Hash leader.
         """
         owners = {name} if leader is None else {name, group_name(leader)}
         kept = [pod for owner in sorted(owners) for pod in self._store.kept(namespace, owner) if is_kept(pod)]
@@ -547,7 +558,7 @@ class Observer:
         )
 
     async def _abandoned(self, leader: Object | None, kept: tuple[Object, ...]) -> Abandoned | None:
-        """Pods of a group without a leader, or of a leader without a set."""
+        """Find the pods of a group without a leader, or of a leader without a set."""
         if leader is None:
             return Abandoned(kept) if kept else None
         workers = own_workers(leader, workers_of(self._store, leader)) if is_terminating(leader) else None
@@ -557,7 +568,7 @@ class Observer:
         return Abandoned(pods, leader, workers) if pods or workers is not None else None
 
     async def _has_no_set(self, leader: Object) -> bool:
-        """Whether the set of a leader, its StatefulSet or its ReplicaSet certainly does not exist."""
+        """Report whether the set of a leader, its StatefulSet or its ReplicaSet certainly does not exist."""
         owner = controller_of(leader) or {}
         if owner.get("kind") == "ReplicaSet":
             place = namespace_of(leader), labels_of(leader).get(NAME_LABEL, "")
@@ -570,7 +581,7 @@ class Observer:
         return self.members.set_of_leader(leader) is None
 
     def _with_former_workers(self, snapshot: GroupSnapshot) -> GroupSnapshot:
-        """Add pods that block names of the workers, or that a gated leader must not meet."""
+        """Add pods that block names of the workers, or that must be gone before a gated leader may start."""
         if has_gate(snapshot.leader, GROUP_REPLACEMENT_GATE) and not is_of_hash_group(snapshot.leader):
             own = own_workers(snapshot.leader, snapshot.worker_statefulset)
             uid = uid_of(own) if own is not None else ""
@@ -585,8 +596,8 @@ class Observer:
         """Add replaced workers and, if the group must be recreated for them, the other groups of the set."""
         size = snapshot.size
         with_losses = self._groups.with_losses(snapshot, size)
-        # The plan decides it again. Reading all groups in every pass would cost 1.4 ms with 1,000 groups:
-        # seven times the rest of the pass.
+        # The plan checks for the failure again. Reading all groups in every pass would cost 1.4 ms with 1,000
+        # groups: seven times the rest of the pass.
         if incident_of(with_losses, size) is None:
             return with_losses
         key = key_of_template(leaders) or ""
@@ -602,7 +613,7 @@ class Observer:
 
 
 def _size(lws: Object, revision: Recorded | None, unrecorded: Running | None) -> int | None:
-    """Pods per group; None if neither a revision nor running templates show it."""
+    """Return the number of pods per group; None if neither a revision nor running templates show it."""
     if revision is not None:
         return recorded_size(revision.record.spec)
     rebuilt = reconstruct(lws, unrecorded) if unrecorded is not None else None
@@ -619,12 +630,12 @@ def _marks_of_workers(
 
 
 def of_scheduler(scheduled: Scheduled | None) -> tuple[Object | None, ...]:
-    """The Workload and PodGroups of a set or group."""
+    """Return the Workload and PodGroups of a set or group."""
     return (scheduled.workload, *scheduled.pod_groups) if scheduled is not None else ()
 
 
 def has_orphans(objects: Iterable[Object | None], revisions: Iterable[Recorded]) -> bool:
-    """Whether the set may adopt any of these objects."""
+    """Report whether the set may adopt any of these objects."""
     if any(obj is not None and may_be_adopted(obj) for obj in objects):
         return True
     return any(recorded.is_orphan for recorded in revisions)
@@ -637,7 +648,7 @@ def is_incomplete(
     budget: Object | None,
     of_leaders: Object | None = None,
 ) -> bool:
-    """Whether an object of the set must be created. of_leaders: the Service of its leaders."""
+    """Report whether an object of the set must be created. of_leaders: the Service of the set's leaders."""
     spec = SetSpec.of(lws)
     return (
         leader is None

@@ -1,4 +1,4 @@
-"""Records of our own writes between passes over LeaderWorkerSets and their groups."""
+"""Record our own writes between passes over LeaderWorkerSets and their groups."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ _APPLIED = 65536
 
 
 class SetWrites(RecentWrites[Recorded]):
-    """applied: digest of the last intent and resulting generation, by UID of the applied object; an intent
-    whose result other clients change is applied only once. deleting: UIDs of pods that passes are deleting.
+    """Record of our own writes to LeaderWorkerSets and their objects.
+
+    applied: digest of the last intent and the resulting generation, by UID of the applied object. If other
+    clients change the result, the intent is still applied only once.
+    deleting: UIDs of pods that passes are deleting.
     """
 
     def __init__(
@@ -43,7 +46,7 @@ class SetWrites(RecentWrites[Recorded]):
         return self._clock() - self._dropped_at < timing.DROPPED_FIELD_SECONDS
 
     def put(self, obj: Mapping[str, Any]) -> None:
-        """Store an object that a write of ours returned."""
+        """Store an object that one of our writes returned."""
         if obj["kind"] == "Status":
             return
         if obj["kind"] == "StatefulSet" and _is_of_workers(obj):
@@ -55,6 +58,7 @@ class SetWrites(RecentWrites[Recorded]):
             self.throttle.note(obj)
 
     def record_apply(self, action: Apply, stored: Mapping[str, Any]) -> None:
+        """Record the intent of an apply and the generation of the object that it returned."""
         metadata = stored["metadata"]
         if not self._is_stored(stored):
             return

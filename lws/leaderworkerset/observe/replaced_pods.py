@@ -1,7 +1,7 @@
 """Detect workers that are replaced between two passes, and record first starts of exempt containers.
 
 A pod that is deleted and recreated between two passes leaves no trace but its new UID. `status.members`
-records the same across restarts of the manager, for groups that were ready once, without names.
+records the same across restarts of the manager, for groups that were once ready, without names.
 """
 
 from __future__ import annotations
@@ -20,9 +20,14 @@ from lws_api.leaderworkerset.v1 import RestartPolicy
 
 @dataclass(slots=True)
 class _Group:
-    """leader: UID of the leader pod. pods: UIDs by name. replaced: names of pods replaced under this leader.
-    disrupted: names of pods whose predecessors were disrupted. ignored: the restart policy was None at the
-    last pass. starts: first start of the exempt containers by UID of the pod, which shows only the last one.
+    """Pods of one group as passes have seen them.
+
+    leader: UID of the leader pod.
+    pods: UIDs of the worker pods by name.
+    replaced: names of pods that were replaced under this leader.
+    disrupted: names of pods whose predecessors were disrupted.
+    ignored: whether the restart policy was None at the last pass.
+    starts: first start of the exempt containers by UID of the pod; the pod itself only shows the last start.
     """
 
     leader: str
@@ -33,7 +38,7 @@ class _Group:
     starts: dict[str, str] = field(default_factory=dict)
 
     def started(self, pods: Iterable[Object], exempt: Collection[str]) -> str:
-        """The latest first start of all pods."""
+        """Return the latest first start among all pods."""
         recorded, self.starts = self.starts, {}
         for pod in pods:
             uid = pod["metadata"]["uid"]
@@ -42,11 +47,12 @@ class _Group:
 
 
 class ReplacedPods:
-    """One per term.
+    """Record which workers of each group were replaced. One instance per term of leadership.
 
-    last_disrupted: returns, for the UID of an owner and a name, the UID of the last pod with this name that
-    the owner had, if that pod was disrupted, else an empty string. last_unbound: in the same way, the pod if
-    it never had a node.
+    last_disrupted: a function of owner UID and pod name. It returns the UID of the owner's last pod with this
+    name if that pod was disrupted, else an empty string.
+    last_unbound: a function with the same arguments. It returns the last pod itself if that pod never had a
+    node.
     """
 
     def __init__(
@@ -59,15 +65,15 @@ class ReplacedPods:
         self._groups: dict[tuple[str, str], _Group] = {}
 
     def with_losses(self, group: GroupSnapshot, size: int) -> GroupSnapshot:
-        """The snapshot, with the workers that were replaced. size: see `incident_of`.
+        """Return the snapshot with the workers that were replaced. size: see `incident_of`.
 
         Losses that the restart policy ignores are not counted after a change of the policy. A worker may have
-        been replaced before the first pass: then only the status shows it, and the store whether it was
-        disrupted.
+        been replaced before the first pass: then only the status shows the loss, and only the store shows
+        whether the worker was disrupted.
         """
         workers = members(group, size)
         record = self.update(group.leader, workers)
-        # No healthy group is recreated for an edit of the policy.
+        # An edit of the policy must not recreate healthy groups.
         if record.ignored:
             self.accept(group.leader)
         record.ignored = group.spec.restart_policy == RestartPolicy.NONE
@@ -79,7 +85,7 @@ class ReplacedPods:
         exempt = group.spec.exempt_containers
         if exempt and (started := record.started((group.leader, *workers), exempt)):
             snapshot = replace(snapshot, started=started)
-        # Decided now: after a change of the policy, nothing shows which losses came before it.
+        # Decided now: after a change of the policy, nothing shows which losses came before the change.
         if ignores_losses(snapshot, size):
             self.accept(group.leader)
         return snapshot
@@ -109,7 +115,9 @@ class ReplacedPods:
         return self._last_disrupted(owner["uid"], pod["metadata"]["name"]) if owner is not None else ""
 
     def _waited_in_vain(self, pod: Object) -> str:
-        """UID of the predecessor of a pod if that only waited for the node that it had to return to."""
+        """Return the UID of the predecessor of a pod if the predecessor never ran, because it waited for the
+        node that it had to return to; else an empty string.
+        """
         owner = controller_of(pod)
         last = self._last_unbound(owner["uid"], name_of(pod)) if owner is not None else None
         return uid_of(last) if last is not None and must_return_to(last) else ""

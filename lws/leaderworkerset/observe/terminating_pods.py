@@ -1,7 +1,7 @@
 """Find terminating pods of a set or a group, and the state of their nodes and namespaces.
 
-Pods wait for their kubelet or the garbage collector. Nodes of pods that wait too long are read live: nodes
-are not watched, and are rarely needed.
+Such pods wait for their kubelet or the garbage collector. Nodes of pods that wait too long are read live:
+nodes are not watched, because they are rarely needed.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ _MOST_WORKERS = 10_000
 
 
 class TerminatingPods:
-    """Finds pods in the store, and reads nodes from the API server."""
+    """Find pods in the store, and read their nodes from the API server."""
 
     def __init__(self, cluster: Cluster, store: Store) -> None:
         self._cluster = cluster
         self._store = store
         # Nodes that the manager may not read: reported once.
         self._forbidden: set[str] = set()
-        # When namespaces were last read that are not being deleted.
+        # When a namespace that is not being deleted was last read.
         self._read_at: dict[str, datetime] = {}
 
     def of_set(self, lws: Object) -> tuple[Object, ...]:
-        """Terminating pods with names of the set."""
+        """Return the terminating pods with names of the set."""
         name = lws["metadata"]["name"]
         pods = self._store.terminating_pods(NAME_LABEL, lws["metadata"]["namespace"], name)
         return tuple(pod for pod in pods if is_of_set(pod, name))
 
     def of_group(self, leader: Object) -> tuple[Object, ...]:
-        """The leader and its workers, if terminating, and workers of a previous leader that block their
-        names.
+        """Return the leader and its workers if they are terminating, and terminating workers of a previous
+        leader that block names of this group.
         """
         namespace, set_name = leader["metadata"]["namespace"], labels_of(leader).get(NAME_LABEL, "")
         pods = self._store.terminating_pods(NAME_LABEL, namespace, set_name)
-        # By name: if this StatefulSet is not the owner of such a pod, the owner does not exist any more.
+        # Matched by name: if this StatefulSet does not own such a pod, the owner no longer exists.
         workers = workers_of(self._store, leader) if pods else None
         name = name_of(workers) if workers is not None else ""
         if workers is None and has_gate(leader, GROUP_REPLACEMENT_GATE):
-            # It waits for those of a group whose StatefulSet is gone.
+            # A gated leader waits for pods of a group whose StatefulSet is gone.
             name = group_name(leader)
         key = labels_of(leader).get(GROUP_KEY_LABEL)
         return tuple(
@@ -67,7 +67,7 @@ class TerminatingPods:
         )
 
     def former_workers(self, leader: Object, size: int) -> tuple[Object, ...]:
-        """Pods of a deleted worker StatefulSet that block names of a new one of this size.
+        """Return pods of a deleted worker StatefulSet that block names of a new one of this size.
 
         Orphans are left out: the new StatefulSet adopts them.
         """
@@ -77,11 +77,14 @@ class TerminatingPods:
         return tuple(pod for pod in pods if pod is not None and _owner(pod) == name)
 
     async def nodes(self, pods: Iterable[Object], now: datetime) -> dict[str, Object | None]:
-        """Nodes of the pods that are overdue, by name; None for one that does not exist."""
+        """Read the nodes of the pods that are overdue, by name; None for a node that does not exist."""
         return await self.read({node_of(pod) for pod in pods if is_overdue(pod, now)})
 
     async def read(self, names: Iterable[str]) -> dict[str, Object | None]:
-        """These nodes, by name; None for one that does not exist. Those that cannot be read are left out."""
+        """Read these nodes, by name; None for a node that does not exist.
+
+        Nodes that cannot be read are left out.
+        """
         nodes: dict[str, Object | None] = {}
         for name in sorted(names):
             try:
@@ -98,11 +101,11 @@ class TerminatingPods:
         return nodes
 
     async def is_namespace_ending(self, namespace: str, now: datetime) -> bool:
-        """Whether the namespace has a deletion timestamp, read at most once a while; False if it may not be
-        read. Raises ClusterError.
+        """Report whether the namespace has a deletion timestamp; False if the manager may not read it.
 
-        Kubernetes deletes the pods of a namespace first, and everything else when no pod is left: a set is
-        not deleted while a finalizer keeps its pods.
+        A namespace that is not being deleted is read at most once in `NAMESPACE_SECONDS`. Raises
+        ClusterError. Kubernetes deletes the pods of a namespace first, and everything else when no pod is
+        left: a set is not deleted while a finalizer keeps its pods.
         """
         since = now - timedelta(seconds=timing.NAMESPACE_SECONDS)
         self._read_at = {name: read for name, read in self._read_at.items() if read > since}
@@ -120,13 +123,13 @@ class TerminatingPods:
 
 
 def _owner(pod: Object) -> str:
-    """The name of the StatefulSet or ReplicaSet that controls a pod; empty for any other pod."""
+    """Return the name of the StatefulSet or ReplicaSet that controls a pod; empty for any other pod."""
     owner = controller_of(pod)
     kinds = ("StatefulSet", "ReplicaSet")
     return str(owner["name"]) if owner is not None and owner["kind"] in kinds else ""
 
 
 def is_of_set(pod: Object, name: str) -> bool:
-    """Whether the controller of a pod with the name label of the set has a name that the set uses."""
+    """Report whether the controller of a pod with the name label of the set has a name that the set uses."""
     owner = _owner(pod)
     return name in (owner, owner.rpartition("-")[0])

@@ -1,4 +1,4 @@
-"""Report whether the pod webhook receives the pods of a namespace; if not, they would lack their identity.
+"""Find out whether the pod webhook receives the pods of a namespace; if not, they would lack their identity.
 
 The webhook configuration and its namespaceSelector are read once a minute, and the API server matches the
 namespaces. Without a configuration or a selector, nothing else is read.
@@ -20,11 +20,14 @@ from lws.runtime.errors import ClusterError, Forbidden, NotFound
 log = logging.getLogger(__name__)
 
 POD_WEBHOOK = "mpod.kb.io"
-"""The webhook that mutates pods."""
+"""Name of the webhook that mutates pods."""
 
 
 class WebhookCoverage:
-    """One per process. wake: called when the covered namespaces have changed."""
+    """Track the namespaces whose pods the webhook receives. One instance per process.
+
+    wake: called when the covered namespaces have changed.
+    """
 
     def __init__(self, cluster: Cluster, wake: Callable[[], None]) -> None:
         self._cluster = cluster
@@ -38,14 +41,14 @@ class WebhookCoverage:
         """Set when the configuration has been read."""
 
     async def covers(self, namespace: str) -> bool:
-        """Whether pods of this namespace are sent to the webhook.
+        """Report whether pods of this namespace are sent to the webhook.
 
-        A namespace that was not listed may be new: it is read once a minute. Raises ClusterError if that
+        A namespace that was not listed may be new: it is read once a minute. Raises ClusterError if this read
         fails.
         """
         if not self._selector or namespace in self._covered:
             return True
-        # A late answer belongs to the selector of the request.
+        # A late answer belongs to the selector of its request.
         answers = self._answers
         if namespace not in answers:
             query = {"labelSelector": self._selector, "fieldSelector": f"metadata.name={namespace}"}
@@ -61,8 +64,9 @@ class WebhookCoverage:
                 await self._refresh()
                 self.known.set()
             except Forbidden as error:
-                # Roles of an earlier release, which acted in all namespaces. Later, the last result remains:
-                # an API server that is starting denies everything for a moment.
+                # An earlier release acted in all namespaces, and its roles lack this permission. If coverage
+                # was known once, the last result remains: an API server that is starting denies everything
+                # for a moment.
                 if not self.known.is_set():
                     log.warning("webhook namespaceSelector: %s; it is ignored", error.message)
                 self.known.set()
@@ -83,7 +87,7 @@ class WebhookCoverage:
         self._wake()
 
     async def _read_selector(self) -> str:
-        """The selector as a query; empty too without a configuration, which may have another name."""
+        """Read the selector as a query; empty also without a configuration, which may have another name."""
         try:
             configuration = await self._cluster.get(CONFIGURATIONS[0][0], "", CONFIGURATIONS[0][1])
         except NotFound:

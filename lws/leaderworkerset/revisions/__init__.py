@@ -1,1 +1,1 @@
-"""The history of a set: bytes, keys and ControllerRevisions."""
+"""Encode, identify, compare and recover the ControllerRevisions of a set."""

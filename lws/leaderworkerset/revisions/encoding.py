@@ -1,7 +1,7 @@
 """Encode the part of a spec that a rollout depends on.
 
-There are three encodings: upstream's canonical text, byte for byte; the key, its hash; and a form in which
-equivalent specs are equal texts.
+There are three encodings: upstream's canonical text, byte for byte; the key, which is the hash of that text;
+and a form in which equivalent specs are equal texts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TYPES: Table = {
 """The types that revisions record, with their fields in upstream's order."""
 
 NOT_IN_PODS = ("restartPolicy", "persistentVolumeClaimRetentionPolicy")
-"""Fields that are recorded, but that no pod depends on: an edit takes effect at once, without a rollout."""
+"""Recorded fields that no pod depends on: an edit takes effect at once, without a rollout."""
 
 NOT_RECORDED = ("maxGroupRestarts", "restartBackoff")
 """Fields that are neither recorded nor compared, as in upstream: an edit takes effect on every revision."""
@@ -78,9 +78,9 @@ _FNV_OFFSET, _FNV_PRIME, _FNV_MASK = 2166136261, 16777619, 0xFFFFFFFF
 
 
 def canonical_text(spec: Object) -> str:
-    """`data` of the ControllerRevision for this spec: a strategic merge patch that restores two sub-trees.
+    """The `data` of this spec's ControllerRevision: a strategic merge patch that restores two sub-trees.
 
-    Upstream writes the same bytes (as UTF-8), without fields that it does not know.
+    Upstream writes the same bytes (as UTF-8), but without fields that it does not know.
     """
     template, network = _parts(spec, _AS_WRITTEN)
     template[PATCH_MARKER] = network[PATCH_MARKER] = "replace"
@@ -88,19 +88,20 @@ def canonical_text(spec: Object) -> str:
 
 
 def equality_tree(spec: Object) -> Fields:
-    """The two sub-trees with the defaults of the API server, without fields that no pod depends on."""
+    """The recorded sub-trees with the defaults of the API server, without fields that no pod depends on."""
     template, network = _parts(spec, _AS_STORED)
     return {"leaderWorkerTemplate": template, "networkConfig": network}
 
 
 def equality_form(spec: Object) -> str:
-    """Equal texts if and only if the API server would store equal templates for both specs."""
+    """A text that is equal for two specs if and only if the API server would store equal templates."""
     return serialised(equality_tree(spec))
 
 
 def serialised(value: Any, sort_keys: bool = True) -> str:
-    """JSON as Go's encoding/json writes it: without spaces, safe inside HTML, with sorted keys like a map or
-    in the given order like a struct.
+    """JSON as Go's encoding/json writes it, without spaces and safe inside HTML.
+
+    sort_keys: whether keys are sorted, as for a Go map, or keep their order, as for a struct.
     """
     text = json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False)
     for character, escape in _ESCAPES:
@@ -117,7 +118,7 @@ def key_of(text: str, probe: int = 0) -> str:
 
 
 def keys_of(text: str) -> Iterator[str]:
-    """The key of the text for every probe; the text is hashed once."""
+    """The keys of the text for probes 0, 1, 2 and so on; the text is hashed only once."""
     value = _hashed(text, _FNV_OFFSET)
     for probe in count():
         yield safe_encoded(str(_hashed(str(probe or ""), value)))
@@ -142,5 +143,5 @@ def _parts(spec: Object, normaliser: Normaliser) -> tuple[Fields, Fields]:
 
 
 def without_marker(part: Mapping[str, Any]) -> Fields:
-    """A recorded sub-tree as in the spec."""
+    """A recorded sub-tree in the form that it has in the spec."""
     return {key: value for key, value in part.items() if key != PATCH_MARKER}

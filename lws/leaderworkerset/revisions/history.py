@@ -1,7 +1,8 @@
 """Parse, build, compare and restore the ControllerRevisions of a set, and detect edits of them.
 
-The API server rejects changes of the data of a ControllerRevision, and the name contains its hash. It accepts
-edits of the metadata: an annotation with a checksum, the seal, shows edits of key and placement.
+The API server rejects changes of the data of a ControllerRevision. The name contains the hash of the data, so
+a replaced revision is detected. The API server accepts edits of the metadata, so an annotation with a
+checksum, the seal, shows edits of key and placement.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ _PARTS = ("leaderWorkerTemplate", "networkConfig")
 class Record:
     """The content of a revision.
 
-    spec: `leaderWorkerTemplate` and `networkConfig`, as the user spelled them.
-    topology: placement annotations, which change pods as the spec does. None if recorded by an earlier
-    release without them.
+    spec: `leaderWorkerTemplate` and `networkConfig`, in the notation of the user.
+    topology: the placement annotations, which change pods as the spec does; None if an earlier release
+    recorded the revision without them.
     """
 
     spec: Object
@@ -62,16 +63,16 @@ class Record:
 
     @cached_property
     def form(self) -> str:
-        """The same text for equivalent specs."""
+        """A text that is the same for equivalent specs."""
         return equality_form(self.spec)
 
     @cached_property
     def key(self) -> str:
-        """The revision key, unless another template has it already."""
+        """The revision key, unless another template has this key already."""
         return self.key_at(0)
 
     def key_at(self, probe: int) -> str:
-        """The key after that many collisions."""
+        """The revision key after that many collisions."""
         return key_of(self.text, probe)
 
 
@@ -79,13 +80,19 @@ Recorded: TypeAlias = Revision[Record]
 
 
 def record(lws: Object) -> Record:
-    """The record of the current spec. Text, form and key are computed when they are first used."""
+    """The record of the current spec.
+
+    Its text, form and key are computed when they are first used.
+    """
     spec = lws["spec"]
     return Record({part: spec.get(part) for part in _PARTS}, placement_annotations(lws))
 
 
 def parse(revision: Object) -> Recorded:
-    """The decoded revision. If it cannot be used, `broken` says why; stored objects never raise."""
+    """Decode a stored ControllerRevision without ever raising.
+
+    If the revision cannot be used, its field `broken` contains the reason.
+    """
     broken, annotations, seal = _fault(revision), annotations_of(revision), seal_of(revision)
     stored = {} if broken else revision["data"]["spec"]
     spec = {part: without_marker(stored[part]) for part in _PARTS if stored.get(part) is not None}
@@ -101,10 +108,10 @@ def parse(revision: Object) -> Recorded:
 
 
 def is_ours(revision: Object, lws: Object) -> bool:
-    """True if the set controls the revision or may adopt it (ControllerRef rules).
+    """Whether the set controls the revision or may adopt it (ControllerRef rules).
 
-    Revisions of StatefulSets have the same labels, but are broken as revisions of a set: their name does not
-    contain the hash of the data. An orphan without key belongs to no pods.
+    Revisions of StatefulSets have the same labels, but are broken as revisions of a set, because their name
+    does not contain the hash of the data. An orphan without a key belongs to no pods.
     """
     has_key = controller_of(revision) is not None or bool(labels_of(revision).get(REVISION_LABEL))
     return has_key and history.is_ours(FORMAT, revision, lws)
@@ -114,7 +121,7 @@ def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool
     """Whether a revision is equivalent to the record.
 
     running: the leader template in use. It shows the topology annotations of revisions of earlier releases;
-    without it these match any.
+    if it is None, these revisions match any topology.
     """
     topology = revision.record.topology
     if revision.record.form != record.form:
@@ -126,7 +133,7 @@ def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool
     is_running = labels_of(running).get(REVISION_LABEL) == revision.key
     if revision.is_sealed or (topology is not None and not is_running):
         return False
-    # Only the running template shows the placement of a revision without seal.
+    # Only the running template shows the placement of a revision without a seal.
     template = SetSpec.of({"spec": record.spec}).leader_template
     return placement_given(running, template, record.topology or {}) == record.topology
 
@@ -134,7 +141,7 @@ def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool
 def restore(lws: Object, recorded: Recorded) -> Object:
     """The live set with the recorded template, network configuration and topology annotations.
 
-    Raises ValueError for a broken revision: missing parts must not be taken from the live set.
+    Raises ValueError for a broken revision, because missing parts must not be taken from the live set.
     """
     if recorded.broken:
         raise ValueError(recorded.broken)
@@ -156,7 +163,7 @@ _WORDS = {
 
 
 def describe(old: Record, new: Record) -> list[str]:
-    """The changes, one a line: `worker template container main image: a:1 → a:2`."""
+    """Describe the changes, one per line, as in `worker template container main image: a:1 → a:2`."""
     before, after = (
         {**equality_tree(state.spec), "metadata": {"annotations": state.topology or {}}}
         for state in (old, new)
@@ -175,18 +182,22 @@ def _fault(revision: Object) -> str:
     return ""
 
 
-# Seals.
+# --- Seals: annotations that show edits of the metadata of a revision.
 
 SEAL_ANNOTATION = f"{PREFIX}/revision-record"
-"""Key and placement of a revision, with a checksum of both and its name. Early releases did not write it."""
+"""Annotation with the key and placement of a revision, and a checksum of these and its name.
+
+Early releases did not write it.
+"""
 
 _PROBES_TRIED = 1024
-"""Maximum number of keys tried for one text, after collisions and for other placements of the same text."""
+"""The maximum number of keys tried for one text, after collisions and for other placements of the same text.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """The recorded key and placement annotations."""
+    """The recorded key and placement annotations of a revision."""
 
     key: str
     topology: Mapping[str, str]
@@ -194,12 +205,12 @@ class Seal:
 
 def is_of_data(name: str, data: Any) -> bool:
     """Whether the name of a revision contains the hash of these data."""
-    # The data may be large: `keys_of` hashes them only once.
+    # The data may be large, but `keys_of` hashes them only once.
     return FORMAT.fingerprint_in(name) in islice(keys_of(serialised(data)), _PROBES_TRIED)
 
 
 def sealing(name: str, key: str, topology: Mapping[str, str]) -> dict[str, str]:
-    """The seal of a new revision."""
+    """The annotation that seals a new revision."""
     content = {"key": key, "sum": _sum(name, key, topology), "topology": dict(topology)}
     return {SEAL_ANNOTATION: serialised(content)}
 
@@ -214,7 +225,7 @@ def seal_of(revision: Object) -> Seal | None:
 
 
 def placement_patch(stored: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str | None]:
-    """The patch that restores recorded placement annotations."""
+    """The patch that restores the recorded placement annotations; empty if they were not edited."""
     desired = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **recorded}
     edited = (key for key in PLACEMENT_ANNOTATIONS if (stored.get(key) or "") != desired.get(key, ""))
     return {key: desired.get(key) for key in edited}
@@ -225,7 +236,8 @@ def _sum(name: str, key: str, topology: Mapping[str, str]) -> str:
 
 
 def _annotations(draft: Recorded) -> dict[str, str]:
-    # Written even if empty, to distinguish a set without topology from a release that did not record it.
+    # The annotation is written even if empty, to distinguish a set without topology from a release that did
+    # not record it.
     topology = draft.record.topology or {}
     return {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **topology, **sealing(draft.name, draft.key, topology)}
 
@@ -233,15 +245,16 @@ def _annotations(draft: Recorded) -> dict[str, str]:
 FORMAT = Format(NAME_LABEL, REVISION_LABEL, "[a-z0-9]+", _annotations, _fault)
 
 
-# Keys of revisions whose label is not the hash in their name. Either the revision was recorded for pods that
-# ran before, and have an older key, or the label was edited. The seal shows which, or else the running pods.
+# --- Find the keys of revisions whose label is not the hash in their name. Either such a revision was
+# recorded for pods that were running before and have an older key, or its label was edited. The seal shows
+# which is true; without a seal, the running pods do.
 
 
 def identified(revisions: Iterable[Recorded], carried: Callable[[], Collection[str]]) -> tuple[Recorded, ...]:
     """Determine the key of each revision.
 
-    carried: returns the keys of the objects of the set and of recreated leaders; only called if a key is
-    uncertain.
+    carried: a function that returns the keys of the objects of the set and of recreated leaders; only called
+    if a key is uncertain.
     """
     parsed = tuple(revisions)
     if all(map(_is_certain, parsed)):
@@ -259,7 +272,7 @@ def _is_certain(revision: Recorded) -> bool:
 def _identified(revision: Recorded, parsed: Collection[Recorded], carried: Collection[str]) -> Recorded:
     others = [other for other in parsed if other is not revision and not other.broken]
     certain = [other for other in others if _is_certain(other)]
-    # The hash of the data is a running key, and no other revision certainly has that key.
+    # The hash of the data is the key of running objects, and no other revision certainly has that key.
     is_running = _hash_of(revision) in carried and all(other.key != _hash_of(revision) for other in certain)
     has_it = any(_has_that_key(other, revision) for other in others) or _gives_way(revision, others, carried)
     if is_running or has_it:
@@ -271,18 +284,20 @@ def _identified(revision: Recorded, parsed: Collection[Recorded], carried: Colle
 
 
 def _has_that_key(other: Recorded, revision: Recorded) -> bool:
-    """Whether the label of `revision` is the key of `other`, which has other content. If that key is
-    uncertain, the hash of `other` counts.
+    """Whether the label of `revision` is the key of `other`, which has other content.
+
+    If the key of `other` is uncertain, its hash is compared instead.
     """
     key = other.key if _is_certain(other) else _hash_of(other)
     return key == revision.key and _is_unlike(other, revision)
 
 
 def _gives_way(revision: Recorded, others: Iterable[Recorded], carried: Collection[str]) -> bool:
-    """Whether the label rather belongs to a rival: one of `others` with the same label and other content.
+    """Whether the label of `revision` rather belongs to a rival with the same label and other content.
 
-    If no object has the label as its key, `revision` gives way to any rival. If one has, it gives way to a
-    newer rival whose hash is the key of no object: that one was recorded for pods with the key in its label.
+    If no object has the label as its key, `revision` gives way to any rival. Otherwise it gives way to a
+    newer rival whose hash is the key of no object: that rival was recorded for pods with the key in its
+    label.
     """
     rivals = [
         other

@@ -11,13 +11,14 @@ from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 STATEFULSET_REVISION_LABEL = "controller-revision-hash"
-"""The label in which the StatefulSet controller records the ControllerRevision that a pod was created from.
-"""
+"""Label in which the StatefulSet controller records the ControllerRevision that a pod was created from."""
 
 
 def template_labels(holder: Object) -> Mapping[str, str] | None:
-    """Labels of the pod template in a StatefulSet or one of its own ControllerRevisions; None if the store
-    has trimmed the template, because the object has the same labels.
+    """Labels of the pod template in a workload, or in one of its own ControllerRevisions.
+
+    None if the store has trimmed the template, which it does if the object has the same labels.
+    holder: a StatefulSet, Deployment, ReplicaSet or ControllerRevision.
     """
     data = holder.get("data")
     spec = (data if is_mapping(data) else holder).get("spec")
@@ -29,8 +30,10 @@ def template_labels(holder: Object) -> Mapping[str, str] | None:
 
 
 def key_of_template(holder: Object) -> str | None:
-    """Key of the pods that a StatefulSet, or one of its own ControllerRevisions, creates: by the template, or
-    by the label of the object if the template has none.
+    """The key of the pods that a workload, or one of its own ControllerRevisions, creates.
+
+    The key is a label of the template, or of the object if the template has none.
+    holder: as in `template_labels`.
     """
     labels = template_labels(holder) or {}
     return labels.get(REVISION_LABEL) or labels_of(holder).get(REVISION_LABEL)
@@ -39,8 +42,8 @@ def key_of_template(holder: Object) -> str | None:
 def made_from(named: str, leaders: Object, revision: Object | None) -> str | None:
     """The key of the template that the StatefulSet controller created a leader pod from.
 
-    named: the revision that the controller recorded on the pod. leaders: the StatefulSet of the leader.
-    revision: that revision, if the store has it and the StatefulSet owns it.
+    named: the name of the revision that the controller recorded on the pod. leaders: the StatefulSet of the
+    leader. revision: the ControllerRevision with that name, if the store has it and the StatefulSet owns it.
     """
     if revision is not None:
         return key_of_template(revision)
@@ -50,11 +53,13 @@ def made_from(named: str, leaders: Object, revision: Object | None) -> str | Non
 
 
 def key_of_leader(leader: Object, workers: Object | None, made: str | None) -> str | None:
-    """The key of a leader pod: the one on which two of three agree, its label, its StatefulSet and its
-    workers.
+    """The key of a leader pod, on which two of its label, its StatefulSet and its workers agree.
 
-    workers: the StatefulSet that this pod controls. made: see `made_from`. Workers that were adopted from a
-    previous leader may have another revision, and the record of the StatefulSet controller is a label too.
+    No source is reliable alone. The label may have been edited, and so may the record of the StatefulSet
+    controller, which is a label too. Workers that were adopted from a previous leader may have another
+    revision.
+    workers: the StatefulSet that this pod controls. made: the key from `made_from`, or of the ReplicaSet of a
+    Hash leader.
     """
     label = labels_of(leader).get(REVISION_LABEL)
     of_workers = key_of_template(workers) if workers is not None else None
@@ -67,8 +72,8 @@ def key_of_leader(leader: Object, workers: Object | None, made: str | None) -> s
 class Origin:
     """The revision that a leader pod was created from.
 
-    key: None if nothing shows it. made: see `made_from`. is_shown: its own StatefulSet or its workers show
-    the revision, too.
+    key: the revision key; None if nothing shows it. made: as in `key_of_leader`. is_shown: whether its
+    StatefulSet, its ReplicaSet or its workers show the revision, too.
     """
 
     key: str | None
@@ -77,7 +82,10 @@ class Origin:
 
 
 def origin_of(leader: Object, leaders: Object, workers: Object | None, made: str | None) -> Origin:
-    """leaders: the StatefulSet of the leader. For the others see `key_of_leader`."""
+    """Determine the revision that a leader pod was created from.
+
+    leaders: the StatefulSet or Deployment of the leader. workers, made: as in `key_of_leader`.
+    """
     named = labels_of(leader).get(STATEFULSET_REVISION_LABEL)
     is_reported = bool(named) and named in (current_revision_of(leaders), update_revision_of(leaders))
     is_shown = made is not None or workers is not None or is_reported
@@ -85,7 +93,7 @@ def origin_of(leader: Object, leaders: Object, workers: Object | None, made: str
 
 
 def with_key(leader: Object, key: str | None) -> Object:
-    """The leader pod with this key as its label; the same object if it has that already."""
+    """The leader pod with this key as its label; the same object if it has that label already."""
     if not key or labels_of(leader).get(REVISION_LABEL) == key:
         return leader
     metadata = leader["metadata"]
@@ -93,10 +101,11 @@ def with_key(leader: Object, key: str | None) -> Object:
 
 
 def as_made(leader: Object, key: str | None, made: str | None) -> Object:
-    """The leader pod with its key as its label, and without the label of the StatefulSet controller if that
-    belongs to another key: it was edited, and must not make an outdated leader look updated.
+    """The leader pod with its key as its label.
 
-    made: see `made_from`.
+    The label of the StatefulSet controller is removed if it belongs to another key: it was edited, and must
+    not make an outdated leader look updated.
+    made: as in `key_of_leader`.
     """
     pod = with_key(leader, key)
     if made is None or made == key:

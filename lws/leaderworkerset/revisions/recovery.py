@@ -61,11 +61,11 @@ _OUR_ANNOTATIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Templates of StatefulSets under a key without a revision.
+    """Templates of StatefulSets that have a key without a revision.
 
     leader: the pod template that leaders of this key are recreated from; None if the leader StatefulSet does
-    not have it any more. claims: its claim templates. workers: a worker StatefulSet of this key, untrimmed;
-    None without one.
+    not have it any more. claims: the claim templates of the leader StatefulSet. workers: a worker StatefulSet
+    of this key, untrimmed; None if there is none.
     """
 
     key: str
@@ -75,7 +75,7 @@ class Running:
 
 
 def reconstruct(lws: Object, running: Running) -> Reconstruction[Record] | None:
-    """The record of the running templates; None if there are none. Missing parts are taken from the set."""
+    """Build the record of the running templates and, for missing parts, the set; None without templates."""
     if running.leader is None and running.workers is None:
         return None
     desired = record(lws)
@@ -92,7 +92,7 @@ def reconstruct(lws: Object, running: Running) -> Reconstruction[Record] | None:
 
 
 def claim_templates_of(statefulset: Object) -> tuple[Object, ...]:
-    """The claim templates of a StatefulSet; they never change."""
+    """The claim templates of a StatefulSet, which never change."""
     return tuple(statefulset["spec"].get("volumeClaimTemplates") or ())
 
 
@@ -133,7 +133,7 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
 
 
 def _live(lws: Object, running: Running) -> dict[str, Any]:
-    """The spec of the set, as its StatefulSets would show it."""
+    """The spec of the set as its StatefulSets would show it."""
     spec, claims = SetSpec.of(lws), claims_of(lws)
     return _shape(
         (spec.leader_template, spec.worker_template),
@@ -153,7 +153,10 @@ def _shape(
     others: Mapping[str, Any],
     policy: SubdomainPolicy,
 ) -> dict[str, Any]:
-    """templates: of leaders and of workers."""
+    """The part of a spec that a revision records, with stripped templates.
+
+    templates: the pod templates of leaders and of workers.
+    """
     leader, workers = templates
     return {
         "leaderWorkerTemplate": {
@@ -166,14 +169,14 @@ def _shape(
 
 
 def _recordable(lws: Object, shown: Object, live: Object) -> dict[str, Any]:
-    """The running templates, in the shape of a spec that a user would write."""
+    """The running templates in the shape of a spec that a user would write."""
     desired, template = lws["spec"]["leaderWorkerTemplate"], dict(shown["leaderWorkerTemplate"])
     if _claims_form(shown) == _claims_form(live):
-        # StatefulSets of earlier releases have only a part of them.
+        # StatefulSets of earlier releases have only some fields of the claim templates.
         template["volumeClaimTemplates"] = desired.get("volumeClaimTemplates")
     template = {key: value for key, value in template.items() if value}
     if desired.get("leaderTemplate") is None:
-        # Groups of one pod have no workers to show a template.
+        # Groups of one pod have no workers that could show a template.
         if template["size"] == 1:
             template["workerTemplate"] = template["leaderTemplate"]
         if _form(template["leaderTemplate"]) == _form(template["workerTemplate"]):
@@ -192,8 +195,10 @@ def _claims_form(shape: Object) -> str:
 
 
 def _stripped(template: Object, placement: Mapping[str, str], domain: str) -> dict[str, Any]:
-    """A pod template without what controllers add. placement: placement annotations. domain: the node label
-    whose value all pods of a group share, and workers have in their node selector.
+    """A pod template without the fields that controllers add.
+
+    placement: the placement annotations. domain: the node label whose value all pods of a group share, and
+    which workers have in their node selector.
     """
     metadata, pod = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
     metadata["labels"] = without(labels_of(template), _OUR_LABELS)
@@ -208,7 +213,7 @@ def _stripped(template: Object, placement: Mapping[str, str], domain: str) -> di
 
 
 def _is_of_leader(scheduling_group: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether workers have the PodGroup of their leader, whose name begins with these labels."""
+    """Whether workers name the PodGroup of their leader, whose name begins with values of these labels."""
     prefix = "-".join(labels.get(key, "") for key in (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL))
     return NAME_LABEL in labels and str(scheduling_group.get("podGroupName") or "").startswith(f"{prefix}-")
 
@@ -222,7 +227,7 @@ def _claim(claim: Object) -> dict[str, Any]:
 
 
 def _comparable(shape: Object) -> dict[str, Any]:
-    """The parts that StatefulSets of every release have: of claims only some fields."""
+    """The parts that StatefulSets of all releases have, which include only some fields of claims."""
     template = dict(shape["leaderWorkerTemplate"])
     common = (common_claim(claim, "") for claim in template["volumeClaimTemplates"])
     template["volumeClaimTemplates"] = [
@@ -236,7 +241,7 @@ def _topology(lws: Object, running: Running) -> dict[str, str]:
 
 
 def _template_in_use(lws: Object, running: Running) -> tuple[Object, Object]:
-    """A running template, the leaders' if there is one, and the same template in the current spec."""
+    """A running template, preferably the leaders', and the corresponding template in the current spec."""
     if running.leader is not None:
         return running.leader, SetSpec.of(lws).leader_template
     workers = running.workers["spec"]["template"] if running.workers is not None else {}
@@ -244,7 +249,7 @@ def _template_in_use(lws: Object, running: Running) -> tuple[Object, Object]:
 
 
 def _given(lws: Object, running: Running) -> dict[str, str]:
-    """Annotations that controllers added to pods, without those of the user."""
+    """Annotations that controllers added to pods, without annotations of the user."""
     used, template = _template_in_use(lws, running)
     spec, by_user = SetSpec.of(lws), annotations_of(template)
     desired = spec.subgroup_annotations

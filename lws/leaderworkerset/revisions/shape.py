@@ -1,7 +1,7 @@
 """Validate the stored spec, revisions and status of a set.
 
 With an older CRD, another controller or a user may have stored anything. No decision fails on data that
-passes here.
+passes these checks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _REQUIRED = {
     "LeaderWorkerSetSpec": ("leaderWorkerTemplate",),
 }
 _SHAPES = Shapes(TYPES, _REQUIRED)
-# A later release may have stored a field that the set relies on. Pod templates go through untouched.
+# A later release may have stored a field that the set relies on, so unknown fields are faults. Pod templates
+# go through untouched.
 _SPEC_SHAPES = Shapes(TYPES, _REQUIRED, closed=_OWN_TYPES)
 _NUMBERS = Numbers(TYPES)
 
@@ -36,7 +37,7 @@ _STATUS = _STATUS_TYPES["LeaderWorkerSetStatus"]
 _STATUS_SHAPES = Shapes(_STATUS_TYPES, {"Condition": ("type", "status")})
 
 _AMOUNTS = (fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
-# A set goes on whatever is stored there.
+# Invalid values in these fields do not stop a set.
 _HARMLESS = (
     fields.HISTORY_LIMIT,
     fields.MAX_GROUP_RESTARTS,
@@ -45,34 +46,42 @@ _HARMLESS = (
     fields.BACKOFF_CAP,
 )
 _CHECKED = [each for each in vars(fields).values() if isinstance(each, Field) and each not in _HARMLESS]
-# Not of the schema: upstream's webhook demands the first two, and a deadline of 0 s only reports.
+# These minimums are not in the schema: upstream's webhook requires the first two, and a deadline of 0 s only
+# causes a report.
 _LEAST = {fields.SIZE: 1, fields.SUBGROUP_SIZE: 1, fields.PROGRESS_DEADLINE: 0}
 _LIMITED = [field for field in _CHECKED if field in _LEAST or field.least is not None]
 _CHOICES = [field for field in _CHECKED if field.choices]
 
 
 def spec_fault(lws: Object) -> str:
-    """Why the spec of a set cannot be read; empty if it can. Then a revision of it can be read, too."""
+    """The reason why the spec of a set cannot be read; empty if it can.
+
+    If it can be read, a revision of it can be read, too.
+    """
     return json_fault(lws.get("spec") or {}, "spec") or shape_fault(lws)
 
 
 def shape_fault(lws: Object, prefix: str = "") -> str:
-    """The same for a spec that is known to be valid JSON. prefix: of all paths."""
+    """The reason why a spec that is valid JSON cannot be read; empty if it can.
+
+    prefix: the start of all paths.
+    """
     spec, path = lws.get("spec") or {}, f"{prefix}spec"
     return _SPEC_SHAPES.fault("LeaderWorkerSetSpec", spec, path) or _value_fault(lws, prefix)
 
 
 def number_faults(spec: Any, path: str = "spec") -> Iterator[tuple[str, Any, str]]:
-    """Numbers and quantities that typed clients cannot read: path, value, and what is wrong. Specs that
-    contain them, from earlier releases, are read nevertheless.
+    """Numbers and quantities that typed clients cannot read: path, value, and what is wrong.
+
+    Specs of earlier releases that contain such values are read nevertheless.
     """
     return _NUMBERS.faults("LeaderWorkerSetSpec", spec, path)
 
 
 def recorded_fault(data: Any) -> str:
-    """Why groups cannot be created from the data of a ControllerRevision; empty if they can.
+    """The reason why groups cannot be created from the data of a ControllerRevision; empty if they can.
 
-    For a revision without networkConfig, the one of the set applies.
+    If the revision has no networkConfig, the networkConfig of the set applies.
     """
     spec = data.get("spec") if is_mapping(data) else None
     if not is_mapping(spec) or spec.get("leaderWorkerTemplate") is None:
@@ -93,13 +102,14 @@ def is_pod_template(value: Any) -> bool:
 
 
 def readable_status(status: Any) -> dict[str, Any]:
-    """The status, with null for every field of ours that cannot be read: the next write removes it."""
+    """The status, with null for each of our fields that cannot be read, so that the next write removes it."""
     return _STATUS_SHAPES.readable(_STATUS, status)
 
 
 def _value_fault(raw: Object, prefix: str = "") -> str:
-    """Why a value of the right type cannot be used: out of range, or no member of its enum. prefix: of all
-    paths.
+    """The reason why a value of the right type cannot be used: out of range or not in its enum.
+
+    It is empty if all values can be used. prefix: the start of all paths.
     """
     return next(_value_faults(raw, prefix), "")
 

@@ -1,1 +1,1 @@
-"""Move a set from one revision, or number of groups, to another."""
+"""Move a set from one revision, or from one number of groups, to another."""

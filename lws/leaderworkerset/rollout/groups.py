@@ -29,20 +29,22 @@ _CACHED_STATES = 2
 # No slots: derived values are cached.
 @dataclass(frozen=True)
 class GroupState:
-    """One group that has a leader pod. A group without one is missing and has no state.
+    """State of one group that has a leader pod. A group without a leader pod is missing and has no state.
 
     ready: leader Running, Ready and not terminating; its own workers settled, or none needed.
-    formed: all its objects exist: the leader and, unless its size is 1, its worker StatefulSet.
+    formed: all objects of the group exist: the leader and, unless the size is 1, the worker StatefulSet.
     outdated: the leader or its worker StatefulSet has another revision key than the target.
-    terminating: the leader is being deleted; it may serve for a while, but never counts as ready.
-    leader_ready: the leader is Running, Ready and not terminating; a StatefulSet controller sees no more.
-    replaceable: the leader is not on the update revision of the leader StatefulSet: a new one would differ.
-    gate: the scheduling gate of the leader; empty if it has none. pod: name of the leader pod of a Hash
-    group; empty in a set whose groups have indices.
+    terminating: the leader is being deleted. It may still serve for a while, but never counts as ready.
+    leader_ready: the leader is Running, Ready and not terminating. A StatefulSet controller sees nothing
+    else.
+    replaceable: the leader is not on the update revision of the leader StatefulSet, so a new one would
+    differ.
+    gate: the scheduling gate of the leader; empty if it has none.
+    pod: name of the leader pod of a Hash group; empty in a set whose groups have indices.
     kept: the group has used up its restarts. Its leader stays terminating until a user requests a new group
     or the rollout replaces it.
-    unscheduled: the scheduler has found no node for a pod of it. barred: which pod must return to which node,
-    and cannot; empty for none.
+    unscheduled: the scheduler has found no node for a pod of the group.
+    barred: which pod must return to which node, and cannot; empty for none.
     """
 
     index: int
@@ -60,39 +62,41 @@ class GroupState:
 
     @cached_property
     def updated(self) -> bool:
-        """Leader and workers exist and have the target key."""
+        """Whether leader and workers exist and have the target key."""
         return self.formed and not self.outdated
 
     @cached_property
     def settled(self) -> bool:
-        """Ready and on the target revision."""
+        """Whether the group is ready on the target revision."""
         return self.ready and self.formed and not self.outdated
 
     @property
     def broken(self) -> bool:
-        """Outdated, not ready and not terminating: replacing it costs no availability.
+        """Whether the group is outdated, not ready and not terminating: replacing it costs no availability.
 
-        Time plays no role: an outdated group that is still starting counts as broken too, and replacing it
-        costs nothing either. Groups on the target revision are never broken: they get time to start.
+        Time plays no role: an outdated group that is still starting counts as broken too, because replacing
+        it costs nothing either. Groups on the target revision are never broken: they get time to start.
         """
         return self.outdated and not self.ready and (self.kept or not self.terminating)
 
     @property
     def serves_outdated(self) -> bool:
-        """Ready on another revision: replacing it costs availability."""
+        """Whether the group is ready on another revision: replacing it costs availability."""
         return self.outdated and self.ready
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderStatefulSet:
-    """The position of a rollout, as stored in the leader StatefulSet.
+    """Position of a rollout, as stored in the leader StatefulSet.
 
     replicas, partition: as stored.
-    last_replicas: `spec.replicas` of the set when it was last applied; None if missing or unreadable.
-    is_current: its template has the target key.
-    observed: its controller has observed the current generation.
-    awaited: it has not, but the last write is recent, so that it is expected to.
-    max_unavailable: as stored, None if the feature MaxUnavailableStatefulSet is off.
+    last_replicas: `spec.replicas` of the set when the StatefulSet was last applied; None if missing or
+    unreadable.
+    is_current: whether its template has the target key.
+    observed: whether its controller has observed the current generation.
+    awaited: whether its controller has not observed the last write, but the write is recent, so that it is
+    expected to.
+    max_unavailable: as stored; None if the feature MaxUnavailableStatefulSet is off.
     """
 
     replicas: int
@@ -108,8 +112,10 @@ class LeaderStatefulSet:
 class DesiredGroups:
     """The revision that groups are compared with.
 
-    key: the target revision key. size_of: pods per group for each recorded key. update_revision: name of the
-    leader StatefulSet's own update revision, empty before its controller's first report.
+    key: the target revision key.
+    size_of: pods per group for each recorded key.
+    update_revision: name of the leader StatefulSet's own update revision; empty before its controller's first
+    report.
     """
 
     key: str
@@ -118,14 +124,17 @@ class DesiredGroups:
 
 
 def group_states(facts: Iterable[GroupFacts], desired: DesiredGroups) -> tuple[GroupState, ...]:
-    """The state of every group that has a leader pod, by index. Its size is the one of its own revision."""
+    """Return the state of every group that has a leader pod, by index.
+
+    The size of a group is the size of its own revision.
+    """
     cache_keys: dict[str | None, Hashable] = {}
     states = []
     for group in sorted(facts, key=_INDEX):
         key = group.leader_key
         if key not in cache_keys:
             cache_keys[key] = (desired.key, desired.update_revision, desired.size_of.get(key or ""))
-        # Of a thousand groups, few have changed since the last pass: reuse the cached state of the others.
+        # Most of a thousand groups have not changed since the last pass: reuse their cached states.
         state = group.states.get(cache_keys[key])
         if state is None:
             state = _group_state(group, desired)
@@ -137,7 +146,7 @@ def group_states(facts: Iterable[GroupFacts], desired: DesiredGroups) -> tuple[G
 
 
 def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderStatefulSet:
-    """Read the position from our leader StatefulSet; `key` is the target revision key."""
+    """Read the position of the rollout from our leader StatefulSet. key: the target revision key."""
     observed = statefulsets.is_observed(statefulset)
     has_reported = statefulsets.observed_generation_of(statefulset) > 0
     applied = None if observed else statefulsets.last_applied(statefulset, FIELD_MANAGER)
@@ -177,10 +186,10 @@ def _group_state(group: GroupFacts, desired: DesiredGroups) -> GroupState:
 
 @dataclass(frozen=True, slots=True)
 class LeaderDeployment:
-    """The status of the Deployment of Hash leaders.
+    """Status of the Deployment of Hash leaders.
 
-    replicas, ready, updated: leader pods, as it counts them. is_current: its controller has observed the
-    template, and no leader has another revision.
+    replicas, ready, updated: leader pods as the Deployment counts them.
+    is_current: whether its controller has observed the template, and no leader has another revision.
     """
 
     replicas: int = 0
@@ -190,7 +199,7 @@ class LeaderDeployment:
 
 
 def leader_deployment(deployment: Object, groups: Iterable[GroupState]) -> LeaderDeployment:
-    """Read our Deployment. groups: those whose leaders it controls."""
+    """Read the status of our Deployment. groups: the groups whose leaders it controls."""
     status = deployment.get("status") or {}
     live = [group for group in groups if not group.terminating]
     is_complete = len(live) >= statefulsets.desired_replicas(deployment)
@@ -204,6 +213,6 @@ def leader_deployment(deployment: Object, groups: Iterable[GroupState]) -> Leade
 
 
 def _size(group: GroupFacts, size_of: Mapping[str, int]) -> int | None:
-    """Size by the leader's revision, or if that is lost, by the leader's annotation; None if unknown."""
+    """Return the size by the leader's revision or, if that is lost, by its annotation; None if unknown."""
     size = size_of.get(group.leader_key or "")
     return size if size is not None else whole_number(annotations_of(group.leader).get(SIZE_ANNOTATION))

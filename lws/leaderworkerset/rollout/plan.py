@@ -44,7 +44,7 @@ def plan_rollout(state: RolloutState) -> Rollout:
     if state.paused or state.prewarming:
         partition, replicas = paused_position(facts)
         if not state.paused and facts.stored.is_current:
-            # What is on its way to the new revision need not turn back.
+            # Groups that are already moving to the new revision need not turn back.
             partition = max(facts.stored.partition, state.floor)
         stopped = "the rollout is paused" if state.paused else "nodes get what the new revision needs"
         awaited = "the rollout to be resumed" if state.paused else state.prewarming
@@ -75,9 +75,9 @@ def plan_rollout(state: RolloutState) -> Rollout:
 
 
 def is_small_step(state: RolloutState, rollout: Rollout) -> bool:
-    """Whether only the partition changes, by less than two thirds of the budget, and more steps will follow.
+    """Report whether only the partition changes, by less than ⅔ of the budget, and more steps follow.
 
-    After each update of a StatefulSet its controller checks all pods, so a few groups can wait for more.
+    The StatefulSet controller checks all pods after each update, so a few groups can wait for more.
     """
     stored = state.statefulset
     if stored is None or not stored.is_current or rollout.replicas != stored.replicas:
@@ -89,7 +89,7 @@ def is_small_step(state: RolloutState, rollout: Rollout) -> bool:
 
 
 def _starts_left(facts: RolloutFacts) -> int:
-    """How many groups may be replaced now, by the start strategy: those that are added come first."""
+    """Return how many groups may be replaced now by the start strategy, which counts added groups first."""
     if facts.state.start_strategy is None:
         return facts.starts
     added = facts.grown(max(facts.desired, _surged(facts))) - facts.stored.replicas
@@ -101,7 +101,7 @@ def _partition(facts: RolloutFacts, starts: int) -> int:
     safe, needed = facts.reach(facts.allowance, starts)
     covered = stored.partition
     if not stored.is_current:
-        # The new template only applies to new groups; existing ones are not touched before the next step.
+        # The new template only applies to new groups; existing groups are not touched before the next step.
         proposal = min(stored.replicas, desired)
         covered = stored.replicas
         if facts.state.reached is not None and stored.observed:
@@ -116,13 +116,13 @@ def _partition(facts: RolloutFacts, starts: int) -> int:
     else:
         proposal = min(stored.partition, _window(facts), needed)
     # A StatefulSet controller that has not reported yet would otherwise see two changes of the partition at
-    # once, and could take leaders of the second that this controller has not deleted yet.
+    # once. It could then delete leaders of the second change that this controller has not deleted yet.
     lowest = covered if stored.awaited else min(covered, safe)
     return max(proposal, lowest, facts.state.floor)
 
 
 def _window(facts: RolloutFacts) -> int:
-    """The lower end of upstream's window.
+    """Return the lower end of upstream's window.
 
     The window has as many groups below the finished tail as the budget allows, less groups further down that
     are not ready. It extends over adjacent groups that are not ready or already updated, at no cost.
@@ -149,7 +149,7 @@ def _replicas(facts: RolloutFacts, partition: int) -> int:
 
 
 def _surged(facts: RolloutFacts) -> int:
-    """Desired groups plus the surge that outdated and unready groups among them still require."""
+    """Return the desired groups plus the surge that outdated and unready groups among them still require."""
     unsettled = facts.desired
     if facts.stored.is_current:
         if not facts.is_any_outdated(facts.desired):
@@ -161,11 +161,11 @@ def _surged(facts: RolloutFacts) -> int:
 
 
 def paused_position(facts: RolloutFacts) -> tuple[int, int]:
-    """Partition and replicas of a paused rollout: no group changes its revision, scaling still works.
+    """Return partition and replicas of a paused rollout: no group changes its revision, scaling still works.
 
     The partition rises to the lowest group on the target revision, so that lost groups below it are recreated
-    on their revision. No outdated group is at or above it. The surge keeps its size, because the groups that
-    it replaces may not be ready.
+    on their own revision. No outdated group is at or above it. The surge keeps its size, because the groups
+    that it replaces may not be ready.
     """
     partition = max(_paused_partition(facts), facts.state.floor)
     return partition, _paused_replicas(facts, partition)
@@ -178,8 +178,8 @@ def _paused_partition(facts: RolloutFacts) -> int:
     if stored.is_current and not outdated:
         return stored.partition
     lowest = min((index for index in updated if index < stored.replicas), default=stored.replicas)
-    # After a rollback it is the low groups that match: the groups above must not be replaced. Nor must groups
-    # that were scaled away just now, still exist, and are desired again.
+    # After a rollback the low groups match the target: the groups above must not be replaced. Neither must
+    # groups that have just been scaled away, still exist, and are desired again.
     staying = max(stored.replicas, facts.desired)
     return max([lowest, *(index + 1 for index in outdated if index < staying)])
 
@@ -193,15 +193,15 @@ def _paused_replicas(facts: RolloutFacts, partition: int) -> int:
 
 
 def leaders_to_replace(facts: RolloutFacts, partition: int, replicas: int, starts: int) -> tuple[int, ...]:
-    """Leaders that go, with their workers, by the step that applies `partition` and `replicas`.
+    """Return the leaders that the step to `partition` and `replicas` deletes, with their workers.
 
     These are
     - leaders that the StatefulSet controller deletes itself as soon as it sees the lower partition;
-    - all others of the window, once it has observed template and partition: before that it could recreate
-      them on the old template. It would delete them one by one, or none behind a stuck one.
+    - all other leaders of the window, once the controller has observed template and partition: before that it
+      could recreate them on the old template. It would delete them one by one, or none behind a stuck one.
     Healthy leaders are deleted as far as the budget allows, broken ones always, at most `starts` in all.
-    While the controller lags behind, nothing is deleted. A leader that was recreated on the old template is
-    deleted again.
+    While the StatefulSet controller lags behind, nothing is deleted. A leader that was recreated on the old
+    template is deleted again.
     """
     stored = facts.stored
     if not stored.observed:
@@ -220,7 +220,10 @@ def leaders_to_replace(facts: RolloutFacts, partition: int, replicas: int, start
 
 
 def _replaceable(facts: RolloutFacts, start: int, end: int) -> list[int]:
-    """Outdated leaders of a range that would be recreated updated, highest first, except terminating ones."""
+    """Return outdated leaders of a range that would be recreated on the new revision, highest first.
+
+    Terminating leaders are left out.
+    """
     outdated = (facts.groups[index] for index in reversed(range(start, end)) if facts.is_outdated(index))
     # Until the new template is stored, the update revision of the StatefulSet is the old one.
     return [
@@ -231,10 +234,10 @@ def _replaceable(facts: RolloutFacts, start: int, end: int) -> list[int]:
 
 
 def _taken_at_once(facts: RolloutFacts, partition: int, replicas: int, deleted: Container[int]) -> list[int]:
-    """Leaders that the StatefulSet controller deletes as soon as it sees `partition` and `replicas`.
+    """Return leaders that the StatefulSet controller deletes once it sees `partition` and `replicas`.
 
-    deleted: leaders that are deleted before. (Kubernetes 1.37, podManagementPolicy Parallel. Earlier releases
-    with `maxUnavailable` delete the same or fewer.)
+    deleted: leaders that this step has deleted before. (Kubernetes 1.37, podManagementPolicy Parallel.
+    Earlier releases with `maxUnavailable` delete the same leaders or fewer.)
     """
     candidates = [index for index in _replaceable(facts, partition, replicas) if index not in deleted]
     down = [
@@ -246,5 +249,5 @@ def _taken_at_once(facts: RolloutFacts, partition: int, replicas: int, deleted: 
         available = [index for index in candidates if index not in down]
         spared = available[max(0, facts.stored.max_unavailable - len(down)) :]
         return [index for index in candidates if index not in spared]
-    # One at a time from the top, up to the first leader that is missing or starting.
+    # Without `maxUnavailable`, one at a time from the top, up to the first missing or starting leader.
     return [index for index in candidates[:1] if all(other <= index for other in down)]

@@ -1,9 +1,10 @@
-"""Delete groups that are to be recreated, and decide which new leaders may be scheduled while pods of
-previous groups are left.
+"""Delete groups to recreate them, and decide which new leaders may be scheduled while pods of previous groups
+are left.
 
 A ReplicaSet replaces a leader as soon as its deletion begins. The pod webhook gives every leader of a Hash
 group a scheduling gate, so that the new group does not preempt others while the previous one is terminating.
-A leader with an index gets it only if pods of its previous group are left: they must never meet it.
+A leader with an index gets the gate only if pods of its previous group are left: the new leader must never
+run together with them.
 """
 
 from __future__ import annotations
@@ -45,14 +46,15 @@ def deletion_of(
     announce: tuple[Announce, ...] = (),
     tallies: tuple[Tally, ...] = (),
 ) -> tuple[Delete, ...]:
-    """Delete a group that is to be recreated: leader and worker StatefulSet at once, in the background, and
-    in this order, because workers without a deleted leader would be recreated.
+    """Delete a group to recreate it: leader and worker StatefulSet at once, in the background, and in this
+    order, because workers without a deleted leader would be recreated.
 
     In the foreground, 22 of the 66 requests for a group of four are the garbage collector's look-ups and
-    finalizers. The next leader comes before the last old pod is gone; the pod webhook gates it.
+    finalizers. The next leader is created before the last old pod is gone; the pod webhook gates it.
 
-    What is not seen cannot be deleted by us: then the garbage collector has to find the workers before it
-    lets the leader go. So it does for Hash groups, whose leaders are replaced at once in any case.
+    The leader alone is deleted in the foreground if the manager does not see its workers: the garbage
+    collector then has to find them before it deletes the leader. Hash groups are deleted in the same way,
+    because their leaders are replaced at once in any case.
     """
     own = own_workers(leader, workers)
     if own is None or is_terminating(own) or is_of_hash_group(leader):
@@ -65,9 +67,9 @@ def deletion_of(
 
 
 def left_workers(leader: Object, workers: Object | None) -> Object | None:
-    """The worker StatefulSet of a leader that is terminating, if nobody deletes or orphans it yet.
+    """Return the worker StatefulSet of a terminating leader unless it is being deleted or orphaned.
 
-    The garbage collector would delete it only after the leader's end.
+    The garbage collector would delete it only after the leader is gone.
     """
     own = own_workers(leader, workers)
     if own is None or not is_terminating(leader) or is_terminating(own):
@@ -79,8 +81,10 @@ def left_workers(leader: Object, workers: Object | None) -> Object | None:
 class Leader:
     """A leader pod that is not terminating, or that is kept.
 
-    created: RFC 3339. is_gated: it has the gate of group replacement. is_current: it has the revision of the
-    Deployment. has_ended: its ReplicaSet has replaced it.
+    created: creation time in RFC 3339.
+    is_gated: whether the pod has the gate of group replacement.
+    is_current: whether the pod has the revision of the Deployment.
+    has_ended: whether the pod has ended, so that its ReplicaSet has replaced it.
     """
 
     name: str
@@ -91,12 +95,12 @@ class Leader:
 
 
 def leaders_of(pods: Iterable[Object], revision: str) -> tuple[Leader, ...]:
-    """The live leaders among the pods of a set. revision: revision key of the Deployment."""
+    """Return the live leaders among the pods of a set. revision: revision key of the Deployment."""
     return tuple(leader_of(pod, revision) for pod in pods if is_leader(pod) and not is_terminating(pod))
 
 
 def leader_of(pod: Object, revision: str) -> Leader:
-    """What counts about one of them."""
+    """Reduce a leader pod to the facts that admission of gated leaders depends on."""
     return Leader(
         name_of(pod),
         pod["metadata"]["creationTimestamp"],
@@ -107,11 +111,12 @@ def leader_of(pod: Object, revision: str) -> Leader:
 
 
 def teardowns_of(pods: Sequence[Object], revision: str, lost: Collection[str] = ()) -> tuple[Teardown, ...]:
-    """The groups of a set that are terminating.
+    """Return the groups of a set that are terminating.
 
-    revision: revision key of the Deployment. lost: names of leaders that a lost Deployment has left, whose
-    groups are deleted or adopted. A gated leader has never been scheduled: it holds no node, and has no
-    workers.
+    revision: revision key of the Deployment.
+    lost: names of leaders that a lost Deployment has left, whose groups are deleted or adopted.
+
+    Gated leaders are left out: they have never been scheduled, hold no node, and have no workers.
     """
     leaders = [pod for pod in pods if is_leader(pod) and not is_terminating(pod) and name_of(pod) not in lost]
     # Workers without the label of their group name its leader.
@@ -134,15 +139,16 @@ def admitted(
     surge: int,
     is_immediate: bool = False,
 ) -> tuple[Leader, ...]:
-    """The gated leaders that may be scheduled now: those of the current revision first, then by age.
+    """Return the gated leaders that may be scheduled now: those of the current revision first, then by age.
 
-    leaders, teardowns: all of the set, on any revision. replicas, surge: of the Deployment, as numbers.
-    is_immediate: the policy is Immediate. Then a leader waits only for each leader that has ended, because a
-    backoff or a limit of restarts may still keep that group.
+    leaders, teardowns: all of the set, on any revision.
+    replicas, surge: numbers of the Deployment.
+    is_immediate: whether the policy is Immediate. Then only one leader waits for each leader that has ended,
+    because a backoff or a limit of restarts may still keep that group.
 
-    Under both policies, one leader of its revision waits for each group that is kept. Under PostTermination,
-    there are never more admitted leaders and teardowns together than `replicas`, or `replicas` + `surge`
-    while a rollout uses the surge. So:
+    Under both policies, one leader of the same revision waits for each group that is kept. Under
+    PostTermination, there are never more admitted leaders and teardowns together than `replicas`, or
+    `replicas` + `surge` while a rollout uses the surge. So:
 
     - Without a rollout, a new group waits for a previous one even if `surge` is above 0.
     - Groups of all revisions share one number: two revisions never overlap by more than the surge.
@@ -161,7 +167,7 @@ def admitted(
 def _replacing(
     leaders: Iterable[Leader], teardowns: Iterable[Teardown], is_current: bool
 ) -> Sequence[Leader]:
-    """The gated leaders of the current revision, or of others, by age, without one for each kept group."""
+    """Return gated leaders of the current revision, or of others, by age, less one for each kept group."""
     kept = sum(teardown.is_kept and teardown.is_current == is_current for teardown in teardowns)
     gated = (leader for leader in leaders if leader.is_gated and leader.is_current == is_current)
     ordered = sorted(gated, key=_AGE)
@@ -169,8 +175,9 @@ def _replacing(
 
 
 def unwanted(kept: Collection[Leader], leaders: Collection[Leader], replicas: int) -> Iterator[Leader]:
-    """The kept groups that a scale-down removes: of a revision the oldest stay, one for each group that is
-    missing beside them.
+    """Return the kept groups that a scale-down removes.
+
+    In each revision the oldest kept groups stay, one for each group that is missing besides them.
     """
     for is_current in (True, False):
         of_revision = [leader for leader in kept if leader.is_current == is_current]
@@ -180,10 +187,10 @@ def unwanted(kept: Collection[Leader], leaders: Collection[Leader], replicas: in
 
 
 def most_holding(leaders: Sequence[Leader], teardowns: Sequence[Teardown], replicas: int, surge: int) -> int:
-    """Maximum number of groups that hold nodes at a time."""
+    """Return the maximum number of groups that may hold nodes at a time."""
     if not all([leader.is_current for leader in leaders] + [group.is_current for group in teardowns]):
         return replicas + surge
-    # The last step of a rollout, or of its reversal: the Deployment has not yet removed the surge.
+    # In the last step of a rollout, or of its reversal, the Deployment has not yet removed the surge.
     return replicas + min(max(len(leaders) - replicas, 0), surge)
 
 
@@ -202,7 +209,7 @@ def admit(lws: Object, leader: Object) -> Merge:
 
 
 def deferral(lws: Object, leader: Object, terminating: int) -> Announce:
-    """The Event of a leader that stays gated. terminating: the number of teardowns."""
+    """Return the Event about a leader that stays gated. terminating: number of teardowns."""
     note = (
         f"Leader pod {name_of(leader)} waits for {terminating} terminating group(s) to be removed before "
         f"scheduling"
@@ -212,7 +219,7 @@ def deferral(lws: Object, leader: Object, terminating: int) -> Announce:
 
 
 def deferral_of_index(lws: Object, leader: Object, index: str) -> Announce:
-    """The same for a leader with an index, which waits for the pods of its own previous group."""
+    """Return the Event about a gated leader with an index, which waits for pods of its own previous group."""
     note = (
         f"Leader pod {name_of(leader)} waits for previous group {index} pods to be removed before scheduling"
     )
@@ -225,7 +232,7 @@ def _fold(template: str, lws: Object, leader: Object) -> Fold:
 
 
 def _group(pod: Object) -> str:
-    """The group of a pod by its label; without one, by its leader or its owner."""
+    """Return the group of a pod by its label or, without the label, by its leader or its owner."""
     owner = controller_of(pod)
     return str(
         labels_of(pod).get(GROUP_INDEX_LABEL)

@@ -21,21 +21,23 @@ from lws.leaderworkerset.rollout.groups import GroupState
 from lws.runtime.actions import Object
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
-"""Pods with the lowest cost should be deleted first (KEP-2255); 0 by default."""
+"""Annotation for the deletion cost of a pod: pods with the lowest cost should be deleted first (KEP-2255); 0
+by default.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A group that is kept while a better one is deleted. why: a few words."""
+    """A group that is kept while a better one is deleted. why: a few words about the kept group."""
 
     index: int
     why: str
 
 
 def leftovers(groups: Iterable[GroupState], leaders: Mapping[int, Object], replicas: int) -> list[Leftover]:
-    """Groups below `replicas` that are not ready, or have a lower deletion cost than a deleted ready one.
+    """Return groups below `replicas` that are worse than a ready group that is deleted.
 
-    leaders: their pods, by index. Empty if no ready group is deleted.
+    Such a group is not ready, or has a lower deletion cost. leaders: leader pods, by index.
     """
     states = tuple(groups)
     deleted_costs = [
@@ -62,7 +64,7 @@ def _cost(leader: Object | None) -> int:
 
 
 class Rank(IntEnum):
-    """The state of a Hash group, worst first."""
+    """State of a Hash group, worst first."""
 
     UNSCHEDULED = 0
     EXHAUSTED = 1
@@ -77,7 +79,7 @@ class Rank(IntEnum):
 
     @property
     def cost(self) -> str:
-        """The deletion cost for this rank. Users do not choose such values, so it shows who wrote it."""
+        """The deletion cost for this rank. Users do not choose such values, so the value shows who set it."""
         return str(-INT32 + 10 * self.value)
 
 
@@ -93,8 +95,10 @@ _OURS = frozenset(rank.cost for rank in Rank)
 
 @dataclass(frozen=True, slots=True)
 class RankedGroup:
-    """A Hash group that a ReplicaSet may delete. leader: neither terminating nor ended. is_leaving: the
-    rollout replaces it in any case.
+    """A Hash group that a ReplicaSet may delete.
+
+    leader: the leader pod, neither terminating nor ended.
+    is_leaving: whether the rollout replaces the group in any case.
     """
 
     leader: Object
@@ -103,17 +107,17 @@ class RankedGroup:
 
     @property
     def is_ours(self) -> bool:
-        """This controller set the deletion cost."""
+        """Whether this controller set the deletion cost."""
         return annotations_of(self.leader).get(DELETION_COST_ANNOTATION) in _OURS
 
     @property
     def is_users(self) -> bool:
-        """Another client set the deletion cost."""
+        """Whether another client set the deletion cost."""
         return DELETION_COST_ANNOTATION in annotations_of(self.leader) and not self.is_ours
 
     @property
     def pod_rank(self) -> tuple[bool, bool, bool, bool]:
-        """What a ReplicaSet compares before the deletion cost, worst first."""
+        """Facts of the pod that a ReplicaSet compares before the deletion cost, worst first."""
         pod = self.leader
         return bool(node_of(pod)), not is_pending(pod), is_running(pod), is_ready(pod)
 
@@ -121,10 +125,12 @@ class RankedGroup:
 def deletion_costs(
     candidates: Sequence[RankedGroup], surplus: int
 ) -> Iterator[tuple[RankedGroup, str | None]]:
-    """The groups whose deletion cost must change, with the new cost; None to remove it.
+    """Yield the groups whose deletion cost must change, with the new cost; None to remove it.
 
-    surplus: the number of candidates that a scale-down deletes. Costs that users set are kept. Only groups
-    that the ReplicaSet might not delete by their leaders alone get one.
+    surplus: number of candidates that a scale-down deletes.
+
+    Costs that users set are kept. A group gets a cost only if the ReplicaSet might not delete it by its
+    leader alone.
     """
     first = {name_of(group.leader) for pool in _pools(candidates, surplus) for group in _first_of(*pool)}
     for candidate in candidates:
@@ -136,7 +142,7 @@ def deletion_costs(
 
 
 def _pools(candidates: Iterable[RankedGroup], surplus: int) -> Iterator[tuple[list[RankedGroup], int | None]]:
-    """The candidates of each ReplicaSet that deletes leaders, and how many it deletes; None if unknown."""
+    """Yield the candidates of each ReplicaSet that deletes leaders, and how many it deletes, if known."""
     by_owner: dict[str, list[RankedGroup]] = {}
     for candidate in candidates:
         by_owner.setdefault((controller_of(candidate.leader) or {}).get("uid", ""), []).append(candidate)
@@ -147,10 +153,11 @@ def _pools(candidates: Iterable[RankedGroup], surplus: int) -> Iterator[tuple[li
 
 
 def _first_of(pool: list[RankedGroup], surplus: int | None) -> Iterator[RankedGroup]:
-    """The groups that need a deletion cost: to the ReplicaSet, their leaders are as good as those of better
-    groups, and it deletes only some of these. Not those whose cost a user set.
+    """Yield the groups that need a deletion cost, except groups whose cost a user has set.
+
+    To the ReplicaSet, their leaders are as good as those of better groups, and it deletes only some of these.
     """
-    # Among equals the users' costs decide, then the age: the youngest has done the least work.
+    # Among equals the users' costs decide, then the age: the youngest group has done the least work.
     ordered = sorted(pool, key=lambda group: group.leader["metadata"].get("creationTimestamp") or "")
     ordered.reverse()
     ordered.sort(key=lambda group: (group.pod_rank, group.rank, _cost(group.leader) if group.is_users else 0))

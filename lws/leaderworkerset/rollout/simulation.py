@@ -24,8 +24,9 @@ _GONE, _CREATED, _FORMED, _LEADER_READY, _READY = range(-1, 4)
 class SimulatedStep:
     """One step of the controller.
 
-    partition, replicas: of the leader StatefulSet before the step; None if it does not exist yet.
-    groups: their state before the step. rollout: what is done, and why.
+    partition, replicas: fields of the leader StatefulSet before the step; None if it does not exist yet.
+    groups: state of the groups before the step.
+    rollout: the step itself, with its reason.
     """
 
     partition: int | None
@@ -36,7 +37,12 @@ class SimulatedStep:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """steps: in order. groups: at the end. waiting_for: what the rollout then waits for, empty if done."""
+    """Result of a simulated rollout.
+
+    steps: steps in order.
+    groups: state of the groups at the end.
+    waiting_for: what the rollout waits for at the end; empty if it is done.
+    """
 
     steps: tuple[SimulatedStep, ...]
     groups: tuple[GroupState, ...]
@@ -44,7 +50,7 @@ class Simulation:
 
 
 def simulate(state: RolloutState, begun: Beginning | None = None) -> Simulation:
-    """Run the rollout until nothing changes. begun: None to start like a new set."""
+    """Run the rollout until nothing changes. begun: how the StatefulSet is created; None as for a new set."""
     model = _Model(state)
     steps: list[SimulatedStep] = []
     limit = _STEPS_AT_LEAST + _STEPS_PER_GROUP * max(state.replicas, len(state.groups))
@@ -75,19 +81,19 @@ class _Group:
 
     @property
     def is_available(self) -> bool:
-        """As the StatefulSet controller counts: the leader alone."""
+        """Whether the group is available as the StatefulSet controller counts: by its leader alone."""
         return self.stage >= _LEADER_READY and not self.is_terminating
 
 
 class _Model:
-    """The leader StatefulSet with its controller, and the groups."""
+    """Model of the leader StatefulSet with its controller, and of the groups."""
 
     def __init__(self, state: RolloutState) -> None:
         self._given = state
         self._stored = state.statefulset
         self._is_observed = state.statefulset is not None and state.statefulset.observed
-        # After its controller has seen the new template, lost groups below the partition are still recreated
-        # on the old one until the rollout is done.
+        # After the StatefulSet controller has seen the new template, lost groups below the partition are
+        # still recreated on the old one until the rollout is done.
         self._is_rolling = any(group.outdated for group in state.groups)
         self._groups = {group.index: _group_of(group) for group in state.groups}
 
@@ -107,9 +113,9 @@ class _Model:
         return (rollout.partition, rollout.replicas) != (stored.partition, stored.replicas)
 
     def apply(self, rollout: Rollout, is_former: bool = False) -> None:
-        """Delete all leaders that go with the step, then update the StatefulSet.
+        """Delete all leaders that the step replaces, then update the StatefulSet.
 
-        is_former: the StatefulSet is created with the previous revision.
+        is_former: whether the StatefulSet is created with the previous revision.
         """
         self._is_rolling |= is_former
         self._terminate(list(rollout.replace))
@@ -125,7 +131,7 @@ class _Model:
         self._stored = updated
 
     def sync(self) -> bool:
-        """One pass of the StatefulSet controller; True if it did or reported anything."""
+        """Run one pass of the StatefulSet controller; return whether it did or reported anything."""
         stored = self._stored
         if stored is None:
             return False
@@ -137,7 +143,7 @@ class _Model:
         return acted or has_reported
 
     def move(self) -> bool:
-        """Advance every pod by one stage; True if any could."""
+        """Advance every pod by one stage; return whether any could advance."""
         movable = [
             group
             for group in self._groups.values()
@@ -188,7 +194,7 @@ class _Model:
         return []
 
     def _outdated(self, stored: LeaderStatefulSet) -> list[int]:
-        """Groups that the controller would replace, highest first."""
+        """Return the groups that the controller would replace, highest first."""
         indices = reversed(range(stored.partition, stored.replicas))
         return [i for i in indices if not self._groups[i].is_new and not self._groups[i].is_terminating]
 

@@ -24,12 +24,18 @@ class Budget:
 class RolloutState:
     """Input of a rollout decision.
 
-    replicas: desired groups. floor: groups below this index keep their revision. groups: all that have a
-    leader pod, in any order. statefulset: None if it does not exist yet. paused: no group may change its
-    revision. reached: the recorded partition of the rollout to the target revision, in case the StatefulSet
-    was lost; None if it had not begun. stays: take no further step and remove no surge now. deployment: of
-    Hash groups, whose rollouts it paces; None for Ordinal groups. start_strategy: None if groups may start
-    all at once. occupied: indices that leaders of a lost StatefulSet occupy, whatever the start strategy.
+    replicas: number of desired groups.
+    budget: groups that the rollout may take down or add at a time.
+    floor: the partition of the set; groups below this index keep their revision.
+    groups: all groups that have a leader pod, in any order.
+    statefulset: the leader StatefulSet; None if it does not exist yet.
+    paused: whether the user has paused the rollout, so that no group may change its revision.
+    reached: the recorded partition of the rollout to the target revision, in case the StatefulSet was lost;
+    None if the rollout had not begun.
+    stays: whether to take no further step and to remove no surge now.
+    deployment: the Deployment of Hash leaders, which paces the rollout itself; None for Ordinal groups.
+    start_strategy: limits how many groups start at a time; None if all may start at once.
+    occupied: number of indices that leaders of a lost StatefulSet occupy, regardless of the start strategy.
     prewarming: what the first step waits for on nodes; empty for nothing.
     """
 
@@ -48,24 +54,24 @@ class RolloutState:
 
     @property
     def is_done(self) -> bool:
-        """Every desired group is ready and on the target revision, and no partition holds one back."""
+        """Whether every desired group is ready on the target revision, and no partition holds one back."""
         if self.deployment is not None:
             return self.deployment.is_current and len(self.settled) >= self.replicas
         return self.floor == 0 and self.settled.issuperset(range(self.replicas))
 
     @cached_property
     def ready(self) -> frozenset[int]:
-        """Ready groups, desired or not."""
+        """Indices of ready groups, desired or not."""
         return frozenset([group.index for group in self.groups if group.ready])
 
     @cached_property
     def settled(self) -> frozenset[int]:
-        """Groups that are ready and on the target revision, desired or not."""
+        """Indices of groups that are ready on the target revision, desired or not."""
         return frozenset([group.index for group in self.groups if group.settled])
 
     @cached_property
     def outdated(self) -> tuple[int, ...]:
-        """Groups that the rollout replaces sooner or later."""
+        """Indices of groups that the rollout will replace."""
         outdated = [group.index for group in self.groups if group.outdated]
         if self.deployment is not None:
             return tuple(outdated)
@@ -73,17 +79,18 @@ class RolloutState:
 
     @property
     def pinned(self) -> tuple[int, ...]:
-        """Outdated groups that keep their revision: the partition of the set is above them."""
+        """Indices of outdated groups that keep their revision: they are below the partition of the set."""
         end = min(self.floor, self.replicas)
         return tuple(group.index for group in self.groups if group.outdated and group.index < end)
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Desired position of the leader StatefulSet, and groups that are replaced with that step.
+    """Desired position of the leader StatefulSet, and the groups that are replaced with that step.
 
-    replace: their indices, highest first. why: what changes and why, empty for no change.
-    waiting_for: what must happen before the next step, empty for nothing.
+    replace: indices of the groups to replace, highest first.
+    why: what changes and why; empty for no change.
+    waiting_for: what must happen before the next step; empty for nothing.
     """
 
     partition: int
@@ -93,13 +100,13 @@ class Rollout:
     waiting_for: str = ""
 
     def within(self, stored: LeaderStatefulSet) -> Rollout:
-        """The same, with only the leaders that the stored StatefulSet recreates on the target revision."""
+        """Return this rollout with only the leaders that the stored StatefulSet recreates up to date."""
         covered = (index for index in self.replace if stored.is_current and index >= stored.partition)
         return replace(self, replace=tuple(covered))
 
 
 def budget(replicas: int, max_unavailable: int, max_surge: int) -> Budget:
-    """The budget of a set of `replicas` groups; both limits are scaled integers ≥ 0."""
+    """Return the budget of a set of `replicas` groups. Both limits are scaled integers ≥ 0."""
     surge = min(max_surge, replicas)
     if surge > 0:
         return Budget(min(max_unavailable, replicas - 1), surge)
@@ -108,7 +115,7 @@ def budget(replicas: int, max_unavailable: int, max_surge: int) -> Budget:
 
 @dataclass(frozen=True)
 class RolloutFacts:
-    """The state of a rollout whose StatefulSet exists, and the counts that its next step is decided by."""
+    """State of a rollout whose StatefulSet exists, and the counts that determine its next step."""
 
     state: RolloutState
     stored: LeaderStatefulSet
@@ -119,7 +126,7 @@ class RolloutFacts:
 
     @property
     def must_stay(self) -> int:
-        """Minimum of ready groups that the budget demands; may be negative."""
+        """Minimum number of ready groups that the budget demands; may be negative."""
         return self.state.replicas - self.state.budget.unavailable
 
     @property
@@ -134,13 +141,13 @@ class RolloutFacts:
 
     @property
     def is_at_target(self) -> bool:
-        """The StatefulSet has the target template, partition 0, and the desired number of groups."""
+        """Whether the StatefulSet has the target template, partition 0 and the desired number of groups."""
         stored = self.stored
         return stored.is_current and stored.partition == 0 and stored.replicas == self.desired
 
     @property
     def is_sole_group_due(self) -> bool:
-        """There is one group without a surge, and it can be replaced now: no other group is affected."""
+        """Whether the only group of a set without a surge can be replaced now: no other group is affected."""
         state, stored = self.state, self.stored
         if (state.replicas, stored.replicas, state.budget.surge) != (1, 1, 0) or 0 not in self.groups:
             return False
@@ -148,19 +155,19 @@ class RolloutFacts:
 
     @cached_property
     def is_plain_scale_down(self) -> bool:
-        """The surplus groups were desired before, are no surge, and no rollout needs them."""
+        """Whether the surplus groups were desired before, are no surge, and are needed by no rollout."""
         stored = self.stored
         is_users_own = stored.is_current and stored.last_replicas == stored.replicas > self.desired
         return is_users_own and not self.state.outdated
 
     @cached_property
     def ready(self) -> int:
-        """Ready groups below the replicas of the StatefulSet, surge included."""
+        """Number of ready groups below the replicas of the StatefulSet, surge included."""
         return self.stored.replicas - self.unready_below(self.stored.replicas)
 
     @cached_property
     def allowance(self) -> int:
-        """How many healthy outdated groups may be replaced now, including those at or above the partition.
+        """How many healthy outdated groups may be replaced now, including groups at or above the partition.
 
         This is the rest of the budget. It is still 1 if broken outdated groups alone have used up the budget
         and none of them can be replaced before a healthy group.
@@ -172,8 +179,9 @@ class RolloutFacts:
     def starts(self) -> int:
         """How many more groups may start on the target revision, by the start strategy.
 
-        Missing groups below the partition do not count if they may be recreated on the previous revision. Nor
-        do surge groups without a node, which may need that of a group they would hold up.
+        Missing groups below the partition do not count if they may be recreated on the previous revision.
+        Surge groups without a node do not count either: they may need the node of a group that they would
+        hold up.
         """
         stored, strategy = self.stored, self.state.start_strategy
         if strategy is None:
@@ -183,7 +191,7 @@ class RolloutFacts:
         return max(0, strategy.most(len(settled)) - len(settled) - len(starting))
 
     def _is_starting(self, index: int) -> bool:
-        """The group is starting on the target revision, or will be without another step."""
+        """Report whether the group is starting on the target revision, or will without another step."""
         group, is_above_partition = self.groups.get(index), index >= self.stored.partition
         if group is None:
             return is_above_partition or not self._has_outdated
@@ -196,10 +204,10 @@ class RolloutFacts:
         return not self.stored.is_current or any(group.outdated for group in self.state.groups)
 
     def grown(self, replicas: int) -> int:
-        """`replicas`, or fewer if the start strategy does not allow so many yet."""
+        """Return `replicas`, or fewer if the start strategy does not allow so many groups yet."""
         stored, due = self.stored, 0
         if stored.is_current and self.state.start_strategy is not None:
-            # A step has been taken that replaces them, and they will start even before that is seen.
+            # An earlier step already replaces these groups, and they will start even before that shows.
             outdated = (group for group in self._outdated_from_the_top if group.index >= stored.partition)
             due = sum(not group.terminating for group in outdated)
         return min(replicas, stored.replicas + max(0, self.starts - due))
@@ -208,36 +216,37 @@ class RolloutFacts:
         return index in self.state.ready
 
     def is_settled(self, index: int) -> bool:
-        """The group exists, is ready and on the target revision."""
+        """Report whether the group exists and is ready on the target revision."""
         return index in self.state.settled
 
     def is_outdated(self, index: int) -> bool:
-        """The group exists and is not on the target revision."""
+        """Report whether the group exists and is not on the target revision."""
         return index in self.groups and self.groups[index].outdated
 
     def is_serving_outdated(self, index: int) -> bool:
-        """Replacing the group costs availability."""
+        """Report whether replacing the group costs availability."""
         return index in self.groups and self.groups[index].serves_outdated
 
     def unready_below(self, end: int) -> int:
-        """How many groups below this index are missing or not ready."""
+        """Return how many groups below the index `end` are missing or not ready."""
         return end - len(self.state.ready.intersection(range(end)))
 
     def unsettled_among(self, indices: range) -> int:
-        """How many of these groups are missing, not ready or on another revision."""
+        """Return how many of these groups are missing, not ready or on another revision."""
         return len(indices) - len(self.state.settled.intersection(indices))
 
     def is_any_outdated(self, end: int) -> bool:
-        """Whether any group below this index is on another revision."""
+        """Report whether any group below the index `end` is on another revision."""
         return any(group.outdated for index, group in self.groups.items() if index < end)
 
     @cached_property
     def most_risked(self) -> int:
         """How many broken outdated groups below the partition may be moved to the new revision.
 
-        All of them, unless a replaced group is not ready: then the new revision may be broken, while the
-        broken groups may only have lost a node. Until it is ready, no more groups than the budget are risked.
-        Surge groups do not count: they may be waiting for resources that broken groups hold.
+        All of them may, unless a replaced group is not ready: then the new revision may be broken, while the
+        broken groups may only have lost a node. Until the replaced group is ready, no more groups than the
+        budget are risked. Surge groups do not count: they may be waiting for resources that broken groups
+        hold.
         """
         moved = range(self.stored.partition, min(self.desired, self.stored.replicas))
         unsettled = self.unsettled_among(moved)
@@ -246,10 +255,11 @@ class RolloutFacts:
         return max(0, self.state.budget.unavailable - unsettled)
 
     def reach(self, allowance: int, starts: int) -> tuple[int, int]:
-        """How far the partition may be lowered if `allowance` healthy outdated groups may be replaced, and
-        `starts` groups may start.
+        """Return how far the partition may be lowered: the lowest safe partition, and the lowest one that
+        `most_risked` allows.
 
-        Return the lowest safe partition, and the lowest one that `most_risked` allows.
+        allowance: number of healthy outdated groups that may be replaced.
+        starts: number of groups that may start.
         """
         needed, risks_left = self.stored.partition, self.most_risked
         for group in self._outdated_from_the_top:
@@ -278,9 +288,9 @@ class RolloutFacts:
         return sorted(outdated, key=lambda group: -group.index)
 
     def shrunk(self, fewest: int, partition: int) -> int:
-        """Number of groups to shrink to: `fewest`, or more to keep the required number of groups ready.
+        """Return the number of groups to shrink to: `fewest`, or more to keep enough groups ready.
 
-        partition: outdated groups at or above it are being replaced and do not count.
+        partition: outdated groups at or above this index are being replaced and do not count as ready.
         """
         if fewest >= self.stored.replicas or self.is_plain_scale_down:
             return fewest
@@ -306,7 +316,7 @@ def rollout_budget(spec: SetSpec) -> Budget:
 
 
 def statefulset_max_unavailable(spec: SetSpec) -> int:
-    """`maxUnavailable` of the StatefulSet: at least 1 (StatefulSet API), the surge included."""
+    """Return `maxUnavailable` of the StatefulSet: at least 1 (StatefulSet API), the surge included."""
     return max(1, (spec.unavailable_groups or 0) + (spec.surge_groups or 0))
 
 
@@ -325,7 +335,7 @@ class Beginning:
 
 
 def why_partition(facts: RolloutFacts, partition: int) -> str:
-    """Why the partition changes; empty if it does not."""
+    """Describe why the partition changes; empty if it does not."""
     stored = facts.stored
     if not stored.is_current:
         return "there is a new revision: groups move to it from the highest index down"
@@ -341,7 +351,7 @@ def why_partition(facts: RolloutFacts, partition: int) -> str:
 
 
 def why_replicas(facts: RolloutFacts, replicas: int) -> str:
-    """Why the number of groups changes; empty if it does not."""
+    """Describe why the number of groups changes; empty if it does not."""
     stored, desired = facts.stored, facts.desired
     if replicas == stored.replicas:
         return ""
@@ -353,7 +363,7 @@ def why_replicas(facts: RolloutFacts, replicas: int) -> str:
 
 
 def why_replace(facts: RolloutFacts, replace: tuple[int, ...]) -> str:
-    """Which leaders go with the step, and which of them were not ready; empty for none."""
+    """Describe which leaders the step replaces, and which of them were not ready; empty for none."""
     healthy = named(index for index in replace if facts.is_ready(index))
     broken = named(index for index in replace if not facts.is_ready(index))
     parts = healthy and f"replacing {healthy}", broken and f"replacing {broken}, not ready anyway"
@@ -361,7 +371,7 @@ def why_replace(facts: RolloutFacts, replace: tuple[int, ...]) -> str:
 
 
 def waiting_for(facts: RolloutFacts, replicas: int) -> str:
-    """What must happen before the next step; empty for nothing."""
+    """Describe what must happen before the next step; empty for nothing."""
     if facts.state.outdated and not facts.stored.observed:
         return "the StatefulSet controller to report on the last change"
     ready = facts.state.ready
@@ -372,7 +382,7 @@ def waiting_for(facts: RolloutFacts, replicas: int) -> str:
 
 
 def named(indices: Iterable[int]) -> str:
-    """Groups by index: "group 3", "groups 0 to 2, 5"; at most five ranges; empty for none."""
+    """Format groups by index, at most five ranges: "group 3", "groups 0 to 2, 5"; empty for none."""
     texts = runs(indices, " to ")
     if not texts or (len(texts) == 1 and texts[0].isdigit()):
         return "".join(f"group {text}" for text in texts)
@@ -380,7 +390,7 @@ def named(indices: Iterable[int]) -> str:
 
 
 def runs(indices: Iterable[int], joint: str) -> list[str]:
-    """Indices in order, as ranges: "0-2", "5"."""
+    """Format indices in order, as ranges: "0-2", "5"."""
     ranges: list[list[int]] = []
     for index in sorted(indices):
         if ranges and ranges[-1][-1] == index - 1:
@@ -391,7 +401,7 @@ def runs(indices: Iterable[int], joint: str) -> list[str]:
 
 
 def counted(groups: int) -> str:
-    """A number with its noun: "1 group", "4 groups"."""
+    """Format a number of groups: "1 group", "4 groups"."""
     return f"{groups} group{'' if groups == 1 else 's'}"
 
 
@@ -399,8 +409,9 @@ def counted(groups: int) -> str:
 
 
 def restarts(groups: Sequence[int], budget: Budget, paused: bool, has_indices: bool = True) -> str:
-    """Describe which groups restart and how: "groups 0 to 3 restart, by a rollout, one at a time". Without
-    indices: "4 groups restart, …".
+    """Describe which groups restart and how: "groups 0 to 3 restart, by a rollout, one at a time".
+
+    has_indices: whether to name groups by index. Otherwise: "4 groups restart, …".
     """
     if not groups:
         return ""

@@ -1,1 +1,1 @@
-"""The status of a set."""
+"""Build the status of a set."""

@@ -38,7 +38,7 @@ _DROPS_START_ORDINAL = Problem(
 
 
 def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:
-    """encountered: problems that the plan of this pass has found."""
+    """Return all problems of the set, worst first. encountered: problems found by this pass's plan."""
     problems = list(encountered)
     drops_start = snapshot.drops_start_ordinal or any(
         [group.lacks_start_ordinal for group in snapshot.groups]
@@ -55,12 +55,15 @@ def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[
 
 
 def rejected(rejection: Rejection) -> Problem:
-    """The problem that the API server rejects a write."""
+    """Return the problem that the API server rejects a write."""
     return Problem(rejection.reason, rejection.message, rejection.is_reported, rejection.action)
 
 
 def _name_too_long(snapshot: SetSnapshot) -> Problem | None:
-    """Admission rejects such names, but the scale subresource bypasses it."""
+    """Return the problem of a name that is too long for the number of replicas; None if it fits.
+
+    Admission rejects such names, but the scale subresource bypasses it.
+    """
     spec, replicas = snapshot.spec, snapshot.spec.replicas
     if replicas == 0:
         return None
@@ -80,7 +83,7 @@ _MOST_NAMED = 10
 
 
 def lost_nodes(snapshot: SetSnapshot) -> tuple[Problem, ...]:
-    """One problem for each lost node on which pods of the set are stuck."""
+    """Return one problem for each lost node on which pods of the set are stuck."""
     by_node: dict[str, list[StuckPod]] = {}
     for pod in stuck_on_lost_nodes(snapshot):
         by_node.setdefault(pod.loss.node, []).append(pod)
@@ -88,17 +91,17 @@ def lost_nodes(snapshot: SetSnapshot) -> tuple[Problem, ...]:
 
 
 def stuck_on_lost_nodes(snapshot: SetSnapshot) -> tuple[StuckPod, ...]:
-    """Pods of the set that cannot terminate because their node is lost."""
+    """Return the pods of the set that cannot terminate because their node is lost."""
     return stuck_pods(snapshot.terminating, snapshot.nodes, snapshot.now, snapshot.policies.node_loss)
 
 
 def is_forced(stuck: StuckPod, policy: NodeLossPolicy) -> bool:
-    """Whether to force-delete the pod. Pods that Kubernetes deletes itself are left to it."""
+    """Report whether to force-delete the pod. Pods that Kubernetes deletes itself are not force-deleted."""
     return policy.force_delete and not stuck.loss.is_collected
 
 
 def forced(lws: Object, stuck: StuckPod, leader_uid: str = "") -> Delete:
-    """Force-delete the pod. leader_uid: UID of the leader of its group, empty if that does not exist."""
+    """Force-delete the pod. leader_uid: UID of its group's leader; empty if that does not exist."""
     name, loss = stuck.pod["metadata"]["name"], stuck.loss
     why = f"it has been terminating since {timestamp(stuck.since)} on node {loss.node}, which {loss.why}"
     event = Announce(
@@ -111,7 +114,7 @@ def forced(lws: Object, stuck: StuckPod, leader_uid: str = "") -> Delete:
     )
     return Delete(
         target=Reference.to(stuck.pod),
-        # The workers of a leader are always deleted before it, on any node.
+        # The workers of a leader are always deleted before the leader, on any node.
         propagation="Foreground" if stuck.pod["metadata"]["uid"] == leader_uid else "Background",
         why=why,
         announce=(event,),
@@ -120,12 +123,12 @@ def forced(lws: Object, stuck: StuckPod, leader_uid: str = "") -> Delete:
 
 
 def recheck_lost_nodes(snapshot: SetSnapshot) -> float | None:
-    """Seconds until another pod may be stuck; None if no pod is terminating."""
+    """Return the seconds until another pod may be stuck; None if no pod is terminating."""
     return recheck_after(snapshot.terminating, snapshot.nodes, snapshot.now, snapshot.policies.node_loss)
 
 
 def barred_pods(snapshot: SetSnapshot) -> Iterator[Problem]:
-    """One problem for all pods that have long waited for the node that they must return to."""
+    """Yield one problem for all pods that have long waited for the node that they must return to."""
     long = [wait for wait in _barred(snapshot) if snapshot.now - wait.since >= timing.NODE_WAIT_IS_LONG]
     if not long:
         return
@@ -139,7 +142,7 @@ def barred_pods(snapshot: SetSnapshot) -> Iterator[Problem]:
 
 
 def recheck_barred_pods(snapshot: SetSnapshot) -> float | None:
-    """Seconds until another pod has waited long for its node; None if none waits."""
+    """Return the seconds until another pod has waited long for its node; None if no such pod is left."""
     ages = (snapshot.now - wait.since for wait in _barred(snapshot))
     return min(
         ((timing.NODE_WAIT_IS_LONG - age).total_seconds() for age in ages if age < timing.NODE_WAIT_IS_LONG),
@@ -152,10 +155,10 @@ def _barred(snapshot: SetSnapshot) -> Iterator[NodeWait]:
 
 
 def plan_returns(snapshot: SetSnapshot) -> Plan:
-    """Delete pods that wait for a node to which, by the rules of the webhook, their successors need not
-    return: the affinity of a pod cannot be loosened. They never ran, so this is no restart of their group.
+    """Delete pods that wait for a node to which their successors need not return by the webhook's rules.
 
-    Groups that are kept for diagnosis stay as they are. The workers of a leader are deleted with it.
+    The affinity of a pod cannot be loosened. These pods never ran, so deleting them is no restart of their
+    group. Groups that are kept for diagnosis stay as they are. The workers of a leader are deleted with it.
     """
     free = {uid_of(pod): (pod, why) for pod in snapshot.returning if (why := _why_free(snapshot, pod))}
     if not free:
@@ -177,8 +180,8 @@ def plan_returns(snapshot: SetSnapshot) -> Plan:
 
 
 def _why_free(snapshot: SetSnapshot, pod: Object) -> str:
-    """Why the successor of a waiting pod need not return to its node; empty if it must, or if that is unknown
-    because the node was not due to be read.
+    """Return why the successor of a waiting pod need not return to its node; empty if it must, or if that is
+    unknown because the node was not due to be read.
     """
     node = must_return_to(pod)
     if node in nodes_of_no_return(snapshot.lws):
@@ -238,7 +241,7 @@ def _advice(stuck: StuckPod, policy: NodeLossPolicy) -> str:
 STALLED = "Stalled"
 
 LAST_PROGRESS = "lastProgressTime"
-"""The field of the status."""
+"""Name of the status field that records the last progress."""
 
 # A wait for a node is long if it exceeds this fraction of the deadline.
 _LONG_WAIT = 10
@@ -246,12 +249,15 @@ _LONG_WAIT = 10
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The progress of a set.
+    """Progress of a set.
 
-    deadline: maximum time without progress, None for no limit. is_progressing: groups are being created or
-    replaced. was_progressing: the same at the last write of the status. is_paused: the user has paused the
-    rollout. has_moved: the spec has changed, or the rollout takes a step. settled: number of groups that are
-    ready on the target revision. waits: waits for a node, of pods of groups that are not ready.
+    deadline: maximum time without progress; None for no limit.
+    is_progressing: whether groups are being created or replaced.
+    was_progressing: whether they were at the last write of the status.
+    is_paused: whether the user has paused the rollout.
+    has_moved: whether the spec has changed or the rollout takes a step.
+    settled: number of groups that are ready on the target revision.
+    waits: waits for a node, of pods of groups that are not ready.
     """
 
     deadline: timedelta | None
@@ -264,13 +270,13 @@ class Pace:
     waits: tuple[NodeWait, ...] = ()
 
     def last_progress(self, stored: Mapping[str, Any]) -> str | None:
-        """The moment to record (RFC 3339); None if nothing has happened yet.
+        """Return the moment to record (RFC 3339); None if nothing has happened yet.
 
         Progress is more settled groups than before. A step, a changed spec, and the first group that is not
         ready after all were settled also restart the clock.
         """
         recorded: str | None = stored.get(LAST_PROGRESS)
-        # Upstream does not count them. In an empty status there are none.
+        # Upstream does not write these counts. An empty status has no settled groups.
         groups = stored.get("groups") if stored else {}
         has_begun = self.is_progressing and (not self.was_progressing or self.has_moved or not recorded)
         has_more = groups is not None and self.settled > int((groups.get("counts") or {}).get("Ready") or 0)
@@ -278,14 +284,14 @@ class Pace:
 
     @property
     def lacks_nodes(self) -> bool:
-        """A pod of a group that is not ready has long been without a node: the clock is stopped."""
+        """Whether a pod of an unready group has long been without a node, so that the clock is stopped."""
         return any(wait.until is None for wait in self._long_waits())
 
     def due_in(self, last: str | None) -> float | None:
-        """Seconds until the set is stalled, 0 if it is; None if it is settled or paused, or has no deadline.
+        """Return the seconds until the set is stalled, 0 if it is; None if no deadline applies.
 
-        The clock restarts when the last pod that waited for a node is scheduled. The pods show how long they
-        waited: nothing has to be recorded.
+        No deadline applies to a set that is settled or paused. The clock restarts when the last pod that
+        waited for a node is scheduled. The pods show how long they waited, so nothing has to be recorded.
         """
         moment = moment_of(last)
         if self.deadline is None or not self.is_progressing or self.is_paused or moment is None:
@@ -296,14 +302,16 @@ class Pace:
         return max(0.0, (max((moment, *scheduled)) + self.deadline - self.now).total_seconds())
 
     def _long_waits(self) -> Iterator[NodeWait]:
-        """Waits that explain missing progress. A group that is recreated repeatedly has short ones too."""
+        """Yield waits that explain missing progress. A repeatedly recreated group has short waits too."""
         for wait in self.waits:
             if self.deadline and (wait.until or self.now) - wait.since > self.deadline / _LONG_WAIT:
                 yield wait
 
 
 def stalled(pace: Pace, deadline: timedelta, due_in: float | None, why: str) -> Condition:
-    """The condition Stalled. due_in: seconds until the deadline, 0 if it is overdue, None if none applies.
+    """Return the condition Stalled.
+
+    due_in: seconds until the deadline; 0 if it is overdue, None if none applies.
     why: the groups that are not ready, each with its reason.
     """
     if due_in == 0:

@@ -1,8 +1,8 @@
 """Build the status of a set: counters, conditions, and Events for conditions that become true.
 
-Types and reasons of conditions, messages of true ones and the notes of Events are upstream's. Available
-excludes Progressing and UpdateInProgress, and nothing else ends these two. A condition that was never true is
-absent, except Degraded. A condition that becomes False keeps its reason: its message says why.
+Upstream defines the types and reasons of conditions, the messages of true ones and the notes of Events.
+Available excludes Progressing and UpdateInProgress, and nothing else ends these two. A condition that was
+never true is absent, except Degraded. A condition that becomes False keeps its reason: its message says why.
 """
 
 from __future__ import annotations
@@ -71,15 +71,23 @@ class Revisions:
 
 @dataclass(frozen=True, slots=True)
 class StatusInput:
-    """Input of a status.
+    """Facts that determine a status.
 
-    replicas: desired groups. floor: groups below this index keep their revision. existing: `status.replicas`
-    of the leader StatefulSet, 0 without one. problems: worst first. members: the members to record of each
-    group, by index. rollout: position to record, None to keep the stored one. has_moved: this pass moves the
-    rollout. out_of_restarts: indices of groups that have used up `spec.maxGroupRestarts`. exhausted: the same
-    by upstream's rules. waits: waits for a node, of pods of groups that are not ready. deployment: of Hash
-    groups; None for Ordinal groups. scheduling: condition of `spec.scheduling`; None without one. prewarm:
-    progress of the nodes, empty without one. is_prewarming: the rollout waits for them.
+    replicas: number of desired groups.
+    floor: groups below this index keep their revision.
+    groups: states of all groups that have a leader pod.
+    existing: `status.replicas` of the leader StatefulSet; 0 without one.
+    problems: problems of the set, worst first.
+    members: the members to record of each group, by index.
+    rollout: the position to record; None to keep the stored position.
+    has_moved: whether this pass moves the rollout.
+    out_of_restarts: indices of groups that have used up `spec.maxGroupRestarts`.
+    exhausted: indices of groups that have used up their restarts by upstream's rules.
+    waits: waits for a node, of pods of groups that are not ready.
+    deployment: the Deployment of Hash groups; None for Ordinal groups.
+    scheduling: the condition of `spec.scheduling`; None without that field.
+    prewarm: the record of prewarming; empty without one.
+    is_prewarming: whether the rollout waits for nodes to be prewarmed.
     """
 
     replicas: int
@@ -103,9 +111,12 @@ class StatusInput:
 
 @dataclass(frozen=True, slots=True)
 class SetStatus:
-    """intended: the whole status. patch: JSON merge patch from the stored one, None if that is up to date.
+    """Status of a set, and what it takes to write it.
 
-    due_in: seconds until the set is stalled if nothing happens; None if it is already, or cannot be.
+    intended: the whole status.
+    patch: JSON merge patch from the stored status; None if that is up to date.
+    announce: Events for conditions that become true.
+    due_in: seconds until the set is stalled if nothing happens; None if it is already stalled, or cannot be.
     """
 
     intended: Mapping[str, Any]
@@ -116,9 +127,12 @@ class SetStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Counts of the desired groups. is_updating: a group from `floor` on is outdated. is_stopped: all groups
-    that are not ready have used up their restarts by upstream's rules. is_stuck: the same, also by
-    `spec.maxGroupRestarts`. has_surplus: there are more Hash groups than desired.
+    """Counts of the desired groups.
+
+    is_updating: whether a group from `floor` on is outdated.
+    is_stopped: whether all groups that are not ready have used up their restarts by upstream's rules.
+    is_stuck: the same, also by `spec.maxGroupRestarts`.
+    has_surplus: whether there are more Hash groups than desired.
     """
 
     replicas: int
@@ -131,7 +145,7 @@ class _Scope:
 
     @property
     def holding(self) -> tuple[str, ...]:
-        """The conditions that are True by these counts. The first is the one to announce."""
+        """Conditions that are True by these counts. The first is the one to announce."""
         if self.is_stopped:
             return ()
         if self.is_updating:
@@ -141,7 +155,7 @@ class _Scope:
 
 
 def set_status(spec: SetSpec, observed: StatusInput) -> SetStatus:
-    """Build the whole status: conditions that depend on each other change together."""
+    """Build the whole status, because conditions that depend on each other change together."""
     lws = spec.lws
     stored: Mapping[str, Any] = lws.get("status") or {}
     generation = lws["metadata"].get("generation", 0)
@@ -206,9 +220,9 @@ def _pace(spec: SetSpec, observed: StatusInput, scope: _Scope, summary: Summary)
 
 
 def _recorded(stored: Mapping[str, Any], observed: StatusInput) -> dict[str, Any]:
-    """Facts that cannot be observed again: members, restarts, position of the rollout.
+    """Return facts that cannot be observed again: members, restarts, position of the rollout.
 
-    Passes over groups count restarts. Those of groups that are no longer desired are removed here.
+    Passes over groups count restarts. Restarts of groups that are no longer desired are removed here.
     """
     restarts = stored.get("restarts") or {}
     existing = {group.index for group in observed.groups} if restarts else set()
@@ -228,7 +242,7 @@ def _recorded(stored: Mapping[str, Any], observed: StatusInput) -> dict[str, Any
 
 
 def _counters(lws: Object, observed: StatusInput) -> dict[str, Any]:
-    """Counters, which include the surge, and the names of the revisions."""
+    """Return the counters, which include the surge, and the names of the revisions."""
     revisions = {
         "currentRevision": observed.revisions.current,
         "updateRevision": observed.revisions.update,
@@ -246,8 +260,10 @@ def _counters(lws: Object, observed: StatusInput) -> dict[str, Any]:
 
 
 def _updated(observed: StatusInput) -> int:
-    """Groups on the target revision. During a surge, fewer than desired until all desired groups are settled:
-    otherwise Kueue considers the rollout complete and deletes the surge pods that still replace others.
+    """Return the number of groups on the target revision.
+
+    During a surge, the number stays below the desired number until all desired groups are settled: otherwise
+    Kueue considers the rollout complete and deletes the surge pods that still replace others.
     """
     if observed.deployment is not None:
         return observed.deployment.updated
@@ -284,7 +300,7 @@ def _scope(observed: StatusInput) -> _Scope:
 
 
 def _conditions(stored: Sequence[Mapping[str, Any]], scope: _Scope) -> Iterator[Condition]:
-    """The three conditions, True ones first; one that was never True is absent instead of False."""
+    """Yield the three conditions, True ones first. A condition that was never True is left out."""
     if scope.is_stopped:
         yield from _STOPPED_CONDITIONS
         return
@@ -315,7 +331,10 @@ def _false(type_: str, scope: _Scope) -> Condition:
 
 
 def _degraded(observed: StatusInput) -> Condition:
-    """True if a group has used up upstream's limit of restarts. Failed is for `spec.maxGroupRestarts`."""
+    """Return Degraded, which is True if a group has used up upstream's limit of restarts.
+
+    The condition Failed reports `spec.maxGroupRestarts`.
+    """
     if observed.exhausted:
         return _DEGRADED
     message = _REPORTED_BY_FAILED if observed.out_of_restarts else _NOT_EXHAUSTED
@@ -323,7 +342,7 @@ def _degraded(observed: StatusInput) -> Condition:
 
 
 def failure(problems: Sequence[Problem]) -> Iterator[Condition]:
-    """The condition ReplicaFailure. problems: worst first."""
+    """Yield the condition ReplicaFailure if there are problems. problems: worst first."""
     if problems:
         message = "; ".join(problem.message for problem in problems)[:_LONGEST_MESSAGE]
         yield Condition(REPLICA_FAILURE, True, problems[0].reason, message)
@@ -337,12 +356,14 @@ def conditions_after(
     reasons: Iterable[str],
     generation: int,
 ) -> list[dict[str, Any]]:
-    """All conditions after a pass: those that are desired, Stalled, and Reconciling while groups are created
+    """Return all conditions after a pass: the desired ones, Stalled, and Reconciling while groups are created
     or replaced and the set is not stalled.
 
-    before: as stored. reasons: why groups are not settled, for Stalled, which is absent until it is true
-    once, and without a deadline. kstatus does not know Progressing: without Reconciling it considers a set in
-    a rollout finished.
+    before: conditions as stored.
+    reasons: why groups are not settled, for Stalled. Stalled is absent until it is true once, and without a
+    deadline.
+
+    kstatus does not know Progressing: without Reconciling it considers a set in a rollout finished.
     """
     by_type = {condition.type: condition for condition in desired}
     is_due = due_in == 0 or find(before, STALLED) is not None
@@ -364,7 +385,7 @@ def conditions_after(
 def stall_events(
     obj: Object, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> Iterator[Announce]:
-    """The Event for Stalled becoming true."""
+    """Yield the Event for Stalled becoming true."""
     stall = find(after, STALLED)
     if stall is not None and is_true(after, STALLED) and not is_true(before, STALLED):
         yield Announce(Reference.to(obj), STALLED, "Update", stall["message"], "Warning")
@@ -413,7 +434,7 @@ _PROGRESS = frozenset(
 def can_wait(
     stored: Mapping[str, Any], patch: Mapping[str, Any], progress: Collection[str] = _PROGRESS
 ) -> bool:
-    """Whether the patch only reports progress. progress: the fields that do."""
+    """Report whether the patch only reports progress. progress: names of the fields that report it."""
     if not patch.keys() <= set(progress):
         return False
     if not (patch.get("prewarm") or {}).keys() <= {"nodes", "ended"}:
@@ -424,7 +445,7 @@ def can_wait(
 
 
 def has_shrunk(stored: Mapping[str, Any], patch: Mapping[str, Any], desired: int) -> bool:
-    """Whether the last surplus group is gone, which no condition shows: the set stays Available.
+    """Report whether the last surplus group is deleted, which no condition shows: the set stays Available.
 
     Autoscalers read the number of groups: batched, the last of fifty sets that were scaled down at once
     reported it after 13 s. desired: number of groups, the surge included.
@@ -434,10 +455,10 @@ def has_shrunk(stored: Mapping[str, Any], patch: Mapping[str, Any], desired: int
 
 
 def has_surged(stored: Mapping[str, Any], patch: Mapping[str, Any], replicas: int) -> bool:
-    """Whether there are more groups above `replicas` than the stored status shows.
+    """Report whether there are more groups above `replicas` than the stored status shows.
 
     Kueue admits pods of the surge by the status, while fewer than `replicas` groups are updated. Until then
-    they are gated.
+    these pods are gated.
     """
     after = {**stored, **patch}
     existing, updated = _count(after, "replicas"), _count(after, "updatedReplicas")
@@ -446,7 +467,7 @@ def has_surged(stored: Mapping[str, Any], patch: Mapping[str, Any], replicas: in
 
 
 def is_first(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
-    """Whether this is the first status, and only reports that groups are being created."""
+    """Report whether this is the first status, and only reports that groups are being created."""
     conditions = _significant(patch.get("conditions"))
     true = {type_ for type_, status, _ in conditions if status == "True"}
     return not stored and true - {RECONCILING} == {PROGRESSING}
@@ -458,7 +479,7 @@ def _count(status: Mapping[str, Any], field: str) -> int:
 
 
 def _significant(conditions: Any) -> list[tuple[str, ...]]:
-    """Type and status of conditions, and the reasons of those that are True."""
+    """Return type and status of conditions, and the reasons of those that are True."""
     return [
         (each["type"], each["status"], each.get("reason", "") if each["status"] == "True" else "")
         for each in conditions or ()
@@ -473,7 +494,9 @@ FAILED, STUCK = "failed", "stalled"
 DELAYED = "delayed"
 """A group whose recreation waits for the end of its backoff."""
 RECREATED, SPURIOUS = "recreated", "spurious"
-"""Groups that this process has deleted to recreate them; those replaced for a revision equal to their own."""
+"""RECREATED: groups that this process has deleted to recreate them. SPURIOUS: groups that were replaced for a
+revision equal to their own.
+"""
 
 CONTAINER_RESTARTED, DISRUPTION, MISSING_REVISION = "ContainerRestarted", "Disruption", "MissingRevision"
 POD_DELETED, POD_FAILED, POD_REPLACED, ROLLOUT = "PodDeleted", "PodFailed", "PodReplaced", "Rollout"
@@ -486,12 +509,15 @@ RECREATION_REASONS = (
     POD_REPLACED,
     ROLLOUT,
 )
-"""Why a group is recreated."""
+"""Reasons for recreating a group."""
 
 
 def figures_of(lws: Object, status: Mapping[str, Any], replicas: int, failed: int) -> Figures:
-    """The numbers of a set. status: the intended one. replicas: desired groups. failed: number of groups that
-    have used up their restarts.
+    """Return the numbers of a set.
+
+    status: the intended status.
+    replicas: number of desired groups.
+    failed: number of groups that have used up their restarts.
     """
     conditions = status.get("conditions")
     rolling = is_true(conditions, UPDATE_IN_PROGRESS)
@@ -511,17 +537,23 @@ def figures_of(lws: Object, status: Mapping[str, Any], replicas: int, failed: in
 
 
 def lacks_progress(conditions: Sequence[Mapping[str, Any]] | None) -> bool:
-    """Whether the set is stalled by its deadline. Stuck groups have a metric and an alert of their own."""
+    """Report whether the set is stalled by its deadline.
+
+    Stuck groups have a metric and an alert of their own.
+    """
     return is_true(conditions, STALLED) and (find(conditions, STALLED) or {}).get("reason") != _STUCK.reason
 
 
 def starts_of(groups: Iterable[GroupFacts], ready: Collection[int]) -> dict[str, str]:
-    """Creation time of the leaders of ready groups, "" for the others, by UID. ready: indices."""
+    """Return the creation time of the leaders of ready groups, "" for other groups, by UID.
+
+    ready: indices of ready groups.
+    """
     return {group.uid: group.created if group.index in ready else "" for group in groups}
 
 
 def recreated(lws: Object, reason: str) -> Tally:
-    """Count a group that is recreated; reason: one of `RECREATION_REASONS`."""
+    """Count a group that is recreated. reason: one of `RECREATION_REASONS`."""
     return Tally(KIND, lws["metadata"]["name"], RECREATED, reason)
 
 

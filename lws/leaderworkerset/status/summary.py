@@ -30,10 +30,11 @@ STATES = (READY, *_WORST_FIRST)
 
 @dataclass(frozen=True, slots=True)
 class GroupStanding:
-    """The state of one group: one of `STATES`.
+    """State of one group.
 
-    reason: why it is not ready on the target revision, empty if it is. pod: name of the leader pod of a Hash
-    group, empty for a group that has an index.
+    state: one of `STATES`.
+    reason: why the group is not ready on the target revision; empty if it is.
+    pod: name of the leader pod of a Hash group; empty for a group that has an index.
     """
 
     index: int
@@ -52,13 +53,17 @@ class GroupStanding:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """counts: number of groups by state, without zeros. unsettled: worst first, at most MOST_NAMED."""
+    """States of all groups, in short.
+
+    counts: number of groups by state, without zeros.
+    unsettled: groups that are not ready on the target revision, worst first, at most MOST_NAMED.
+    """
 
     counts: dict[str, int]
     unsettled: tuple[GroupStanding, ...]
 
     def stored(self, name: str) -> dict[str, Any]:
-        """The value of `status.groups`. name: of the set."""
+        """Return the value of `status.groups`. name: name of the set."""
         unsettled = [
             {"name": group.pod or f"{name}-{group.index}", "state": group.state, "reason": group.reason}
             for group in self.unsettled
@@ -68,9 +73,10 @@ class Summary:
 
 
 def blocking_problem(name: str, problems: str) -> str:
-    """The rejected write that blocks the rollout, without the API server's message; empty for none.
+    """Return the rejected write that blocks the rollout, without the API server's message; empty for none.
 
-    name: of the set. problems: messages of all its problems.
+    name: name of the set.
+    problems: messages of all problems of the set.
     """
     objects = rf"Pod {re.escape(name)}-\d+|StatefulSet {re.escape(name)}|ControllerRevision \S+"
     match = re.search(rf"cannot (create|update|delete) ({objects})(?=: )", problems)
@@ -88,9 +94,11 @@ def summarise(
 ) -> Summary:
     """Summarise groups for the status.
 
-    replicas: desired groups. floor: groups below this index keep their revision. blocked_by: see
-    `blocking_problem`. has_indices: False for Hash groups, which have no name while they are missing.
-    prewarming: the rollout waits for images on nodes.
+    replicas: number of desired groups.
+    floor: groups below this index keep their revision.
+    blocked_by: see `blocking_problem`.
+    has_indices: False for Hash groups, which have no name while they are missing.
+    prewarming: whether the rollout waits for images on nodes.
     """
     stopped = _PAUSED if paused else _PREWARMING if prewarming else ""
     standings = _standings(groups, replicas, floor, stopped, blocked_by, has_indices)
@@ -105,7 +113,7 @@ def summarise(
 
 
 def group_standings(rollout: RolloutState, blocked_by: str = "") -> tuple[GroupStanding, ...]:
-    """Every group that is desired or exists, by index. blocked_by: see `blocking_problem`."""
+    """Return the state of every desired or existing group, by index. blocked_by: see `blocking_problem`."""
     standings = _standings(
         rollout.groups,
         rollout.replicas,
@@ -117,7 +125,7 @@ def group_standings(rollout: RolloutState, blocked_by: str = "") -> tuple[GroupS
     return tuple(GroupStanding(*standing) for standing in standings)
 
 
-# Tuples: of a thousand groups, few become objects.
+# Tuples, because only a few of a thousand groups become objects.
 def _standings(
     groups: Iterable[GroupState], replicas: int, floor: int, stopped: str, blocked_by: str, has_indices: bool
 ) -> list[tuple[int, str, str, str]]:

@@ -1,6 +1,6 @@
 """Build the PVC templates of a set's StatefulSets, and plan the owners of its PVCs (KEP-622).
 
-Claim templates of an existing StatefulSet cannot be changed.
+The claim templates of an existing StatefulSet cannot be changed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _CLAIMS, _RETENTION = fields.CLAIMS.name, fields.CLAIM_RETENTION.name
 
 
 def build_leader_storage(lws: Object, stored: Object | None = None) -> dict[str, Any]:
-    """PVC fields of the leader StatefulSet's spec; empty if the set has none.
+    """Build the PVC fields of the leader StatefulSet's spec; empty if the set has none.
 
-    stored: that StatefulSet, if it exists. Earlier releases copied only some fields of claims.
+    stored: the existing StatefulSet, if any. Earlier releases copied only some fields of claims, and what
+    they stored cannot be changed.
     """
     storage = _claims(lws)
     if storage and stored is not None and not patches.covers(storage, stored["spec"]):
@@ -41,7 +42,7 @@ def build_leader_storage(lws: Object, stored: Object | None = None) -> dict[str,
 
 
 def build_worker_storage(restored: Object) -> dict[str, Any]:
-    """PVC fields of a worker StatefulSet, which is deleted with its leader pod but whose PVCs are kept."""
+    """Build the PVC fields of a worker StatefulSet, whose PVCs remain when its leader pod is deleted."""
     storage = _claims(restored)
     if retention_of(restored) is None:
         return storage
@@ -49,14 +50,15 @@ def build_worker_storage(restored: Object) -> dict[str, Any]:
 
 
 def claims_of(lws: Object) -> list[Mapping[str, Any]]:
-    """The claim templates, as the user wrote them."""
+    """The claim templates as the user wrote them."""
     return list(fields.CLAIMS.of(lws) or ())
 
 
 def retention_of(lws: Object) -> Mapping[str, str] | None:
-    """whenDeleted and whenScaled, each Retain by default; None if the set has no policy.
+    """The retention policy of PVCs: whenDeleted and whenScaled, each Retain by default; None if unset.
 
-    Always both, because upstream owns both fields: an owned field without a value would cause a write.
+    Both fields are always present because upstream owns both: an owned field without a value would cause a
+    write.
     """
     policy = fields.CLAIM_RETENTION.of(lws)
     if policy is None:
@@ -75,8 +77,8 @@ def common_claim(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:
 def claims_at_risk(lws: Object, workers: Iterable[Object | None]) -> list[str]:
     """Names of worker StatefulSets whose PVCs are deleted whenever their group is recreated.
 
-    Upstream creates them so if the set has `whenDeleted: Delete`. They are not edited, because the user of
-    the set has not requested it.
+    Upstream creates such StatefulSets if the set has `whenDeleted: Delete`. The controller does not edit
+    them, because the user of the set has not requested it.
     """
     if not claims_of(lws):
         return []
@@ -89,7 +91,10 @@ def claims_at_risk(lws: Object, workers: Iterable[Object | None]) -> list[str]:
 
 
 def risk_of_claims(statefulsets: Sequence[str]) -> str:
-    """The warning about these StatefulSets, of which there is at least one."""
+    """The warning about worker StatefulSets whose PVCs are at risk.
+
+    statefulsets: their names, at least one.
+    """
     more = f" and {len(statefulsets) - 1} more" if len(statefulsets) > 1 else ""
     return (
         f"worker StatefulSet {statefulsets[0]}{more}: whenDeleted is Delete, as upstream created it: PVCs of "
@@ -101,8 +106,9 @@ def risk_of_claims(statefulsets: Sequence[str]) -> str:
 def plan_owners(lws: Object, groups: Iterable[int], claims: Collection[Object]) -> tuple[SetOwner, ...]:
     """Make the set an owner of its workers' PVCs if they are to be deleted with it, and otherwise not.
 
-    groups: indices of existing groups; PVCs of others may belong to an earlier set of this name. claims: all
-    PVCs with the name label of the set. PVCs that a StatefulSet controls are left to it.
+    PVCs that a StatefulSet controls are left to it.
+    groups: the indices of existing groups; PVCs of other indices may belong to an earlier set of this name.
+    claims: all PVCs with the name label of the set.
     """
     is_desired = (retention_of(lws) or {}).get("whenDeleted") == DELETE
     if not claims:

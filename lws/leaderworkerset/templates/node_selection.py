@@ -1,7 +1,7 @@
 """Compute the node selector and tolerations of one group from annotations that refer to its index.
 
-The leader StatefulSet has one template for all groups, so the pod webhook sets them on leaders; workers get
-them from the template of their own StatefulSet.
+The leader StatefulSet has one template for all groups, so the pod webhook sets these fields on leaders.
+Workers get them from the template of their own StatefulSet.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Toleration = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class GroupNodes:
-    """Node selector and tolerations of all pods of one group, in addition to their templates."""
+    """The node selector and tolerations of all pods of one group, in addition to their templates."""
 
     node_selector: Mapping[str, str]
     tolerations: tuple[Toleration, ...] = ()
 
 
 def selects_by_group(annotations: Mapping[str, str]) -> bool:
-    """Whether groups request nodes of their own."""
+    """Whether the annotations request a node selector or tolerations for each group."""
     return any(annotations.get(key) for key in (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION))
 
 
@@ -57,9 +57,9 @@ def nodes_of_group(annotations: Mapping[str, str], namespace: str, set_name: str
 
 
 def with_tolerations(own: Iterable[Any], added: Iterable[Toleration]) -> list[Any]:
-    """Tolerations of a template, then those of the group that it lacks."""
+    """The tolerations of a template, followed by the tolerations of the group that the template lacks."""
     tolerations = list(own)
-    # Tolerations of users may have any shape; those of groups are flat.
+    # Tolerations of users may have any shape; tolerations of groups are flat.
     existing = {frozenset(toleration.items()) for toleration in tolerations if _is_flat(toleration)}
     return [
         *tolerations,
@@ -72,11 +72,11 @@ def _is_flat(toleration: Any) -> bool:
 
 
 def without_group_nodes(pod: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
-    """The pod spec without the fields that this module may have added for a group, whatever its index."""
+    """The pod spec without the fields that this module may have added for a group with any index."""
     try:
         nodes = nodes_of_group(annotations, "namespace", "name", 0)
     except ValueError:
-        # No pod was ever created from it.
+        # No pod was ever created with such annotations.
         return dict(pod)
     keys = {toleration["key"] for toleration in nodes.tolerations}
     tolerations, gates, selector = (

@@ -1,6 +1,6 @@
-"""Build the leader StatefulSet of a set, and the leader Deployment of one with Hash groups.
+"""Build the leader StatefulSet of a set, or the leader Deployment of a set with Hash groups.
 
-Objects are complete; the stored StatefulSet is only read for fields that cannot be changed.
+The objects are complete. The stored StatefulSet is only read for fields that cannot be changed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ from lws_api.leaderworkerset.v1 import (
 
 @dataclass(frozen=True, slots=True)
 class RollingUpdate:
-    """The rolling update of the leader StatefulSet. max_unavailable: groups, at least 1."""
+    """The rolling update of the leader StatefulSet.
+
+    max_unavailable: a number of groups, at least 1.
+    """
 
     partition: int
     replicas: int
@@ -54,9 +57,9 @@ class RollingUpdate:
 def build_leader_statefulset(
     spec: SetSpec, key: str, update: RollingUpdate, stored: Object | None = None
 ) -> dict[str, Any]:
-    """The leader StatefulSet, as the complete intent of a server-side apply.
+    """Build the leader StatefulSet as the complete intent of a server-side apply.
 
-    stored: the existing one, for fields that cannot be changed.
+    stored: the existing StatefulSet, which is read for fields that cannot be changed.
     """
     lws, name = spec.lws, name_of(spec.lws)
     statefulset: dict[str, Any] = {
@@ -80,9 +83,12 @@ def build_leader_statefulset(
 
 
 def _role(stored: Object | None, key: str) -> dict[str, str]:
-    """Of the object alone. It comes with a new template, so that an upgrade or a takeover writes nothing."""
+    """The role label of the StatefulSet; its pods do not get it.
+
+    It is added only together with a new template, so that an upgrade or a takeover writes nothing.
+    """
     labels = labels_of(stored) if stored is not None else {}
-    # Its own label may have been edited.
+    # The label of the StatefulSet itself may have been edited, so the label of its template comes first.
     inside = labels_of(value_at(stored or {}, ("spec", "template")) or {})
     if inside.get(REVISION_LABEL, labels.get(REVISION_LABEL)) != key:
         return {ROLE_LABEL: LEADER}
@@ -92,8 +98,11 @@ def _role(stored: Object | None, key: str) -> dict[str, str]:
 def build_leader_deployment(
     spec: SetSpec, key: str, is_paused: bool, stored: Object | None = None
 ) -> dict[str, Any]:
-    """The Deployment of leaders of Hash groups, as the complete intent of a server-side apply. Its controller
-    paces rollouts; is_paused: it starts none. stored: as in `build_leader_statefulset`.
+    """Build the Deployment of the leaders of Hash groups as the complete intent of a server-side apply.
+
+    The Deployment controller paces rollouts.
+    is_paused: whether the Deployment is paused, so that its controller starts no rollout. stored: as in
+    `build_leader_statefulset`.
     """
     name = name_of(spec.lws)
     template = _leader_pod_template(spec, key, stored)
@@ -127,7 +136,8 @@ def _leaders_metadata(spec: SetSpec, key: str, role: Mapping[str, str]) -> dict[
 
 
 def _leader_pod_template(spec: SetSpec, key: str, stored: Object | None) -> dict[str, Any]:
-    # Upstream gives it to templates. Removing it, or updating it with the set, would restart pods.
+    # Upstream adds the termination policy to templates. Removing it, or updating it with the set, would
+    # restart pods.
     given = annotations_of(value_at(stored or {}, ("spec", "template")) or {})
     upstreams = {name: value for name, value in given.items() if name == POD_TERMINATION_POLICY_ANNOTATION}
     annotations = {SIZE_ANNOTATION: str(spec.size), **spec.placement, **spec.subgroup_annotations}
@@ -138,7 +148,8 @@ def _leader_pod_template(spec: SetSpec, key: str, stored: Object | None) -> dict
     annotations |= upstreams
     template = decorated(spec.leader_template, labels, annotations)
     if selects_by_group(spec.placement):
-        # The webhook removes the gate when it places the leader; without the webhook no leader is misplaced.
+        # The webhook removes the gate when it places the leader; without the webhook, the gate keeps the
+        # leader from being misplaced.
         pod = template.get("spec") or {}
         gates = [*(pod.get("schedulingGates") or ()), {"name": PLACEMENT_GATE}]
         template["spec"] = {**pod, "schedulingGates": gates}

@@ -1,4 +1,4 @@
-"""Follow the certificate in a directory that another tool, such as cert-manager, keeps up to date.
+"""Serve the certificate in a directory that another tool, such as cert-manager, keeps up to date.
 
 Each valid pair of `tls.crt` and `tls.key` is given to the server once.
 """
@@ -20,11 +20,12 @@ _Signature = tuple[tuple[int, int, int], ...]
 
 
 class CertificateDirectory:
-    """Supplies one server with the certificate from the files of a directory.
+    """Supplies one server with the certificate in the files of a directory.
 
-    install: takes certificate and key (PEM); raises ValueError and keeps the former ones if they cannot be
-    used. on_read: called after each attempt to read changed files; True if a valid pair was installed. clock:
-    the current time, timezone-aware.
+    install: a function that receives certificate and key (PEM). It raises ValueError, and keeps the former
+    ones, if they cannot be used.
+    on_read: a function that is called after each attempt to read changed files, with its success.
+    clock: a function that returns the current time, timezone-aware.
     """
 
     def __init__(
@@ -45,16 +46,16 @@ class CertificateDirectory:
 
     @property
     def is_ready(self) -> bool:
-        """A certificate is served that is valid now."""
+        """True if a certificate is served that is valid now."""
         return self._served is not None and not time_flaw(read(self._served), self._clock())
 
     @property
     def expires(self) -> datetime | None:
-        """When the served certificate expires."""
+        """The time at which the served certificate expires; None while there is none."""
         return self._expires
 
     async def run(self) -> None:
-        """Check every few seconds, indefinitely."""
+        """Check the files every few seconds, indefinitely."""
         while True:
             self.check()
             await asyncio.sleep(timing.CERTIFICATE_FILES_SECONDS)

@@ -1,6 +1,6 @@
 """Create, store, serve and renew the webhook certificate if cert-manager is not used.
 
-In: one Secret, the webhook configurations, the time. Runs on every replica, leader or not.
+In: one Secret, the webhook configurations, the time. This runs on every replica, whether it leads or not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONFIGURATIONS = (
     ("MutatingWebhookConfiguration", "lws-mutating-webhook-configuration"),
     ("ValidatingWebhookConfiguration", "lws-validating-webhook-configuration"),
 )
-"""Kind and name of the objects that tell the API server which CA to trust."""
+"""Kind and name of the objects that contain the CA that the API server trusts."""
 
 _ATTEMPTS = 10
 
@@ -51,9 +51,10 @@ class SecretReference:
 class InternalCertificates:
     """Supplies one server with certificates that it issues itself.
 
-    install: takes certificate and key (PEM); raises ValueError and keeps the former ones if they cannot be
-    used. clock: the current time, timezone-aware. on_check: called after each check with whether it succeeded
-    and its duration in seconds.
+    install: a function that receives certificate and key (PEM). It raises ValueError, and keeps the former
+    ones, if they cannot be used.
+    clock: a function that returns the current time, timezone-aware.
+    on_check: a function that is called after each check with its success and its duration in seconds.
     """
 
     def __init__(
@@ -79,16 +80,16 @@ class InternalCertificates:
 
     @property
     def is_ready(self) -> bool:
-        """A certificate is served that is valid now, and all existing webhook configurations trust it."""
+        """True if a valid certificate is served and all existing webhook configurations trust it."""
         return self._is_injected and self._is_usable(self._served, self._known)
 
     @property
     def expires(self) -> datetime | None:
-        """When the served certificate expires."""
+        """The time at which the served certificate expires; None while there is none."""
         return expiry(self._served.certificate) if self._served.certificate else None
 
     async def run(self) -> None:
-        """Check once a minute, indefinitely; log what the API server rejects and retry."""
+        """Check once a minute, indefinitely. Log errors of the API server, and retry after them."""
         usual = timing.CERTIFICATES_PAUSE
         backoff = usual.first
         while True:
@@ -105,12 +106,12 @@ class InternalCertificates:
             await asyncio.sleep(pause * random.uniform(0.9, 1.1))
 
     async def check(self) -> None:
-        """One pass: repair the Secret and the webhook configurations.
+        """Repair the Secret and the webhook configurations, and serve the certificate.
 
         Raises ClusterError.
         """
         certificates = self._known = await self._stored()
-        # Without a usable certificate, serve the stored one before API servers have seen its CA.
+        # If no usable certificate is served, serve the stored one before API servers have seen its CA.
         if not self._is_usable(self._served, certificates):
             self._serve(certificates.server)
         for kind, name in CONFIGURATIONS:
@@ -131,7 +132,7 @@ class InternalCertificates:
         try:
             self._install(server.certificate, server.key)
         except ValueError as error:
-            # OpenSSL checks more than we do. The next check replaces the stored pair.
+            # OpenSSL checks more than this module does. The next check replaces the stored pair.
             self._unusable = server
             raise ClusterError(
                 f"{self._title} contains a certificate that cannot be served: {error}"
@@ -140,7 +141,9 @@ class InternalCertificates:
         log.info("webhooks are served with a certificate that expires on %s", self.expires)
 
     async def _stored(self) -> Certificates:
-        """The certificates in the Secret, repaired if needed; of several replicas the first to write wins."""
+        """Return the certificates in the Secret, repaired if needed. Of several replicas, the first one
+        wins.
+        """
         for _ in range(_ATTEMPTS):
             secret = await self._secret()
             stored = _certificates_in(secret)
@@ -160,12 +163,13 @@ class InternalCertificates:
         raise ClusterError(f"{self._title} keeps being changed by another client")
 
     async def _desired(self, stored: Certificates) -> tuple[Certificates, str]:
-        """The desired content of the Secret, and the reason if it differs from `stored`. A user can force a
-        new CA by removing `ca.key` from the Secret.
+        """Return the desired content of the Secret, and the reason if it differs from `stored`.
+
+        A user can force a new CA by removing `ca.key` from the Secret.
         """
         desired, why = stored, ""
         if stored == Certificates():
-            # Tools that keep applying the chart replace the Secret by their empty one.
+            # Tools that keep applying the chart replace the Secret by the chart's empty one.
             desired, why = self._known, "its content was missing and is restored"
         # Generating keys takes a tenth of a second, which must not delay other tasks.
         renewal = await asyncio.to_thread(
@@ -244,10 +248,10 @@ def _decoded(value: Any) -> bytes:
 
 
 def _trust(configuration: Object, bundle: str) -> Object | None:
-    """The merge patch that sets the CA bundle of every webhook; None if all have it.
+    """Return the merge patch that sets the CA bundle of every webhook; None if all webhooks have it.
 
-    A merge patch replaces the whole list, so it contains the resourceVersion: a concurrent change of another
-    client is not overwritten.
+    A merge patch replaces the whole list. It contains the resourceVersion, so that a concurrent change by
+    another client is not overwritten.
     """
     webhooks = configuration.get("webhooks") or []
     if all(webhook["clientConfig"].get("caBundle") == bundle for webhook in webhooks):

@@ -1,8 +1,8 @@
-"""Judge a stored serving certificate, and create a new one if it needs to be replaced.
+"""Judge a stored serving certificate, and create a new one if it must be replaced.
 
-Out: None if the stored one is valid, else the new content of the Secret and the reason. No I/O, but keys are
-generated here. All fields are as in upstream's certificates, so that either controller can take over from the
-other, except serial numbers: RFC 5280 requires them to be positive and unique.
+Out: None if the stored certificate is valid, otherwise the new content of the Secret and the reason. There is
+no I/O, but keys are generated here. All fields are as in upstream's certificates, so that either controller
+can take over from the other. Only serial numbers differ: RFC 5280 requires them to be positive and unique.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A certificate and its key in PEM; empty if there is none."""
+    """A certificate and its key in PEM. Both are empty if there is none."""
 
     certificate: bytes = b""
     key: bytes = b""
@@ -51,9 +51,10 @@ class KeyPair:
 class Certificates:
     """The CA and the serving certificate, as stored in the Secret.
 
-    authority: the CA that signs serving certificates. server: the serving certificate.
-    retired: earlier CAs that clients still trust, because another replica may still serve a certificate of
-    theirs; also a self-signed serving certificate, as cert-manager creates them.
+    authority: the CA that signs serving certificates.
+    server: the serving certificate.
+    retired: earlier CAs that clients still trust, because another replica may still serve a certificate that
+    one of them signed; also a self-signed serving certificate, as cert-manager creates it.
     """
 
     authority: KeyPair = KeyPair()
@@ -62,17 +63,17 @@ class Certificates:
 
     @property
     def trusted(self) -> tuple[bytes, ...]:
-        """The CAs that clients must trust, the current one first."""
+        """The CAs that clients must trust, with the current one first."""
         return (self.authority.certificate, *self.retired)
 
 
 def renewed(
     stored: Certificates, names: tuple[str, ...], now: datetime, in_use: tuple[bytes, ...] = ()
 ) -> tuple[Certificates, str] | None:
-    """The new certificates and the reason; None if all are valid for 90 more days.
+    """Return new certificates and the reason; None if all stored ones are valid for 90 more days.
 
     names: DNS names and IP addresses that the serving certificate must cover, at least one.
-    in_use: CAs of certificates that this process serves; they stay trusted when a new CA replaces them.
+    in_use: CAs of certificates that this process serves. They stay trusted when a new CA replaces them.
     """
     # Both times are checked, because a clock that was ahead may have issued one that is not valid yet.
     later = now + timing.RENEW_BEFORE
@@ -99,7 +100,7 @@ def renewed(
 
 
 def authority_flaw(authority: KeyPair, when: datetime) -> str:
-    """Why this cannot be the CA at that time, as a phrase that follows “it is”; empty if it can."""
+    """Return why this cannot be the CA at that time, as a phrase that follows “it is”; empty if it can."""
     if not authority.certificate:
         return "missing"
     try:
@@ -114,7 +115,7 @@ def authority_flaw(authority: KeyPair, when: datetime) -> str:
 
 
 def server_flaw(server: KeyPair, authority: bytes, names: tuple[str, ...], when: datetime) -> str:
-    """Why this certificate cannot be served at that time, phrased as in `authority_flaw`."""
+    """Return why this certificate cannot be served at that time, as `authority_flaw` does."""
     if not server.certificate:
         return "missing"
     try:
@@ -133,12 +134,12 @@ def server_flaw(server: KeyPair, authority: bytes, names: tuple[str, ...], when:
 
 
 def split(bundle: bytes) -> tuple[bytes, ...]:
-    """The certificates in a PEM bundle, in order, each as a PEM text of its own."""
+    """Return the certificates in a PEM bundle, in order, each as a PEM text of its own."""
     return tuple(block + b"\n" for block in _BLOCK.findall(bundle))
 
 
 def expiry(certificate: bytes) -> datetime:
-    """When a certificate (PEM) expires. Raises ValueError if it is unreadable."""
+    """Return the time at which a certificate (PEM) expires. Raises ValueError if it is unreadable."""
     try:
         return read(certificate).not_valid_after_utc
     except UNREADABLE as error:
@@ -231,7 +232,7 @@ def _pair(certificate: x509.Certificate, key: rsa.RSAPrivateKey) -> KeyPair:
 
 
 def read(certificate: bytes) -> x509.Certificate:
-    """The first certificate in a PEM text. Raises one of UNREADABLE."""
+    """Return the first certificate in a PEM text. Raises one of UNREADABLE."""
     with warnings.catch_warnings():
         # Upstream gives its CA the serial number 0.
         warnings.simplefilter("ignore", CryptographyDeprecationWarning)
@@ -265,7 +266,7 @@ def _has_issued(issuer: bytes, certificate: bytes) -> bool:
 
 
 def time_flaw(certificate: x509.Certificate, when: datetime) -> str:
-    """Why the certificate is not valid at that time; empty if it is."""
+    """Return why the certificate is not valid at that time; empty if it is."""
     if certificate.not_valid_before_utc > when:
         return f"valid only from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on"
     if certificate.not_valid_after_utc < when:
@@ -281,7 +282,7 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def names_in(certificate: x509.Certificate) -> set[str]:
-    """DNS names and IP addresses that the certificate covers."""
+    """Return the DNS names and IP addresses that the certificate covers."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
@@ -290,8 +291,9 @@ def names_in(certificate: x509.Certificate) -> set[str]:
 
 
 def _still_trusted(stored: Certificates, now: datetime) -> tuple[bytes, ...]:
-    """The retired CAs that clients still must trust: none a day after the current CA was created, because
-    every replica uses it by then.
+    """Return the retired CAs that clients still must trust.
+
+    A day after the current CA was created there are none, because every replica uses the current CA by then.
     """
     current = stored.authority.certificate
     created = read(current).not_valid_before_utc + timing.CERTIFICATE_BACKDATING
@@ -301,7 +303,7 @@ def _still_trusted(stored: Certificates, now: datetime) -> tuple[bytes, ...]:
 
 
 def _still_valid(certificates: Iterable[bytes], now: datetime) -> tuple[bytes, ...]:
-    """The certificates that are readable and valid now, without duplicates."""
+    """Return the certificates that are readable and valid now, without duplicates."""
     valid: dict[bytes, None] = {}
     for pem in certificates:
         try:

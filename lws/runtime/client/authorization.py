@@ -1,7 +1,7 @@
 """Ask the API server whether the bearer of a token may read a path, and cache the answer.
 
-Out: an HTTP status: 200 allowed; 401 unknown token; 403 forbidden; 429 too many unknown tokens; 500 the API
-server cannot answer.
+Out: an HTTP status. 200: allowed; 401: unknown token; 403: forbidden; 429: too many unknown tokens; 500: the
+API server cannot answer.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ _UNKNOWN_PER_SECOND, _UNKNOWN_AT_ONCE = 5.0, 10
 
 
 class Authorizer:
-    """Authorizes by TokenReview and SubjectAccessReview; cached results live as long as in kube-rbac-proxy.
+    """Authorizes by TokenReview and SubjectAccessReview. Results are cached as long as by kube-rbac-proxy.
 
-    Any client of the port may send any number of tokens. Unknown tokens share a small rate limit of reviews,
-    do not evict cached users, and do not wait for each other.
+    Any client of the port may send any number of tokens. So unknown tokens share a small rate limit of
+    reviews, do not evict cached users, and do not wait for each other.
     """
 
     def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
-        # Not under the rate limit of writes: bursts of writes and of scrapes must not delay each other.
+        # Not under the rate limit of writes, because bursts of writes and of scrapes must not delay each
+        # other.
         self._cluster = cluster.paced(None)
         self._users = _Cache(clock)
         self._unknown = _Cache(clock)
@@ -40,8 +41,8 @@ class Authorizer:
         self._of_unknown = RateLimit(_UNKNOWN_PER_SECOND, _UNKNOWN_AT_ONCE, clock)
 
     async def status(self, token: str, path: str) -> int:
-        """200, 401, 403, 429 or 500, for a GET of `path`."""
-        # RFC 6750: anything else is no bearer token, and could not even be sent as JSON.
+        """Return 200, 401, 403, 429 or 500 for a GET of `path`."""
+        # RFC 6750: anything else is not a bearer token, and could not even be sent as JSON.
         if not token or not token.isascii():
             return 401
         # A token is a secret: only its hash is kept.
@@ -77,7 +78,7 @@ class Authorizer:
             return 500
 
     async def _review(self, key: str, token: str) -> dict[str, Any] | None:
-        """The user of a token; None if it is not valid."""
+        """Return the user of a token; None if the token is not valid."""
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         status = (await self._cluster.create({**review, "metadata": {}})).get("status") or {}
         if not status.get("authenticated"):
@@ -105,8 +106,9 @@ class Authorizer:
 
 
 def _review_spec(user: dict[str, Any], path: str) -> str:
-    """The spec of a SubjectAccessReview, as JSON. It contains the whole user, because tokens of one user name
-    may have different groups.
+    """Return the spec of a SubjectAccessReview, as JSON.
+
+    It contains the whole user, because tokens of one user name may have different groups.
     """
     spec = {
         "user": user.get("username", ""),
@@ -119,7 +121,7 @@ def _review_spec(user: dict[str, Any], path: str) -> str:
 
 
 class _Cache:
-    """A limited number of results, each with its own time to live; the oldest are evicted first."""
+    """A limited number of results, each with its own time to live. The oldest are evicted first."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -130,7 +132,7 @@ class _Cache:
         return value if self._clock() < until else None
 
     def has_seen(self, key: str) -> bool:
-        """Whether there is a result for this key, even an expired one."""
+        """Report whether there is a result for this key, even an expired one."""
         return key in self._entries
 
     def put(self, key: str, value: Any, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """The client of the API server: asynchronous, raw JSON in and out. Every request passes through it.
 
-Configuration, credentials and TLS are those of the kubernetes client (`transport.py`). Its API classes are
-not used: they build a model of each object, which takes many times longer than decoding, and cannot fence
+Configuration, credentials and TLS come from the kubernetes client (`transport.py`). Its API classes are not
+used: they build a model of each object, which takes many times longer than decoding, and they cannot fence
 writes.
 
 In: requests for the kinds in `resources`. Out: objects as the server returned them, or a `ClusterError`.
@@ -36,14 +36,16 @@ from lws.runtime.errors import ApiError, NotLeading, Unreachable, api_error
 
 
 _DEEPEST = 100
-"""Maximum depth of JSON: a list of Kubernetes objects has a third of it."""
+"""Maximum depth of JSON. A list of Kubernetes objects has a third of it."""
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
 
 
 def decoded(raw: bytes, what: str) -> dict[str, Any]:
-    """The JSON object of a successful response. what: the request, for the message.
+    """Return the JSON object in a successful response.
 
-    Raises Unreachable for anything else: then a proxy has responded, not the API server.
+    Raises Unreachable for anything else, because then a proxy has responded and not the API server.
+
+    what: the request, for the message.
     """
     payload = _json(raw)
     if not isinstance(payload, dict):
@@ -58,16 +60,17 @@ async def raise_for(response: aiohttp.ClientResponse) -> None:
 
 
 def error_of(status: int, raw: bytes, retry_after: str | None) -> ApiError:
-    """The exception for a response with an error status; retry_after: the header of that name."""
+    """Return the exception for a response with an error status. retry_after: the Retry-After header."""
     body = _json(raw)
     fallback = _start_of(raw) or f"HTTP {status}"
     return api_error(status, body if isinstance(body, dict) else None, fallback, retry_after)
 
 
 def _json(raw: bytes) -> Any:
-    """None if it cannot be decoded, tolerantly: the API server checks only the syntax of a
-    ControllerRevision's data. An invalid character, or a thousand nested lists, must not make the whole
-    collection unreadable.
+    """Decode JSON tolerantly; return None if that fails.
+
+    The API server checks only the syntax of a ControllerRevision's data. An invalid character, or a thousand
+    nested lists, must not make the whole collection unreadable.
     """
     try:
         return orjson.loads(raw)
@@ -78,7 +81,7 @@ def _json(raw: bytes) -> Any:
 
 
 def _shallow(raw: bytes) -> bytes:
-    """The same JSON, with null for everything nested too deeply."""
+    """Return the same JSON, with null for everything that is nested too deeply."""
     kept: list[bytes] = []
     depth, start = 0, 0
     for token in _TOKENS.finditer(raw):
@@ -101,12 +104,12 @@ def _start_of(raw: bytes) -> str:
 # renewals by another one.
 
 
-# Attempts of managers that write the same Lease at the same moment.
+# Number of attempts if managers write the same Lease at the same moment.
 _ATTEMPTS = 5
 
 
 class RateLimit:
-    """A token bucket: `qps` tokens per second, at most `burst` in stock."""
+    """A token bucket that gains `qps` tokens per second and holds at most `burst`."""
 
     def __init__(self, qps: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._qps = qps
@@ -116,7 +119,7 @@ class RateLimit:
         self._filled_at = clock()
 
     async def acquire(self) -> None:
-        """Take one token; waiting callers are served in order."""
+        """Take one token. Waiting callers are served in order."""
         self._fill()
         self._tokens -= 1.0
         if self._tokens < 0.0:
@@ -137,9 +140,11 @@ class RateLimit:
 
 
 def renewal_rate(shards: int, retry_period: float, clock: Callable[[], float] = time.monotonic) -> RateLimit:
-    """The rate limit for one manager's Leases: twice the number of writes in each period.
+    """Return the rate limit for one manager's Leases: twice the number of writes in each retry period.
 
-    shards: maximum number of its Leases. The shared membership Lease may need several attempts.
+    The shared membership Lease may need several attempts.
+
+    shards: the maximum number of Leases of shards that the manager holds.
     """
     writes = 2 * (shards + _ATTEMPTS)
     return RateLimit(writes / retry_period, writes, clock)
@@ -154,16 +159,16 @@ JSON_PATCH = "application/json-patch+json"
 
 # Share of the time for a write that connecting may take.
 _CONNECTING = 0.2
-# With a status from here on, the API server or a proxy may have abandoned a write that is still running.
+# With this status or a higher one, the API server or a proxy may have abandoned a running write.
 _SERVER_ERRORS = 500
 
 
 MayWrite = Callable[[str], bool]
-"""Reports whether this process may write to a namespace; called right before a write is sent."""
+"""A function that reports whether this process may write to a namespace, called right before a write."""
 
 
 TimeLeft = Callable[[str], float]
-"""Returns the seconds within which a write to a namespace must end; called when the write begins."""
+"""A function that returns the seconds within which a write to a namespace must end, called as it begins."""
 
 
 def _unlimited(namespace: str) -> float:
@@ -177,7 +182,7 @@ def anywhere(namespace: str) -> bool:
 
 @dataclass(slots=True)
 class _Fence:
-    """Decides whether a request may be sent. was_sent: whether it was."""
+    """The check whether a request may be sent. was_sent: whether the request was sent."""
 
     may_write: MayWrite = anywhere
     namespace: str = ""
@@ -188,7 +193,7 @@ _FENCE: ContextVar[_Fence] = ContextVar("fence")
 
 
 class _FencedRequest(Request):
-    """Checks the fence once there is a connection: connecting may outlast the Lease."""
+    """Checks the fence once there is a connection, because connecting may outlast the Lease."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         fence = _FENCE.get()
@@ -212,9 +217,9 @@ _PLAIN = _Options()
 
 
 class Cluster:
-    """One API server. Objects are plain JSON data; nothing is retried here.
+    """The connection to one API server. Objects are plain JSON data, and no request is retried here.
 
-    on_response: called with the method and the status of every response.
+    on_response: a function that is called with the method and the status of every response.
     """
 
     def __init__(
@@ -227,7 +232,7 @@ class Cluster:
         self.configuration = configuration
         self._may_write: MayWrite = anywhere
         self._time_left: TimeLeft = _unlimited
-        # By namespace, until when the last write without a response may arrive; shared by all clones.
+        # By namespace: until when its last write without a response may arrive. All clones share this.
         self._unanswered: dict[str, float] = {}
         self._resources = dict(RESOURCES)
         self._on_response = on_response
@@ -238,29 +243,30 @@ class Cluster:
         self._session = self._transport.session(_FencedRequest)
 
     def fenced(self, may_write: MayWrite, time_left: TimeLeft = _unlimited) -> Cluster:
-        """The same connection for writes of a leader; raises NotLeading if `may_write` returns False. A write
-        that takes longer than the time left is abandoned, by the API server too: it must not arrive after the
-        next leader has listed.
+        """Return the same connection for writes of a leader. It raises NotLeading if `may_write` is false.
+
+        A write that takes longer than the time left is abandoned, also by the API server: it must not arrive
+        after the next leader has listed.
         """
         clone = copy.copy(self)
         clone._may_write, clone._time_left = may_write, time_left
         return clone
 
     def may_arrive(self, is_meant: Callable[[str], bool]) -> bool:
-        """Whether a fenced write without a response may still be stored in one of these namespaces."""
+        """Report whether a fenced write without a response may still be stored in one of these namespaces."""
         now = asyncio.get_running_loop().time()
         for expired in [namespace for namespace, until in self._unanswered.items() if until <= now]:
             del self._unanswered[expired]
         return any(map(is_meant, self._unanswered))
 
     def paced(self, rate: RateLimit | None) -> Cluster:
-        """The same connection with another rate limit; None for no limit."""
+        """Return the same connection with another rate limit; None for no limit."""
         clone = copy.copy(self)
         clone._rate = rate
         return clone
 
     def session_of_another_client(self) -> aiohttp.ClientSession:
-        """A session to the same API server for another client, which closes it."""
+        """Return a session to the same API server for another client, which must close it."""
         return self._transport.session_of_another_client(self._user_agent)
 
     async def close(self) -> None:
@@ -268,11 +274,11 @@ class Cluster:
         await self._session.close()
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
-        """One object, read live."""
+        """Return one object, read live."""
         return await self._request("GET", self._resources[kind].path(namespace, name))
 
     async def version(self) -> str:
-        """The Kubernetes version of the server; also a check that it responds."""
+        """Return the Kubernetes version of the server. The request also checks that the server responds."""
         return str((await self._request("GET", "/version")).get("gitVersion", "unknown"))
 
     def learn(self, *resources: Resource) -> None:
@@ -280,7 +286,7 @@ class Cluster:
         self._resources.update({resource.kind: resource for resource in resources})
 
     async def exists(self, path: str) -> bool:
-        """Whether the server serves this path, for example a group and version or a collection."""
+        """Report whether the server serves this path, for example a group and version or a collection."""
         async with self._respond("GET", path) as response:
             if response.status != 404:
                 await raise_for(response)
@@ -289,8 +295,9 @@ class Cluster:
     async def list_page(
         self, resource: Resource, query: Mapping[str, str], metadata_only: bool = False, namespace: str = ""
     ) -> dict[str, Any]:
-        """One page of a collection, of all namespaces or of one: `items`, `metadata.resourceVersion`,
-        `metadata.continue`.
+        """Return one page of a collection, of all namespaces or of one.
+
+        It contains `items`, `metadata.resourceVersion` and `metadata.continue`.
         """
         accept = "application/json"
         if metadata_only:
@@ -302,7 +309,7 @@ class Cluster:
     async def watch(
         self, resource: Resource, query: Mapping[str, str], silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The body of a watch, newline-delimited JSON; `silence` seconds without a byte end it."""
+        """Yield the body of a watch, newline-delimited JSON. Silence of so many seconds ends it."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=timing.REQUEST_SECONDS)
         path, options = resource.path(), _Options({**query, "watch": "1"}, timeout=timeout)
         timer = SilenceTimeout(f"GET {path} at {self.configuration.host}", silence)
@@ -316,7 +323,7 @@ class Cluster:
         return await self._request("POST", path, body=obj, query={"fieldManager": FIELD_MANAGER})
 
     async def replace(self, obj: Object) -> dict[str, Any]:
-        """PUT an object; its resourceVersion, if any, must be the current one."""
+        """PUT an object. Its resourceVersion, if it has one, must be the current one."""
         metadata = obj["metadata"]
         path = self._resources[obj["kind"]].path(metadata.get("namespace", ""), metadata["name"])
         return await self._request("PUT", path, body=obj, query={"fieldManager": FIELD_MANAGER})
@@ -329,8 +336,9 @@ class Cluster:
     async def merge(
         self, target: Reference, patch: Object, subresource: str = "", is_strategic: bool = False
     ) -> dict[str, Any]:
-        """JSON merge patch; a UID in the reference protects other objects of the same name. is_strategic:
-        strategic merge patch, which merges lists by key; for built-in kinds only.
+        """Send a JSON merge patch. A UID in the reference protects other objects of the same name.
+
+        is_strategic: whether to merge lists by key (strategic merge patch), for built-in kinds only.
         """
         if target.uid:
             patch = {**patch, "metadata": {**patch.get("metadata", {}), "uid": target.uid}}
@@ -338,8 +346,9 @@ class Cluster:
         return await self._patch(target, patch, content_type, {"fieldManager": FIELD_MANAGER}, subresource)
 
     async def patch(self, target: Reference, operations: Sequence[Object]) -> dict[str, Any]:
-        """JSON patch (RFC 6902): applied to the current object, so that there are no conflicts; a failed test
-        is an Invalid.
+        """Send a JSON patch (RFC 6902). A failed test raises Invalid.
+
+        The patch is applied to the current object, so there are no conflicts.
         """
         return await self._patch(target, operations, JSON_PATCH, {"fieldManager": FIELD_MANAGER})
 
@@ -350,8 +359,9 @@ class Cluster:
         grace_seconds: int | None = None,
         version: str = "",
     ) -> dict[str, Any]:
-        """Delete the object of this name and UID, and of this resourceVersion, if any. Returns it if it is
-        terminating (foreground), else a Status.
+        """Delete the object with this name, UID and resourceVersion. The UID and the version may be empty.
+
+        Return the object if it is terminating, or the last state of a pod; otherwise a Status.
         """
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
         options["propagationPolicy"] = propagation
@@ -397,18 +407,18 @@ class Cluster:
         seconds = self._time_left(fence.namespace)
         if seconds == math.inf:
             return await self._answer(method, path, options, fence)
-        # Never 0, which would mean no timeout to aiohttp. If no time is left, the fence rejects the write.
+        # Never 0, which means no timeout to aiohttp. If no time is left, the fence rejects the write.
         left = min(max(seconds, 0.001), timing.REQUEST_SECONDS)
         waiting = _CONNECTING * left
         timeout = aiohttp.ClientTimeout(total=left, connect=waiting, ceil_threshold=math.inf)
-        # The API server counts from the arrival of the request.
+        # The API server counts the time from the arrival of the request.
         query = {**(options.query or {}), "timeout": f"{math.ceil(1000 * (left - waiting))}ms"}
         options = replace(options, query=query, timeout=timeout)
         until = asyncio.get_running_loop().time() + left
         try:
             return await self._answer(method, path, options, fence)
         except (Unreachable, ApiError, asyncio.CancelledError) as error:
-            # A webhook that cannot be called is a 500 too, but nothing is stored then.
+            # A webhook that cannot be called also causes a 500, but then nothing is stored.
             is_final = isinstance(error, ApiError) and (error.status < _SERVER_ERRORS or error.is_refusal)
             if fence.was_sent and not is_final:
                 self._unanswered[fence.namespace] = max(until, self._unanswered.get(fence.namespace, until))
@@ -456,8 +466,9 @@ def _encode(value: object) -> object:
 class SilenceTimeout:
     """A context that raises Unreachable after `seconds` without data.
 
-    what: name of the stream in the error. One timer checks at intervals: a timer for every piece would cost
-    as much as decoding it.
+    One timer checks at intervals, because a timer for every piece would cost as much as decoding it.
+
+    what: the name of the stream in the error.
     """
 
     def __init__(self, what: str, seconds: float) -> None:
@@ -484,7 +495,7 @@ class SilenceTimeout:
             raise Unreachable(f"{self._what}: nothing received for {self._seconds:g} s") from timeout
 
     async def pieces(self, stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-        """The content of the stream in pieces of any length."""
+        """Yield the content of the stream in pieces of any length."""
         async for piece in stream.iter_any():
             self._heard_at = self._loop.time()
             yield piece
@@ -511,9 +522,9 @@ async def pages(
     namespace: str = "",
     metadata_only: bool = False,
 ) -> AsyncIterator[dict[str, Any]]:
-    """Pages of a collection, of all namespaces or of one; see `Cluster.list_page`.
+    """Yield the pages of a collection, of all namespaces or of one (see `Cluster.list_page`).
 
-    Raises ClusterError: a Gone if reading takes longer than the server keeps the version of the first page.
+    Raises ClusterError: Gone if reading takes longer than the server keeps the version of the first page.
     """
     page_query = {**query, "limit": _PAGE}
     while True:

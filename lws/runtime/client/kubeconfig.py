@@ -42,15 +42,18 @@ class NoCluster(Unreachable):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """namespace: the default of `--namespace`."""
+    """What a command connects to. namespace: the default of `--namespace`."""
 
     configuration: Configuration
     namespace: str
 
 
 async def load_configuration(kubeconfig: str | None) -> Configuration:
-    """The configuration of a manager: from the current context of a kubeconfig; None for the service account
-    of the pod. Raises ClusterError with a message that says what to do.
+    """Return the configuration of a manager: a kubeconfig's current context, or the pod's service account.
+
+    Raises ClusterError with a message that says what to do.
+
+    kubeconfig: the path of the kubeconfig; None for the service account.
     """
     if kubeconfig is not None:
         path = Path(kubeconfig).expanduser()
@@ -68,10 +71,10 @@ async def load_configuration(kubeconfig: str | None) -> Configuration:
 async def load_context(
     kubeconfig: str | None, context: str | None, environment: Mapping[str, str]
 ) -> Context:
-    """The context of a command, as in kubectl: from --kubeconfig, else the files of $KUBECONFIG, else
-    ~/.kube/config, else the service account of the pod.
+    """Return the context of a command, as kubectl does.
 
-    Raises NoCluster if none of them exists, ClusterError if the one that exists cannot be used.
+    It comes from --kubeconfig, else the files of $KUBECONFIG, else ~/.kube/config, else the service account
+    of the pod. Raises NoCluster if none of them exists, ClusterError if the one that exists cannot be used.
     """
     paths = _paths(kubeconfig, environment)
     if paths:
@@ -87,7 +90,7 @@ async def load_context(
 
 
 def context_names(kubeconfig: str | None, environment: Mapping[str, str]) -> list[str]:
-    """The contexts that `load_context` knows, in their order in the files.
+    """Return the contexts that `load_context` knows, in their order in the files.
 
     Raises ClusterError for files that cannot be used.
     """
@@ -166,12 +169,12 @@ _PASSED_TO_PLUGINS = (
     "disable-compression",
 )
 _EXTENSION_FOR_PLUGINS = "client.authentication.k8s.io/exec"
-# Bytes of a header name that are sent unchanged, as in client-go; the others as % and two digits.
+# Bytes of a header name that are sent unchanged, as by client-go. Other bytes are sent as % and two digits.
 _PLAIN_IN_HEADERS = frozenset(b"!#$&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 class _Merger(KubeConfigMerger):
-    """Reads UTF-8 regardless of the locale, as kubectl does."""
+    """Merges kubeconfig files, and reads UTF-8 regardless of the locale, as kubectl does."""
 
     def load_config(self, path: str) -> None:
         config = yaml.safe_load(Path(path).read_bytes())
@@ -186,7 +189,7 @@ class _Merger(KubeConfigMerger):
 
 
 class KubeconfigLoader(KubeConfigLoader):
-    """The loader of the kubernetes client, which also reports how long credentials are valid.
+    """The loader of the kubernetes client, extended to report how long credentials are valid.
 
     The client's own methods carry no types, so calls of them are not checked.
     """
@@ -203,7 +206,7 @@ class KubeconfigLoader(KubeConfigLoader):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The context: its cluster, user and namespace."""
+        """The settings of the context: its cluster, user and namespace."""
         settings: Mapping[str, Any] = self.current_context["context"]
         return settings
 
@@ -224,7 +227,7 @@ class KubeconfigLoader(KubeConfigLoader):
         settings: Any = (self._user or {})["exec"]
         plugin = ExecProvider(settings)
         if os.sep in settings["command"]:
-            # As in kubectl: a relative path is relative to the kubeconfig.
+            # A relative path is relative to the kubeconfig, as in kubectl.
             plugin.args[0] = str(_directory(settings) / settings["command"])
         cluster = self._cluster_for_plugins() if settings.safe_get("provideClusterInfo") else None
         is_never = settings.safe_get("interactiveMode") == "Never"
@@ -249,7 +252,7 @@ class KubeconfigLoader(KubeConfigLoader):
         return True
 
     def _cluster_for_plugins(self) -> dict[str, Any]:
-        """`spec.cluster` of an ExecCredential; file names are replaced by their content."""
+        """Return the `spec.cluster` of an ExecCredential. File names are replaced by their content."""
         cluster_node: Any = self._cluster
         cluster: Mapping[str, Any] = cluster_node.value
         passed = {key: cluster[key] for key in _PASSED_TO_PLUGINS if cluster.get(key)}
@@ -267,21 +270,22 @@ class KubeconfigLoader(KubeConfigLoader):
         await self.load_and_set(configuration)  # type: ignore[no-untyped-call]
         if math.isfinite(self._left):
             return Lifetime.ending_in(self._left)
-        # Without an expiry, a plugin is only run again after a rejection, as in kubectl.
+        # Without an expiry, a plugin is run again only after a rejection, as in kubectl.
         is_read_again = "exec" not in (self._user or ())
         return Lifetime(reload_in=timing.TOKEN_FILE_SECONDS) if is_read_again else Lifetime()
 
 
 def _directory(node: Any) -> Path:
-    """Directory of the file that a part of the configuration was read from."""
+    """Return the directory of the file that a part of the configuration was read from."""
     return Path(node.path).absolute().parent
 
 
 async def _status_from(
     plugin: ExecProvider, cluster: Mapping[str, Any] | None, is_never_interactive: bool
 ) -> dict[str, Any]:
-    """The status of the ExecCredential that a plugin prints. The client's own method passes no cluster to the
-    plugin, and passes our stdin, which may be a manifest.
+    """Run a plugin, and return the status of the ExecCredential that it prints. Raises ConfigException.
+
+    The client's own method passes no cluster to the plugin, and passes our stdin, which may be a manifest.
     """
     interactive = not is_never_interactive and sys.stdin is not None and sys.stdin.isatty()
     spec = {"interactive": interactive, **({} if cluster is None else {"cluster": cluster})}
@@ -291,7 +295,7 @@ async def _status_from(
         env={**plugin.env, "KUBERNETES_EXEC_INFO": json.dumps(info)},
         stdin=None if interactive else DEVNULL,
         stdout=PIPE,
-        # Users must see prompts for a password or a page to open.
+        # Users must see the plugin's prompts, for a password or a page to open.
         stderr=None if interactive else PIPE,
     )
     try:
@@ -315,11 +319,11 @@ async def _status_from(
 
 
 def _impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The headers for impersonation: `as`, `as-uid`, `as-groups`, `as-user-extra`.
+    """Yield the headers for impersonation: `as`, `as-uid`, `as-groups`, `as-user-extra`.
 
-    Raises ConfigException for values that cannot be sent: omitting them would grant more rights.
+    Raises ConfigException for values that cannot be sent, because omitting them would grant more rights.
     """
-    # Null counts as absent. Other false values are names that YAML misread (`no`), or errors.
+    # Null counts as absent. Other false values are errors, or names that YAML misread (`no`).
     name, uid, groups, extra = (
         default if user.get(field) is None else user[field]
         for field, default in (("as", ""), ("as-uid", ""), ("as-groups", []), ("as-user-extra", {}))
@@ -356,7 +360,10 @@ def _sendable(value: object, field: str) -> str:
 
 
 def _persist(merger: KubeConfigMerger) -> None:
-    """Providers may revoke a refresh token after its use: the next command needs the new one."""
+    """Write new tokens to the files.
+
+    A provider may revoke a refresh token after its use, so the next command needs the new one.
+    """
     try:
         merger.save_changes()
     except OSError as error:

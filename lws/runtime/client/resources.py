@@ -1,4 +1,4 @@
-"""Resources and verbs that the code uses, which tests compare with the RBAC of the chart.
+"""Resources and verbs that the code uses. Tests compare them with the RBAC of the chart.
 
 In: nothing. Out: the URL of each kind, and the verbs per resource.
 """
@@ -14,7 +14,7 @@ from lws_api.disaggregatedset.v1 import API_VERSION, KIND, SCALER_KIND
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A resource of the API: its group, version, kind and plural."""
+    """A resource of the API with its group, version, kind and plural."""
 
     api_version: str
     kind: str
@@ -23,7 +23,7 @@ class Resource:
 
     @property
     def group(self) -> str:
-        """The API group, empty for core."""
+        """The API group; empty for the core group."""
         return self.api_version.rpartition("/")[0]
 
     @property
@@ -32,7 +32,7 @@ class Resource:
         return self.api_version.rpartition("/")[2]
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of a collection, an object or a subresource."""
+        """Return the URL path of a collection, an object or a subresource."""
         root = f"/apis/{self.api_version}" if self.group else f"/api/{self.api_version}"
         parts = [root]
         if self.namespaced and namespace:
@@ -46,9 +46,10 @@ class Resource:
 class Workload:
     """A kind of workload and the kinds of its children.
 
-    resource: the kind itself; all of its objects are watched. label: on all children, with the name of the
-    workload as its value; children are watched by it. children: kinds of children. owners: those of them that
-    control others.
+    resource: the kind itself. All of its objects are watched.
+    label: the label of all children, whose value is the name of the workload. Children are watched by it.
+    children: the kinds of children.
+    owners: the kinds of children that control other children.
     """
 
     resource: Resource
@@ -58,7 +59,7 @@ class Workload:
 
 
 def namespace_in(path: str) -> str:
-    """The namespace in a path of `Resource.path`; empty if there is none."""
+    """Return the namespace in a path of `Resource.path`; empty if there is none."""
     _, _, rest = path.partition("/namespaces/")
     return rest.partition("/")[0]
 
@@ -126,7 +127,7 @@ VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
     {
         # Identity labels and annotations of pods are restored.
         ("", "pods"): frozenset({"get", "list", "watch", "patch", "delete"}),
-        # The readiness gate of leaders of Hash groups.
+        # To set the readiness gate of leaders of Hash groups.
         ("", "pods/status"): frozenset({"patch"}),
         # Owner references with blockOwnerDeletion need `update` on the finalizers of the *owner*
         # (admission plugin OwnerReferencesPermissionEnforcement): pods own worker sets.
@@ -136,17 +137,17 @@ VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
         ("", "nodes"): frozenset({"get"}),
         # To evaluate the namespaceSelector of the pod webhook.
         ("", "namespaces"): frozenset({"list"}),
-        # The same plugin requires `delete` on an object to change its owners: adoption needs it.
+        # The same plugin requires `delete` on an object to change its owners, as an adoption does.
         ("", "services"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
         # PVCs of workers get their set as an owner.
         ("", "persistentvolumeclaims"): frozenset({"get", "list", "watch", "patch", "delete"}),
         # Server-side apply of a new object needs `patch` *and* `create`.
         ("apps", "statefulsets"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
         ("apps", "deployments"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
-        # Which Deployment a leader pod belongs to.
+        # To find the Deployment that a leader pod belongs to.
         ("apps", "replicasets"): frozenset({"list", "watch"}),
         ("apps", "controllerrevisions"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
-        # Nodes get images before a rollout.
+        # Jobs pull images on nodes before a rollout.
         ("batch", "jobs"): frozenset({"get", "list", "watch", "create", "delete"}),
         ("policy", "poddisruptionbudgets"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
         # Restarts by upstream's rules are counted in an annotation.

@@ -1,7 +1,7 @@
 """Proxy, TLS and credentials for the API server, shared by all clients in this process.
 
-In: a configuration of the kubernetes client. Out: HTTP sessions that use the newest proxy, CA and
-token for every request.
+In: a configuration of the kubernetes client. Out: HTTP sessions. Each of their requests uses the newest
+proxy, CA and token.
 """
 
 from __future__ import annotations
@@ -36,15 +36,17 @@ _EARLY_SHARE = 0.2
 
 
 class UserConfiguration(Configuration):
-    """A configuration from a kubeconfig. impersonation: headers for impersonation."""
+    """A configuration from a kubeconfig. impersonation: the headers for impersonation."""
 
     impersonation: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """How long credentials are valid. reload_in: seconds until newer ones may exist. left: seconds until
-    these expire.
+    """How long credentials are valid.
+
+    reload_in: the seconds until newer credentials may exist.
+    left: the seconds until these credentials expire.
     """
 
     reload_in: float = math.inf
@@ -52,7 +54,7 @@ class Lifetime:
 
     @classmethod
     def ending_in(cls, seconds: float) -> Lifetime:
-        """Lifetime of credentials with an expiry."""
+        """Return the lifetime of credentials that expire after so many seconds."""
         return cls(seconds - min(timing.CREDENTIALS_EARLY_SECONDS, seconds * _EARLY_SHARE), seconds)
 
 
@@ -60,10 +62,10 @@ Load = Callable[[Configuration], Awaitable[Lifetime]]
 
 
 class Renewal:
-    """`refresh_api_key_hook` of one configuration.
+    """The `refresh_api_key_hook` of one configuration.
 
-    The hooks of the kubernetes client run within the request that needs them. This one renews in the
-    background while the current credentials are valid: a Lease is lost after ten seconds, a plugin may take
+    The hooks of the kubernetes client run within the request that needs them. This hook renews credentials in
+    the background while the current ones are valid: a Lease is lost after ten seconds, and a plugin may take
     longer.
     """
 
@@ -76,14 +78,15 @@ class Renewal:
         self._running: asyncio.Task[None] | None = None
 
     async def begin(self, configuration: Configuration) -> None:
-        """Load for the first time, then act as the hook. Raises the errors of loading."""
+        """Load credentials for the first time, and then act as the hook. Raises the errors of loading."""
         self._record(await self._load(configuration))
-        # The type of the attribute is inferred from None in the client's constructor.
+        # The type of the attribute is inferred from a None in the client's constructor.
         configuration.refresh_api_key_hook = self  # type: ignore[assignment]
 
     async def __call__(self, configuration: Configuration) -> None:
-        """Run before each request. Raises Unreachable if the credentials are expired and there are no new
-        ones.
+        """Renew the credentials before a request if they may be outdated.
+
+        Raises Unreachable if they have expired and there are no new ones.
         """
         now = self._clock()
         if now < self._reload_at:
@@ -95,12 +98,12 @@ class Renewal:
                 raise Unreachable(f"no credentials for the API server: {self._failure}")
 
     async def after_refusal(self, configuration: Configuration) -> None:
-        """Reload after the API server rejected the credentials (401), even if they are not expired."""
+        """Reload the credentials after the API server rejected them (401), even if they have not expired."""
         if self._clock() >= self._tried_at + timing.CREDENTIALS_RETRY_SECONDS or self._running is not None:
             await asyncio.shield(self._renew(configuration))
 
     def _renew(self, configuration: Configuration) -> asyncio.Task[None]:
-        """Start one renewal at a time, for all callers."""
+        """Start a renewal for all callers, unless one is running."""
         if self._running is None:
             self._tried_at = self._clock()
             self._running = asyncio.get_running_loop().create_task(self._load_again(configuration))
@@ -113,7 +116,7 @@ class Renewal:
             self._record(lifetime)
             self._failure = None
         except Exception as error:
-            # The kubernetes client raises any exception for invalid files and plugins.
+            # For invalid files and plugins, the kubernetes client may raise any exception.
             timed_out = isinstance(error, TimeoutError)
             timeout = f"no answer within {timing.CREDENTIALS_SECONDS:g} s" if timed_out else ""
             self._failure = timeout or " ".join(str(error).split()) or type(error).__name__
@@ -140,13 +143,13 @@ class Request(aiohttp.ClientRequest):
     """A request whose TLS context and server name are set just before it is sent."""
 
     def secure(self, context: ssl.SSLContext, server_name: str | None) -> None:
-        """Set both, so that connections of an earlier TLS context are not reused."""
+        """Set TLS context and server name, so that connections of an earlier TLS context are not reused."""
         self._ssl = context
         self.server_hostname = server_name
 
 
 class Transport:
-    """State that all sessions to one API server share.
+    """The state that all sessions to one API server share.
 
     Raises ClusterError for an unusable proxy, OSError for unreadable certificates.
     """
@@ -155,21 +158,23 @@ class Transport:
         self._configuration = configuration
         self.base = URL(configuration.host.rstrip("/") + "/")
         self._server = _server(self.base)
-        # Determined once: aiohttp's `trust_env` does it in a thread per request, knows no CIDR, and sends
+        # Determined once. aiohttp's `trust_env` does it in a thread per request, knows no CIDR, and sends
         # passwords from ~/.netrc.
         self._proxy = proxy_for(self.base, configuration.proxy, os.environ)
         self._trust = Trust(configuration)
 
     def session(self, request_class: type[Request]) -> aiohttp.ClientSession:
-        """A session for our own requests, to paths below `base`."""
+        """Return a session for our own requests, to paths below `base`."""
         return aiohttp.ClientSession(
             base_url=self.base, request_class=request_class, middlewares=(self._send,), **self._options()
         )
 
     def session_of_another_client(self, user_agent: str) -> aiohttp.ClientSession:
-        """A session for a client that gives up after a rejection but retries a request without a response:
-        rejections of credentials and of too many requests look to it like missing responses. The caller
-        closes the session.
+        """Return a session for a client that gives up after a rejection but retries a request without a
+        response.
+
+        To this client, a rejection of credentials or of too many requests looks like a missing response. The
+        caller closes the session.
         """
         return aiohttp.ClientSession(
             headers={"User-Agent": user_agent},
@@ -186,7 +191,7 @@ class Transport:
         self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
         if _server(request.url) != self._server:
-            # A redirect to another host: it must not get our token.
+            # A redirect to another host must not get our token.
             return await send(request)
         former = await self._sign(request)
         response = await _answer(request, send)
@@ -202,14 +207,14 @@ class Transport:
         return await _answer(request, send)
 
     async def _sign(self, request: aiohttp.ClientRequest) -> tuple[Any, ...]:
-        """Add credentials; returns their identity."""
+        """Add credentials to a request, and return their identity."""
         configuration = self._configuration
         try:
             token = await configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
         except (ConfigException, OSError, Unreachable) as error:
             raise NotAuthenticated(str(error)) from error
         request.headers.pop(_AUTHORIZATION, None)
-        # Files end with a newline, which kubectl strips too.
+        # Token files end with a newline, which kubectl strips too.
         if token and (token := token.strip()):
             if not token.isprintable():
                 raise NotAuthenticated("the token contains invalid characters")
@@ -228,7 +233,7 @@ class Transport:
 
 
 def _server(url: URL) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port of a URL; the default port is explicit."""
+    """Return scheme, host and port of a URL. The default port is explicit."""
     return url.scheme, url.host, url.port
 
 
@@ -246,7 +251,7 @@ async def _answer(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerTyp
 async def _hide_rejection(
     request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Raise as if there were no response if the API server rejects the credentials."""
+    """Raise an error as for a missing response if the API server rejects credentials."""
     response = await send(request)
     if response.status == _UNAUTHORIZED:
         response.close()
@@ -257,8 +262,9 @@ async def _hide_rejection(
 async def _wait_if_throttled(
     request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Wait as a Retry-After header requests, then raise as if there were no response. kopf would wait for a
-    day if a proxy requested it, and its stream would end at an invalid number.
+    """Wait as a Retry-After header requests, then raise an error as for a missing response.
+
+    kopf would wait for a day if a proxy requested it, and its stream would end at an invalid number.
     """
     response = await send(request)
     if response.status == _TOO_MANY:
@@ -287,8 +293,8 @@ _Stamp = tuple[str, int, int, int] | None
 class Trust:
     """The TLS context of a configuration, as the kubernetes client creates it.
 
-    The client creates its context once. This class recreates it if a CA is rotated or a certificate renewed.
-    Raises OSError (ssl.SSLError) if the first context cannot be created.
+    The client creates its context once. This class recreates it after a CA was rotated or a certificate was
+    renewed. Raises OSError (ssl.SSLError) if the first context cannot be created.
     """
 
     def __init__(self, configuration: Configuration, clock: Callable[[], float] = time.monotonic) -> None:
@@ -300,7 +306,7 @@ class Trust:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """The context for a new connection. If the files cannot be used, the former one stays."""
+        """The context for a new connection. If changed files cannot be used, the former context stays."""
         now = self._clock()
         has_same_files = self._files() == tuple(stamp and stamp[0] for stamp in self._stamps)
         if now < self._checked_at + timing.TRUST_SECONDS and has_same_files:
@@ -313,7 +319,7 @@ class Trust:
                 self._context = RESTClientObject(self._configuration).ssl_context
                 log.info("certificates for the API server have changed and were reloaded")
             except (OSError, ValueError) as error:
-                # The files may be incomplete: the next write changes the stamps again.
+                # The files may be incomplete. The next write changes the stamps again.
                 log.warning("certificates for the API server cannot be used: %s", error)
         return self._context
 
@@ -326,8 +332,9 @@ class Trust:
 
 
 def _stamp(path: str) -> _Stamp:
-    """A value that changes with the content of the file: Kubernetes volumes replace a link, other tools the
-    file.
+    """Return a value that changes with the content of the file.
+
+    Kubernetes volumes replace a link, and other tools replace the file.
     """
     try:
         status = os.stat(path)
@@ -344,10 +351,12 @@ _SCHEMES = frozenset({"http", "https"})
 
 
 def proxy_for(server: URL, configured: str | None, environment: Mapping[str, str]) -> URL | None:
-    """The proxy for requests to `server`; configured: `proxy-url` of the kubeconfig, which takes precedence.
+    """Return the proxy for requests to `server`; None for a direct connection.
 
     The environment is read as by Go programs, so that kubectl uses the same proxy: the kubernetes client and
     aiohttp know no CIDR in NO_PROXY. Raises ClusterError for an unusable proxy.
+
+    configured: the `proxy-url` of the kubeconfig, which takes precedence.
     """
     if configured:
         return _parsed(configured, "proxy-url of the kubeconfig")
@@ -358,11 +367,11 @@ def proxy_for(server: URL, configured: str | None, environment: Mapping[str, str
 
 
 def needs_proxy(server: URL, exceptions: str) -> bool:
-    """Whether requests to `server` use the proxy.
+    """Report whether requests to `server` use the proxy.
 
-    exceptions: $NO_PROXY, separated by commas: `*`; an address; a CIDR; a domain, which includes its
-    subdomains; a domain with a leading dot or `*.`, for its subdomains only. Addresses and domains may end
-    with a port.
+    exceptions: $NO_PROXY, a list separated by commas. A part is `*`; an address; a CIDR; a domain, which
+    includes its subdomains; or a domain with a leading dot or `*.`, for its subdomains only. Addresses and
+    domains may end with a port.
     """
     host = (server.host or "").lower().rstrip(".")
     address = _address(host)
@@ -393,7 +402,7 @@ def _matches(part: str, host: str, port: int | None, address: _Address | None) -
 
 
 def _split(part: str) -> tuple[str, str]:
-    """Name and port of `name`, `name:port`, an IPv6 address, `[address]` or `[address]:port`."""
+    """Return name and port of `name`, `name:port`, an IPv6 address, `[address]` or `[address]:port`."""
     if part.startswith("["):
         name, _, rest = part[1:].partition("]")
         return name, rest.removeprefix(":")
@@ -411,7 +420,7 @@ def _address(host: str) -> _Address | None:
 
 
 def _parsed(value: str, source: str) -> URL:
-    """Parse a proxy URL as Go does: without a scheme it is an HTTP proxy."""
+    """Parse a proxy URL as Go does: a URL without a scheme is an HTTP proxy."""
     try:
         proxy = URL(value if "://" in value else f"http://{value}")
         usable = bool(proxy.host) and proxy.scheme in _SCHEMES

@@ -16,17 +16,19 @@ from lws.runtime.client.resources import DISAGGREGATED_SETS, ROLE_SCALERS
 
 
 class UserCluster(Cluster):
-    """A connection with a user's rights: without a Lease, and each call waits for its response."""
+    """A connection with a user's rights. It holds no Lease, and each call waits for its response."""
 
     def __init__(self, configuration: Configuration, user_agent: str) -> None:
         super().__init__(configuration, user_agent)
         self.learn(DISAGGREGATED_SETS, ROLE_SCALERS)
 
     async def listed(self, kind: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
-        """All objects of a kind in a namespace that match a label selector, each with kind and version."""
+        """Return all objects of a kind in a namespace that match a label selector, each with kind and
+        version.
+        """
         resource = self._resources[kind]
         query = {"labelSelector": selector} if selector else {}
-        # Items of a list lack both.
+        # Items of a list lack kind and version.
         typed = {"apiVersion": resource.api_version, "kind": kind}
         objects = []
         async for page in pages(self, resource, query, namespace=namespace):
@@ -36,14 +38,15 @@ class UserCluster(Cluster):
     async def json_patch(
         self, target: Reference, operations: Sequence[Object], manager: str, *, dry_run: bool = False
     ) -> dict[str, Any]:
-        """JSON patch (RFC 6902) by the field manager `manager`; a failed test is an Invalid."""
+        """Send a JSON patch (RFC 6902) as the field manager `manager`. A failed test raises Invalid."""
         return await self._patch(target, operations, JSON_PATCH, _query(manager, dry_run))
 
     async def merge_patch(
         self, target: Reference, patch: Object, manager: str, *, dry_run: bool = False
     ) -> dict[str, Any]:
-        """JSON merge patch (RFC 7386); with a resourceVersion in the reference, a concurrent change is a
-        Conflict.
+        """Send a JSON merge patch (RFC 7386) as the field manager `manager`.
+
+        With a resourceVersion in the reference, a concurrent change raises Conflict.
         """
         if target.resource_version:
             metadata = {**patch.get("metadata", {}), "resourceVersion": target.resource_version}
@@ -51,16 +54,16 @@ class UserCluster(Cluster):
         return await self._patch(target, patch, MERGE, _query(manager, dry_run))
 
     async def try_create(self, obj: Object) -> dict[str, Any]:
-        """The object that a create would store (dry run)."""
+        """Return the object that a create would store (dry run)."""
         path = self._resources[obj["kind"]].path(obj["metadata"]["namespace"])
         return await self._request("POST", path, body=obj, query=_strict("kubectl"))
 
     async def try_merge(self, target: Reference, patch: Object) -> dict[str, Any]:
-        """The object that a merge patch would store (dry run)."""
+        """Return the object that a merge patch would store (dry run)."""
         return await self._patch(target, patch, MERGE, _strict("kubectl"))
 
     async def try_apply(self, intent: Object, *, force: bool) -> dict[str, Any]:
-        """The object that `kubectl apply --server-side` would store (dry run)."""
+        """Return the object that `kubectl apply --server-side` would store (dry run)."""
         query = {**_strict("kubectl"), "force": "true" if force else "false"}
         return await self._patch(Reference.to(intent), intent, APPLY, query)
 
@@ -70,5 +73,5 @@ def _query(manager: str, dry_run: bool) -> dict[str, str]:
 
 
 def _strict(manager: str) -> dict[str, str]:
-    """Apply as kubectl does: an unknown field is an error."""
+    """Return the query of a dry run that rejects unknown fields, as kubectl does."""
     return {**_query(manager, dry_run=True), "fieldValidation": "Strict"}

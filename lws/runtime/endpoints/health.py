@@ -1,6 +1,6 @@
 """Serve liveness and readiness probes, and debug information about the process, over plain HTTP.
 
-/healthz and /readyz list the failed checks.
+The responses of /healthz and /readyz list the failed checks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lws.runtime.informer import Informer, KopfStream
 log = logging.getLogger(__name__)
 
 Check = Callable[[], str | None]
-"""Returns the problem in one line; None if the check passes."""
+"""A function that returns a problem in one line; None if the check passes."""
 
 
 def split_address(address: str) -> tuple[str | None, int]:
@@ -68,7 +68,7 @@ class PlainServer:
 
 
 class HealthServer(PlainServer):
-    """Serves the probes. endpoints: URL path → checks by name."""
+    """Serves the probes. endpoints: the checks by name, for each URL path."""
 
     def __init__(self, address: str, endpoints: Mapping[str, Mapping[str, Check]]) -> None:
         application = web.Application()
@@ -107,7 +107,7 @@ def _all(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.R
 
 
 LONGEST_PROFILE = 60.0
-"""Seconds."""
+"""Maximum duration of a profile, in seconds."""
 
 Report = Callable[[], Mapping[str, Any]]
 
@@ -120,7 +120,7 @@ _INDEX = """\
 
 
 class DebugServer(PlainServer):
-    """Serves /debug. queue, caches: return the current state for JSON."""
+    """Serves /debug. queue, caches: functions that return the current state for JSON."""
 
     def __init__(self, address: str, queue: Report, caches: Report) -> None:
         self._is_profiling = False
@@ -178,8 +178,11 @@ _PER_SECOND = 100
 
 
 async def sampled(thread: int, seconds: float) -> Counter[str]:
-    """Sample the stacks of a thread for this long, and count equal ones. A stack is `outermost;…;innermost`,
-    each frame `module.function`. thread: its identifier.
+    """Sample the stacks of a thread for so many seconds, and count equal stacks.
+
+    A stack is `outermost;…;innermost`, each frame `module.function`.
+
+    thread: the identifier of the thread.
     """
     counts: Counter[str] = Counter()
     stop = threading.Event()
@@ -231,7 +234,7 @@ async def check_ports(settings: Settings) -> None:
 
 
 def _addresses(settings: Settings) -> Iterator[tuple[str, str | None, int]]:
-    """(setting, host or None for every interface, port) of each server."""
+    """Yield the setting, host (None for every interface) and port of each server."""
     webhook = settings.webhook
     if webhook.enabled:
         yield "webhook.port", webhook.host or None, webhook.port
@@ -249,7 +252,7 @@ def _addresses(settings: Settings) -> Iterator[tuple[str, str | None, int]]:
 
 
 class Silence:
-    """Creates checks. They pass before `begin`, because streams have not started yet."""
+    """Creates checks of streams. They pass before `begin`, because streams have not started yet."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -260,7 +263,7 @@ class Silence:
         self._since = self._clock()
 
     def check(self, stream: Informer | KopfStream) -> Check:
-        """A check that fails once the stream has been silent for longer than a healthy one can be."""
+        """Return a check that fails once the stream has been silent for longer than a healthy one can be."""
 
         def check() -> str | None:
             expected = 0.0 if self._since is None else self._clock() - self._since

@@ -1,5 +1,6 @@
-"""Metrics of the process: upstream's series under the same names, and our own. Series of sets are in
-`workloads.py`.
+"""Metrics of the process: upstream's series under the same names, and our own.
+
+Series of workloads are in `workloads.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    """Adds series to a registry. labels: of every series, before its own."""
+    """Adds series to a registry. labels: labels of every series, before its own."""
 
     registry: CollectorRegistry
     labels: tuple[str, ...] = ()
@@ -57,8 +58,9 @@ class _Maker:
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """A state that keys of a kind can be in, and the gauge that counts them. word: the name of the state in
-    plans.
+    """A state that keys of a kind can be in, and the gauge that counts these keys.
+
+    word: the name of the state in plans.
     """
 
     kind: str
@@ -68,7 +70,10 @@ class KeyState:
 
 
 class Metrics:
-    """Every series of the process. is_each_set_shown: False shows only sums over all sets of a kind."""
+    """All series of the process.
+
+    is_each_set_shown: whether each set has its own series; otherwise only sums over all sets are shown.
+    """
 
     def __init__(self, is_each_set_shown: bool = True) -> None:
         # Upstream has no `_created` series.
@@ -94,7 +99,7 @@ class Metrics:
         self._stuck_pods.set(pods)
 
     def count(self, standings: Iterable[KeyState]) -> None:
-        """Add a gauge for each state; existing gauges are kept."""
+        """Add a gauge for each state. Existing gauges are kept."""
         for standing in standings:
             if standing not in self._standings:
                 self._standings[standing] = self._make.gauge(standing.series, standing.documentation)
@@ -127,10 +132,14 @@ _NEVER = {
 }
 
 
-# Cached for each controller: looking up a label takes as long as counting.
+# Cached for each controller, because looking up a label takes as long as counting.
 @dataclass(slots=True)
 class _ControllerSeries:
-    """The series of one controller. results: by result. running: number of passes."""
+    """The series of one controller.
+
+    results: the counters by result.
+    running: the number of running passes.
+    """
 
     results: dict[str, Counter]
     errors: Counter
@@ -160,17 +169,17 @@ class PassSeries:
         self._active = make.gauge("controller_runtime_active_workers", "Running reconciles.")
 
     def serve(self, controllers: Iterable[str], at_once: int) -> None:
-        """Show the series of these controllers. at_once: maximum number of concurrent passes."""
+        """Show the series of these controllers. at_once: the maximum number of concurrent passes."""
         for name in controllers:
             self._most.labels(name).set(at_once)
             self._of(name)
 
     def begun(self, controller: str) -> None:
-        """A pass began."""
+        """Record that a pass began."""
         self._of(controller).running += 1
 
     def ended(self, controller: str, result: str, seconds: float) -> None:
-        """A pass ended; result: one of upstream's results."""
+        """Record that a pass ended. result: one of upstream's results."""
         series = self._of(controller)
         series.running -= 1
         series.results[result].inc()
@@ -179,7 +188,7 @@ class PassSeries:
             series.errors.inc()
 
     def crashed(self, controller: str, seconds: float) -> None:
-        """A pass raised an unexpected exception."""
+        """Record that a pass raised an unexpected exception."""
         self._of(controller).panics.inc()
         self.ended(controller, "error", seconds)
 
@@ -201,10 +210,10 @@ class PassSeries:
 
 
 Ages = Callable[[], Mapping[str, float]]
-"""Returns the seconds since each stream, by name, last received something."""
+"""A function that returns the seconds since each stream, by name, last received something."""
 
 Expiry = Callable[[], datetime | None]
-"""Returns when a certificate expires; None while there is none."""
+"""A function that returns when a certificate expires; None while there is none."""
 
 
 class ProcessSeries(Collector):
@@ -229,11 +238,11 @@ class ProcessSeries(Collector):
         registry.register(self)
 
     def leading(self, lease: str, leading: bool) -> None:
-        """The Lease was gained or lost."""
+        """Record that the Lease was gained or lost."""
         self._leading.labels(lease).set(1 if leading else 0)
 
     def requested(self, host: str, method: str, code: int) -> None:
-        """The API server answered."""
+        """Count a response of the API server."""
         self._requests.labels(str(code), method, host).inc()
 
     def built(self, version: str, commit: str, python: str) -> None:
@@ -241,17 +250,17 @@ class ProcessSeries(Collector):
         self._build.labels(version, commit, python).set(1)
 
     def certificate_read(self, is_good: bool) -> None:
-        """A serving certificate was read, or could not be."""
+        """Count a read of a serving certificate, which may have failed."""
         self._reads.inc()
         if not is_good:
             self._bad_reads.inc()
 
     def watch_streams(self, ages: Ages) -> None:
-        """Show the age of each stream, replacing the former streams."""
+        """Show the age of each stream, in place of the former streams."""
         self._ages = ages
 
     def watch_certificate(self, name: str, expiry: Expiry) -> None:
-        """Show when this certificate expires, once there is one."""
+        """Show when this certificate expires, as soon as it exists."""
         self._expiries[name] = expiry
 
     def describe(self) -> Iterable[Metric]:
@@ -283,8 +292,10 @@ class ProcessSeries(Collector):
 
 
 DECISIONS = ("allowed", "denied", "failed")
-"""Results of a review. failed: not decided, because of a bug, because the manager was not ready, or because
-the review was for another webhook.
+"""Results of a review.
+
+`failed` means that there was no decision, because of a bug, because the manager was not ready, or because the
+review was for another webhook.
 """
 
 
@@ -311,7 +322,9 @@ class ReviewSeries:
         self._decisions = make.counter("lws_webhook_decisions", "Admission reviews by decision.", "decision")
 
     def serve(self, webhooks: Iterable[str], in_flight: Callable[[str], int]) -> None:
-        """Expose the series of these webhooks. in_flight: number of reviews of a webhook being answered;
+        """Show the series of these webhooks.
+
+        in_flight: a function that returns the number of reviews of a webhook that are being answered. It is
         called on each scrape.
         """
         for webhook in webhooks:
@@ -324,15 +337,17 @@ class ReviewSeries:
             self._in_flight.labels(path).set_function(partial(in_flight, webhook))
 
     def answered(self, webhook: str, code: int, seconds: float, decision: str) -> None:
-        """Count a request that was answered with this HTTP status. webhook: empty for an unknown path.
-        decision: one of `DECISIONS`; empty if the request was no review.
+        """Count a request that was answered with this HTTP status.
+
+        webhook: the path without its slash; empty for an unknown path.
+        decision: one of `DECISIONS`; empty if the request was not a review.
         """
         path = f"/{webhook}"
         self._requests.labels(path, str(code)).inc()
         self._seconds.labels(path).observe(seconds)
         if decision:
             self._decisions.labels(path, decision).inc()
-        # If the manager is not ready, the status is a different one.
+        # If the manager is not ready, the HTTP status is not 200.
         if (code, decision) == (200, "failed"):
             self._panics.inc()
 
@@ -352,7 +367,7 @@ class _Queue:
 
 
 class QueueSeries:
-    """Series about the queue. Calls for a key of a kind that is not served are an error."""
+    """Series about the queue. Calls for a key of a kind that is not served raise KeyError."""
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -373,32 +388,32 @@ class QueueSeries:
         )
 
     def serve(self, controllers: Mapping[str, str]) -> None:
-        """Show the series of these controllers. controllers: by kind of key."""
+        """Show the series of these controllers. controllers: the name of the controller by kind of key."""
         self._of_kind = {kind: self._of(name) for kind, name in controllers.items()}
 
     def due(self, key: Key) -> None:
-        """A pass is due and begins once a slot is free."""
+        """Record that a pass is due. It begins once a slot is free."""
         queue = self._of_kind[key.kind]
         queue.adds.inc()
         queue.due[key] = self._clock()
 
     def begun(self, key: Key) -> None:
-        """The pass begins."""
+        """Record that a pass begins."""
         queue, now = self._of_kind[key.kind], self._clock()
         queue.waited.observe(now - queue.due.pop(key, now))
         queue.running[key] = now
 
     def dropped(self, key: Key) -> None:
-        """No pass runs over a key that was due."""
+        """Record that no pass runs over a key that was due."""
         self._of_kind[key.kind].due.pop(key, None)
 
     def ended(self, key: Key) -> None:
-        """The pass has ended."""
+        """Record that a pass has ended."""
         queue, now = self._of_kind[key.kind], self._clock()
         queue.worked.observe(now - queue.running.pop(key, now))
 
     def retried(self, key: Key) -> None:
-        """The pass failed and will be retried."""
+        """Record that a pass failed and will be retried."""
         self._of_kind[key.kind].retries.inc()
 
     def _of(self, controller: str) -> _Queue:

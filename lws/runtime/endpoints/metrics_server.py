@@ -1,5 +1,6 @@
-"""Serve /metrics over HTTPS. The API server verifies the bearer token of each client: 401, 403, 429 or 500
-otherwise.
+"""Serve /metrics over HTTPS.
+
+The API server verifies the bearer token of each client. Clients without access get 401, 403, 429 or 500.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lws.runtime.endpoints.tls_port import ServerTls, TlsPort, served_by
 log = logging.getLogger(__name__)
 
 CERTIFICATES = Path("/tmp/k8s-metrics-server/serving-certs")
-"""Mount path of cert-manager's certificate for the metrics; without one, a self-signed one is created."""
+"""Mount path of cert-manager's certificate for the metrics. Without it, a self-signed one is created."""
 
 _PATH = "/metrics"
 _MOST_CLIENTS = 16
@@ -45,7 +46,7 @@ class MetricsServer:
         self.port = 0
 
     async def run(self, directory: Path = CERTIFICATES) -> None:
-        """Open the port and serve. Raises OSError if it cannot be opened."""
+        """Open the port and serve until cancelled. Raises OSError if the port cannot be opened."""
         supplier = self._supplier = await self._supply(directory)
         application = web.Application()
         application.router.add_get(_PATH, self._serve)

@@ -1,5 +1,6 @@
-"""Attribute log lines to passes. Formatters add these fields to each line that is written during a pass, also
-by tasks that it starts.
+"""Attribute log lines to passes.
+
+Formatters add these fields to each line that is written during a pass, also by tasks that the pass starts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _NUMBERS = itertools.count(1)
 
 @contextmanager
 def numbered(about: Fields) -> Iterator[None]:
-    """Log lines contain the number of the pass since the process started, and `about`."""
+    """Add the number of a pass since the process started, and `about`, to log lines within this context."""
     before = _CURRENT.set({"pass": next(_NUMBERS), **about})
     try:
         yield
@@ -29,11 +30,11 @@ def numbered(about: Fields) -> Iterator[None]:
 
 
 def add(fields: Fields) -> None:
-    """Add fields to the current pass; no effect outside of a pass."""
+    """Add fields to the current pass. Outside of a pass this has no effect."""
     if current := _CURRENT.get():
         _CURRENT.set({**current, **fields})
 
 
 def fields() -> Fields:
-    """Fields of the current pass; empty outside of one."""
+    """Return the fields of the current pass; empty outside of a pass."""
     return _CURRENT.get()

@@ -1,9 +1,8 @@
-"""Limit the clients of a port with TLS, so that they cannot exhaust memory or file descriptors, or keep
-others waiting.
+"""Limit the clients of a TLS port, so that they cannot exhaust memory or file descriptors, or block others.
 
-A connection with TLS costs 0.4 MB, which glibc keeps: 2,000 at once made a process grow from 75 MB to 930 MB
-for good. So a client that has sent nothing gets no TLS connection yet, and only a limited number of the
-others are served at a time. Clients that send nothing, or too little for too long, are dropped if others
+A TLS connection costs 0.4 MB, which glibc keeps: 2,000 at once made a process grow from 75 MB to 930 MB for
+good. So a client that has sent nothing gets no TLS connection yet, and only a limited number of the other
+clients are served at a time. Clients that send nothing, or too little for too long, are dropped if others
 wait.
 """
 
@@ -34,7 +33,8 @@ from lws.config import Tls
 class ServerTls:
     """The TLS side of a server. No handshake succeeds before the first `install`.
 
-    context: for the server. Raises ssl.SSLError for ciphers that OpenSSL does not know.
+    context: the SSL context for the server.
+    Raises ssl.SSLError for ciphers that OpenSSL does not know.
     """
 
     def __init__(self, policy: Tls) -> None:
@@ -43,12 +43,13 @@ class ServerTls:
         """Set once a certificate has been installed."""
 
     def install(self, certificate: bytes, key: bytes) -> None:
-        """Present this certificate (PEM, leaf first) on new connections; open ones continue.
+        """Present this certificate (PEM, leaf first) on new connections. Open connections continue.
 
         Raises ValueError, and keeps the former one, if certificate and key are unreadable or do not match.
         """
         try:
-            # A bad file would leave the live context with a certificate and key that do not match.
+            # Loaded into another context first: a bad file would leave the live context with a certificate
+            # and key that do not match.
             _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
             _load(self.context, certificate, key)
         except ssl.SSLError as error:
@@ -72,13 +73,13 @@ def _context(policy: Tls) -> ssl.SSLContext:
 
 def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     with _as_file(certificate) as certificate_path, _as_file(key) as key_path:
-        # Without a password OpenSSL would ask for one on the terminal.
+        # Without a password, OpenSSL would ask for one on the terminal.
         context.load_cert_chain(certificate_path, key_path, password="")
 
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path from which OpenSSL can read the content; on Linux, private keys are not written to disk."""
+    """Yield a path from which OpenSSL can read the content. On Linux, private keys never reach a disk."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("lws-tls")
         try:
@@ -96,8 +97,9 @@ def _as_file(content: bytes) -> Iterator[str]:
 
 
 MOST_WAITING = 512
-"""Maximum number of clients that are not served yet. With all other open files it is below the common limit
-of 1,024 file descriptors.
+"""Maximum number of clients that are not served yet.
+
+With all other open files, it stays below the common limit of 1,024 file descriptors.
 """
 
 _BACKLOG = 128
@@ -107,8 +109,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class _Client:
-    """A client that is served. since: when it connected or last got an answer. is_waiting: its request is
-    being answered. was_answered: it got an answer before.
+    """A client that is served.
+
+    since: the time when it connected or last got an answer.
+    is_waiting: whether its request is being answered.
+    was_answered: whether it got an answer before.
     """
 
     since: float
@@ -124,7 +129,7 @@ class _Client:
         return self.task is None or self.task.done()
 
     def end(self) -> None:
-        """Abort at once: an orderly TLS shutdown with a slow client would take too long."""
+        """Abort at once, because an orderly TLS shutdown with a slow client would take too long."""
         if self.transport is not None:
             self.transport.abort()
         elif self.task is not None:
@@ -132,7 +137,11 @@ class _Client:
 
 
 class TlsPort:
-    """A port. serve: creates the protocol of a client. most: maximum number of clients served at a time."""
+    """A TLS port that limits its clients.
+
+    serve: a function that creates the protocol of a client.
+    most: the maximum number of clients that are served at a time.
+    """
 
     def __init__(self, serve: Callable[[], asyncio.Protocol], tls: ssl.SSLContext, most: int) -> None:
         self._serve, self._tls, self._most = serve, tls, most
@@ -155,12 +164,15 @@ class TlsPort:
         return port
 
     def open(self, host: str | None, port: int) -> None:
-        """Open the port. host: None for every interface. Raises OSError if that fails."""
+        """Open the port. Raises OSError if that fails.
+
+        host: a host name or IP address; None for every interface.
+        """
         self._listening = _listening(host, port)
         self._listen(self._listening)
 
     def close(self) -> None:
-        """Accept no more clients and drop those that are not served yet; protocols handle the others."""
+        """Accept no more clients and drop those that are not served yet. Protocols end the served ones."""
         for timer in (self._check, self._retry):
             if timer is not None:
                 timer.cancel()
@@ -190,7 +202,7 @@ class TlsPort:
             client.since = asyncio.get_running_loop().time()
 
     def _take(self, listening: socket.socket) -> None:
-        """Accept only one client, so that other callbacks of the loop run in between."""
+        """Accept a single client, so that other callbacks of the event loop run in between."""
         loop = asyncio.get_running_loop()
         try:
             sock, _ = listening.accept()
@@ -226,7 +238,7 @@ class TlsPort:
         self._advance()
 
     def _advance(self) -> None:
-        """Serve waiting clients, newest first: if there are too many, the oldest have timed out already."""
+        """Serve waiting clients, the newest first: if there are too many, the oldest have timed out."""
         loop = asyncio.get_running_loop()
         if self._check is not None:
             self._check.cancel()
@@ -239,7 +251,7 @@ class TlsPort:
             self._check = loop.call_later(timing.SLOW_CLIENT_CHECK_SECONDS, self._advance)
 
     def _has_room(self, now: float) -> bool:
-        """Report whether one more client can be served; drop the slowest one for it if necessary."""
+        """Report whether one more client can be served. If necessary, drop the slowest client for it."""
         if len(self._served) < self._most:
             return True
         for client in [client for client in self._served if client.is_over]:
@@ -250,7 +262,7 @@ class TlsPort:
         slow = [client for client in self._served if not client.is_waiting and client.since <= long_ago]
         if not slow:
             return False
-        # Those that got an answer last: an API server may be about to reuse its idle connection.
+        # Clients that got an answer go last: an API server may be about to reuse its idle connection.
         self._drop(min(slow, key=lambda client: (client.was_answered, client.since)))
         return True
 
@@ -259,7 +271,8 @@ class TlsPort:
         del self._served[client]
         self._dropped += 1
         if self._dropped % self._most == 0:
-            # Dropped connections are reference cycles, 0.5 MB each with half a body, and would stay for long.
+            # Dropped connections are reference cycles of 0.5 MB each with half a body, which would stay for
+            # long.
             gc.collect()
 
     async def _begin(self, client: _Client, sock: socket.socket) -> None:
@@ -276,7 +289,7 @@ class TlsPort:
 
 
 def served_by(runner: web.AppRunner) -> Callable[[], asyncio.Protocol]:
-    """The protocol factory of an aiohttp application that is set up."""
+    """Return the protocol factory of an aiohttp application that is set up."""
     if runner.server is None:
         raise RuntimeError("the application is not set up")
     return runner.server

@@ -1,7 +1,7 @@
 """Metrics of workloads, individually or summed up.
 
-In: figures of passes, tallies of writes, and the series of each kind of workload. Out: series that exist
-while their workload exists and this process acts on it; durations of rollouts and group starts.
+In: the figures of passes, the tallies of writes, and the series of each kind of workload. Out: series that
+exist while their workload exists and this process acts on it; durations of rollouts and group starts.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from lws.kube.conditions import moment_of
 from lws.runtime.actions import ROLLING, Figures, Key, Tally
 
 REVISION_CHANGES, ROLLOUT_START, LAST_START = "revision changes", "rollout start", "last start"
-"""Words of values that are computed here: number of changes of the target revision, start of the current
-rollout, and start duration in seconds of the group that became ready last.
+"""Words of values that this module computes: the number of changes of the target revision, the start of the
+current rollout, and the start duration in seconds of the group that became ready last.
 """
 
 _STARTS = (1, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
 _ROLLOUTS = (10, 30, 60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 _NAMESPACE = "namespace"
-# Words whose values cannot be summed over workloads.
+# Words of values that cannot be summed over workloads.
 _NOT_SUMMED = frozenset({ROLLOUT_START, LAST_START})
 
 _MOST_DELETED = 1_000
-"""Number of deleted workloads that are recorded, because running passes may still report figures of them."""
+"""Number of deleted workloads that are recorded, because running passes may still report their figures."""
 
 _Owner = tuple[str, str, str]
 """Kind, namespace and name of a workload."""
@@ -38,8 +38,11 @@ _Owner = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSeries:
-    """One series of a kind of workload. word: its name in figures and tallies. label: an additional label.
-    values: all its values; empty if users choose them.
+    """One series of a kind of workload.
+
+    word: its name in figures and tallies.
+    label: an additional label.
+    values: all values of the label; empty if users choose them.
     """
 
     kind: str
@@ -52,14 +55,17 @@ class WorkloadSeries:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of its labels."""
+        """The names of the series' labels."""
         return (_NAMESPACE, self.kind.lower(), *((self.label,) if self.label else ()))
 
 
 @dataclass(slots=True)
 class _Record:
-    """State of one workload. own: figures of the workload itself; parts: of its groups. measured: UIDs of
-    leader pods whose start was measured or cannot be measured.
+    """The state of one workload.
+
+    own: the figures of the workload itself.
+    parts: the figures of its groups.
+    measured: UIDs of leader pods whose start was measured or cannot be measured.
     """
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -72,7 +78,11 @@ class _Record:
 
 
 class Workloads(Collector):
-    """is_each_shown: False sums up all workloads of a kind under empty labels."""
+    """The series of all workloads.
+
+    is_each_shown: whether each workload has its own series; otherwise all workloads of a kind are summed up
+    under empty labels.
+    """
 
     def __init__(
         self, registry: CollectorRegistry, is_each_shown: bool = True, clock: Callable[[], float] = time.time
@@ -109,8 +119,9 @@ class Workloads(Collector):
             self._rollouts.labels(added.kind)
 
     def observe(self, key: Key, figures: Figures | None) -> None:
-        """Record the figures of a pass over a workload or part. None: a part has no figures any more, or
-        those of a workload have not changed.
+        """Record the figures of a pass over a workload or a part of it.
+
+        figures: None if a part has no figures any more, or if the figures of a workload have not changed.
         """
         if figures is None:
             self._left.pop(key, None)
@@ -129,13 +140,14 @@ class Workloads(Collector):
             self._observe_own(record, figures)
             return
         before = record.parts.get(key) or self._left.pop(key, None)
-        # New figures of a part are counted too.
+        # Figures that a part did not have before are also counted.
         record.counts.update(figures.numbers.keys() - (before.numbers.keys() if before is not None else ()))
         record.parts[key] = figures
 
     def count(self, namespace: str, tallies: Iterable[Tally]) -> None:
-        """Count writes in this namespace. Writes for a workload that was deleted meanwhile only count in
-        sums.
+        """Count writes in this namespace.
+
+        Writes for a workload that was deleted meanwhile count only in sums.
         """
         for tally in tallies:
             owner = (tally.kind, namespace, tally.name)
@@ -166,7 +178,7 @@ class Workloads(Collector):
             self._records[owner].parts.pop(key, None)
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
-        """Drop the workloads of these namespaces: the process that leads them now shows them."""
+        """Drop the workloads of these namespaces, because the process that leads them now shows them."""
         for owner in [owner for owner in self._records if is_meant(owner[1])]:
             record = self._records.pop(owner)
             self._counts_of_deleted[owner[0]].update(record.counts)
@@ -189,7 +201,10 @@ class Workloads(Collector):
         self._measure_starts(record, figures, is_first=before is None)
 
     def _measure_starts(self, record: _Record, figures: Figures, is_first: bool) -> None:
-        """Groups that exist at the first observation are not measured: they may have been ready before."""
+        """Measure the start of each group that has become ready.
+
+        Groups that exist at the first observation are not measured, because they may have been ready before.
+        """
         groups = figures.groups
         if is_first:
             record.measured = {*groups}
@@ -233,7 +248,7 @@ class Workloads(Collector):
 
 
 def series_of_rollouts(kind: str) -> tuple[WorkloadSeries, ...]:
-    """Series of every kind that has rollouts."""
+    """Return the series of any kind that has rollouts."""
     start = f"lws_{kind.lower()}"
     in_progress = "1 during a rollout, also while it is paused."
     started = "Start of the current rollout, as a Unix time; absent without one."
@@ -251,13 +266,16 @@ def _family(series: WorkloadSeries) -> CounterMetricFamily | GaugeMetricFamily:
 
 
 def _place_in_sums(series: WorkloadSeries, label: str = "") -> tuple[str, ...]:
-    """Labels that users choose are left out of sums: they would create as many series as there are sets."""
+    """Return the labels of a sum.
+
+    Labels that users choose are left out, because they would create as many series as there are sets.
+    """
     further = (label if series.values else "",) if series.label else ()
     return ("", "", *further)
 
 
 def _values(series: WorkloadSeries, record: _Record) -> Mapping[tuple[str, ...], float]:
-    """Values by additional label, if there is one."""
+    """Return the values of a series by its additional label, if it has one."""
     if series.word in _NOT_SUMMED:
         value = record.rolling_since if series.word == ROLLOUT_START else record.last_start
         return {(): value} if value is not None else {}

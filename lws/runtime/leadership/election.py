@@ -1,5 +1,6 @@
-"""Election by one Lease, for all namespaces or none, or no election. `shard_election.py` shares the
-namespaces among several managers.
+"""Election by one Lease for all namespaces, or no election.
+
+`shard_election.py` shares the namespaces among several managers.
 
 In: a Lease. Out: whether a write is allowed at that moment, and a call when leadership is gained or lost.
 """
@@ -17,15 +18,16 @@ from lws.runtime.errors import ClusterError
 from lws.runtime.leadership.lease import Lease
 
 Scope = Callable[[str], bool]
-"""Reports whether a set of namespaces contains this one. The same object is passed when the namespaces are
-gained and when they are lost.
+"""A function that reports whether a group of namespaces contains this one.
+
+The same function is passed when the namespaces are gained and when they are lost.
 """
 
 OnChange = Callable[[Scope], None]
-"""Called with the gained or lost namespaces."""
+"""A function that is called with gained or lost namespaces."""
 
 OnLeading = Callable[[str, bool], None]
-"""Called with the name of a Lease and whether this process holds it."""
+"""A function that is called with the name of a Lease and whether this process holds it."""
 
 
 def everywhere(namespace: str) -> bool:
@@ -37,25 +39,29 @@ class Election(Protocol):
     """An election, as the candidate in this process sees it."""
 
     def may_write(self, namespace: str) -> bool:
-        """Report whether this process, and certainly no other one, acts on the namespace right now. Checked
-        before every write.
+        """Report whether this process, and certainly no other one, acts on the namespace right now.
+
+        This is checked before every write.
         """
 
     def time_left(self, namespace: str) -> float:
         """Seconds within which a write that is sent now must end."""
 
     def acts_on(self, namespace: str) -> bool:
-        """Report whether passes over it run. Changes only with calls of `on_gain` and `on_loss`."""
+        """Report whether passes over the namespace run. Only calls of `on_gain` and `on_loss` change this."""
 
     async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
-        """Compete indefinitely."""
+        """Compete for Leases indefinitely."""
 
     async def release(self) -> None:
-        """Release all Leases, so that others need not wait. The process must not act any more."""
+        """Release all Leases, so that other managers need not wait. This process must not act any more."""
 
 
 class Unelected:
-    """No election: the configuration guarantees a single process. name: of the Lease that is not used."""
+    """No election, because the configuration guarantees a single process.
+
+    name: the name of the Lease that is not used.
+    """
 
     def __init__(self, name: str, on_leading: OnLeading) -> None:
         self._name = name
@@ -80,7 +86,7 @@ class Unelected:
 
 
 class LeaseElection:
-    """Only the holder of the Lease acts."""
+    """An election by one Lease, whose holder is the only process that acts."""
 
     def __init__(self, lease: Lease, on_leading: OnLeading) -> None:
         self._lease = lease
@@ -112,16 +118,20 @@ class LeaseElection:
 
 
 # --- Delay passes over gained namespaces until this manager has seen the last writes of the former one. The
-# Lease is acquired first and everything is listed afterwards, so the lists contain every earlier write.
-# That also holds if some kinds have their own etcd, whose versions cannot be compared with the Lease's.
+# Lease is acquired first and everything is listed afterwards, so the lists contain every earlier write. This
+# also holds if some kinds have an etcd of their own, whose versions cannot be compared with those of the
+# Lease.
 
 
 log = logging.getLogger(__name__)
 
 
 class Takeover:
-    """Delays passes over gained namespaces. refresh: returns once the store has everything that was written
-    before the call; raises ClusterError. begin: called with namespaces whose passes may begin.
+    """Delays passes over gained namespaces.
+
+    refresh: a function that waits until the store has everything that was written before the call. It raises
+    `ClusterError` if that fails.
+    begin: a function that is called with namespaces whose passes may begin.
     """
 
     def __init__(self, refresh: Callable[[], Awaitable[None]], begin: OnChange) -> None:
@@ -140,7 +150,7 @@ class Takeover:
         return not any(scope(namespace) for scope in self._pending)
 
     async def run(self) -> None:
-        """Relist once for all scopes that were gained in the meantime, indefinitely."""
+        """Relist after namespaces were gained, indefinitely. One relist serves all of them."""
         while True:
             await self._gained.wait()
             self._gained.clear()

@@ -1,9 +1,9 @@
 """Leader election over one Lease, as in client-go, measured by a monotonic clock.
 
-In: the Lease's name, our identity, three durations. Out: `is_held`, true only while no other manager can be
-acting.
+In: the name of the Lease, our identity, three durations. Out: `is_held`, which is true only while no other
+manager can be acting.
 
-The elector of the kubernetes client is not used: it measures with the wall clock, writes local time as UTC,
+The elector of the kubernetes client is not used. It measures with the wall clock, writes local time as UTC,
 ends on the first connection error and never releases the Lease.
 """
 
@@ -26,23 +26,28 @@ from lws.runtime.informer import Rollback
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 5
-"""Attempts while other clients write at the same moment."""
+"""Number of attempts if other clients write at the same moment."""
 
 # Share of the time between renew deadline and expiry that writes in flight must leave.
 _MARGIN = 0.2
-# After longer without a read, it is unknown whether the Lease was missing all the time.
+# Retry periods without a read after which it is unknown whether the Lease was missing all the time.
 _PERIODS_WATCHED = 5
 
 
 def since_boot() -> float:
-    """Seconds including suspension of the machine, during which other managers waited."""
+    """Return the seconds since boot, including suspensions of the machine: other managers waited then."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Seconds. duration: how long others wait for a silent holder; renew_deadline: when we stop acting."""
+    """The durations of a Lease in seconds.
+
+    duration: how long other managers wait for a silent holder.
+    renew_deadline: how long we act after our last renewal.
+    retry_period: the interval between attempts to acquire or renew the Lease.
+    """
 
     duration: float = 15.0
     renew_deadline: float = 10.0
@@ -51,7 +56,11 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate for a Lease. identity: its own. rollback: notified when a Lease is older than before."""
+    """A candidate for a Lease.
+
+    identity: the identity of the candidate.
+    rollback: the record that is notified if a Lease is older than before.
+    """
 
     namespace: str
     name: str
@@ -62,7 +71,7 @@ class Candidate:
 
 
 class Lease:
-    """One candidate for a coordination.k8s.io/v1 Lease."""
+    """A coordination.k8s.io/v1 Lease from the point of view of one candidate."""
 
     def __init__(self, cluster: Cluster, who: Candidate) -> None:
         self.identity = who.identity
@@ -89,17 +98,19 @@ class Lease:
         self._patience = who.times.duration
 
     def is_held(self) -> bool:
-        """We hold the Lease and our last renewal is younger than the renew deadline."""
+        """Report whether we hold the Lease and our last renewal is younger than the renew deadline."""
         return self._holds and self._clock() - self._renewed_at < self._times.renew_deadline
 
     @property
     def is_ours(self) -> bool:
-        """We hold the Lease, or can still renew it: no other manager can have acquired it yet."""
+        """True if we hold the Lease or can still renew it, because no other manager can have acquired
+        it yet.
+        """
         return self._holds and self._clock() - self._renewed_at < self._times.duration
 
     @property
     def time_left(self) -> float:
-        """Seconds within which a write that starts now must end: no other manager relists earlier."""
+        """Seconds within which a write that starts now must end, because no other manager relists earlier."""
         times = self._times
         until = times.duration - _MARGIN * (times.duration - times.renew_deadline)
         return self._renewed_at + until - self._clock() if self.is_held() else 0.0
@@ -110,7 +121,7 @@ class Lease:
         return self._gains if self.is_held() else 0
 
     async def attempt(self) -> None:
-        """Renew the Lease, or acquire it if that is allowed; errors are logged."""
+        """Renew the Lease, or acquire it if that is allowed. Errors are logged."""
         try:
             await self._try()
         except (ClusterError, TimeoutError) as error:
@@ -124,11 +135,11 @@ class Lease:
             log.debug("lease %s: %s", self.name, str(error) or "no response in time")
 
     def assume_holder(self) -> None:
-        """Assume a former holder: a missing Lease is acquired only after its duration."""
+        """Assume that the Lease had a holder, so that a missing Lease is acquired only after its duration."""
         self._seen = self._seen or "unknown"
 
     async def run(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
-        """Try to acquire and renew the Lease indefinitely, again after it was lost."""
+        """Try to acquire and renew the Lease indefinitely, and to reacquire it after it was lost."""
         acting = 0
         while True:
             await self.attempt()
@@ -159,14 +170,14 @@ class Lease:
             log.warning("lease %s: not released: %s", self.name, str(error) or "no response in time")
 
     async def _try_release(self) -> bool:
-        """False if another client, or a late write of ours, changed the Lease at the same moment."""
+        """Release the Lease. Return False if another client, or a late write of ours, changed it."""
         # Use the result of our last write; if it is not the newest version, the server reports a conflict.
         lease, self._stored = self._stored, None
         try:
             lease = lease or await self._cluster.get("Lease", self._namespace, self.name)
             if (lease.get("spec") or {}).get("holderIdentity") not in ("", None, self.identity):
                 return True
-            # Written even if the Lease names no holder: a late write of ours then gets a conflict.
+            # Written even if the Lease names no holder, so that a late write of ours gets a conflict.
             await self._cluster.replace(released(lease))
         except NotFound:
             return True
@@ -191,7 +202,7 @@ class Lease:
     async def _renew(self) -> dict[str, Any] | None:
         """Write our last state of the Lease with a new time, in one request instead of two.
 
-        None if another client has written the Lease since.
+        Return None if another client has written the Lease since.
         """
         if self._stored is None:
             return None
@@ -201,7 +212,7 @@ class Lease:
             return None
 
     async def _take(self) -> dict[str, Any] | None:
-        """Read the Lease and acquire it; None if that is not allowed."""
+        """Read the Lease and acquire it. Return None if that is not allowed."""
         try:
             return await self._taken(await self._read())
         except NotFound:
@@ -214,8 +225,8 @@ class Lease:
         return await self._sent(write(self._with_us(lease)))
 
     async def _sent(self, write: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-        """The result of a write that acquires the Lease."""
-        # Measured before the request: the server may store it at once.
+        """Return the result of a write that acquires or renews the Lease."""
+        # Measured before the request, because the server may store it at once.
         self._may_be_ours, self._sent_at = True, self._clock()
         async with self._timeout():
             return await write
@@ -228,7 +239,7 @@ class Lease:
         return lease
 
     def _timeout(self) -> asyncio.Timeout:
-        """Half the renew deadline, so that the Lease is not lost by one missing response."""
+        """Return a timeout of half the renew deadline, so that one missing response loses no Lease."""
         return asyncio.timeout(self._times.renew_deadline / 2)
 
     def _check_version(self, lease: dict[str, Any]) -> None:
@@ -236,7 +247,7 @@ class Lease:
         self._newest = self._rollback.check(f"lease {self.name}", version, self._newest)
 
     def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
-        """The Lease with us as its holder."""
+        """Return the Lease with us as its holder."""
         spec = lease.get("spec") or {}
         now, is_ours = micro_time(), spec.get("holderIdentity") == self.identity
         desired = {
@@ -259,13 +270,15 @@ class Lease:
         }
 
     def _may_take(self, spec: dict[str, Any]) -> bool:
-        """Report whether the Lease may be acquired. A Lease that was deleted, or emptied by a client other
-        than its holder, must expire first too, because the holder may not know it yet.
+        """Report whether the Lease may be acquired.
+
+        A Lease that was deleted, or emptied by a client other than its holder, must expire first too, because
+        its holder may not know.
         """
         # Measured after the response, because the holder may have renewed the Lease until then.
         now = self._clock()
         holder = spec.get("holderIdentity") or None
-        # Upstream releases it in the same way.
+        # Upstream releases the Lease in the same way.
         is_released = holder is None and spec.get("leaseDurationSeconds") == 1
         if is_released or (self.is_ours and holder in (None, self.identity)):
             self.assume_holder()
@@ -283,6 +296,6 @@ class Lease:
 
 
 def released(lease: dict[str, Any]) -> dict[str, Any]:
-    """The same Lease without a holder, which others can acquire at once."""
+    """Return the Lease without a holder, so that other managers can acquire it at once."""
     spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time()}
     return {**lease, "spec": {**(lease.get("spec") or {}), **spec}}

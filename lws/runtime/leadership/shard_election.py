@@ -30,18 +30,23 @@ from lws_api.leaderworkerset.v1 import PREFIX
 
 
 MANAGER_ANNOTATION = f"{PREFIX}/manager-"
-"""Prefix of the annotations of managers; each manager has its own."""
+"""Prefix of the annotations of managers. Each manager has its own annotation."""
 
 _FORMER_ANNOTATION = f"{PREFIX}/managers"
 
-# After longer silence, other managers compete for a member's shards and acquire them when its Leases expire.
+# Retry periods of silence after which other managers compete for a member's shards. They acquire the shards
+# when the Leases of the member expire.
 _PERIODS_HEARD = 3
 
 
 @dataclass(slots=True)
 class _Heard:
-    """The last annotation of a manager, and when it changed by our clock. who: its identity; empty if it
-    cannot be read. holds: its shards.
+    """The last annotation of a manager.
+
+    text: the value of the annotation.
+    at: the time at which it changed, by our clock.
+    who: the identity of the manager; empty if it cannot be read.
+    holds: the shards of the manager.
     """
 
     text: str
@@ -54,7 +59,7 @@ class ShardMembership(Lease):
     """The Lease of a single manager, held together by all managers with the same number of shards.
 
     Each manager renews it by a patch, without waiting for the others. So no manager with another number of
-    shards, and no controller that holds it alone (other releases, upstream), acts at the same time.
+    shards, and no controller that holds the Lease alone (other releases, upstream), acts at the same time.
     """
 
     def __init__(self, cluster: Cluster, who: Candidate, shards: int) -> None:
@@ -64,11 +69,11 @@ class ShardMembership(Lease):
         self._key = MANAGER_ANNOTATION + hashlib.sha256(who.identity.encode()).hexdigest()[:16]
         self._shards = shards
         self._beat = 0
-        # By annotation, except our own.
+        # The other managers, by the key of their annotation.
         self._heard: dict[str, _Heard] = {}
 
     def others(self) -> dict[str, frozenset[int]]:
-        """Other managers with a recent renewal: identity → shards that they hold."""
+        """Return other managers with a recent renewal: identity → shards that they hold."""
         recent = self._heard_within(_PERIODS_HEARD * self._times.retry_period)
         return {member.who: member.holds for member in recent if member.who}
 
@@ -89,7 +94,10 @@ class ShardMembership(Lease):
             log.debug("lease %s: %s has changed", self.name, key)
 
     async def _try_release(self) -> bool:
-        """Remove our entry; the last manager releases the Lease. False if another manager has just joined."""
+        """Remove our entry. The last manager also releases the Lease.
+
+        Return False if another manager has just joined.
+        """
         lease, self._stored = self._stored, None
         try:
             lease = lease or await self._cluster.get("Lease", self._namespace, self.name)
@@ -131,7 +139,7 @@ class ShardMembership(Lease):
         return await super()._taken(lease)
 
     async def _join(self, lease: dict[str, Any]) -> dict[str, Any]:
-        """Add or renew our own entry. lease: its last known state."""
+        """Add or renew our own entry, and return the Lease. lease: the last known state of the Lease."""
         duration = max(int(lease["spec"].get("leaseDurationSeconds") or 0), self._duration_seconds())
         own = self._entry()
         operations = [
@@ -147,7 +155,7 @@ class ShardMembership(Lease):
         return stored
 
     def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
-        """Drop the entries of managers with another number of shards."""
+        """Return the Lease with our entry, without the entries of managers with another number of shards."""
         self._heard = {}
         lease = _without_members(super()._with_us(lease))
         metadata = lease["metadata"]
@@ -162,7 +170,7 @@ class ShardMembership(Lease):
         return json.dumps(entry, sort_keys=True)
 
     def _listen(self, lease: Mapping[str, Any]) -> None:
-        """Record when each member's annotation changed, by our own clock."""
+        """Record when the annotation of each other member changed, by our own clock."""
         now, heard = self._clock(), {}
         for key, text in _annotations(lease).items():
             if key.startswith(MANAGER_ANNOTATION) and key != self._key:
@@ -204,7 +212,7 @@ def _annotations(lease: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _without_members(lease: dict[str, Any]) -> dict[str, Any]:
-    """The Lease without the annotations of managers."""
+    """Return the Lease without the annotations of managers."""
     kept = {
         key: value
         for key, value in _annotations(lease).items()
@@ -224,9 +232,10 @@ Tenure = tuple[int, int]
 
 
 class ShardElection:
-    """Holds an even share of the Leases `<name>-0` to `<name>-<shards - 1>`, or all if no other manager runs.
+    """An election for an even share of the Leases `<name>-0` to `<name>-<shards - 1>`, or for all if alone.
 
-    is_idle: whether no pass runs in these namespaces; a shard is released only then.
+    is_idle: a function that reports whether no pass runs and no write is in flight in some namespaces. A
+    shard is released only then.
     """
 
     def __init__(
@@ -241,11 +250,11 @@ class ShardElection:
         self._who = who.identity
         self._membership = ShardMembership(cluster, who, shards)
         self._leases = [Lease(cluster, replace(who, name=name)) for name in lease_names(who.name, shards)]
-        # Of each shard; callers need the same object each time.
+        # The scope of each shard. Callers need the same object each time.
         self._scopes = [partial(_is_in, shard, shards) for shard in range(shards)]
         self._on_leading = on_leading
         self._is_idle = is_idle
-        # Set while this manager should renew, acquire or release the Lease of the shard.
+        # By shard: set while this manager should renew, acquire or release the Lease of the shard.
         self._due = [asyncio.Event() for _ in self._leases]
         self._acting: dict[int, Tenure] = {}
         self._yielding: frozenset[int] = frozenset()
@@ -262,7 +271,10 @@ class ShardElection:
         return self._shard_of(namespace) in self._acting
 
     async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
-        """One task per Lease, so that no renewal waits for another shard or another manager's Lease."""
+        """Compete for shards indefinitely.
+
+        Each Lease has its own task, so that no renewal waits for another shard or another manager's Lease.
+        """
         # From now on, measure how long other holders have not renewed.
         await asyncio.gather(*(lease.observe() for lease in self._leases))
         decide = partial(self._decide, on_gain, on_loss)
@@ -272,7 +284,7 @@ class ShardElection:
                 tasks.create_task(self._keep(shard, decide))
 
     async def release(self) -> None:
-        # Released first, so that the other managers count one manager fewer when the shards become free.
+        # Released first, so that the others count one manager fewer when the shards become free.
         await self._membership.release()
         await asyncio.gather(*(lease.release() for lease in self._leases))
 
@@ -286,8 +298,9 @@ class ShardElection:
 
     async def _keep(self, shard: int, decide: Callable[[], None]) -> None:
         """Renew the Lease of a shard while it is held, acquire it while it is this manager's turn, and
-        release it if it exceeds the share. The release waits until passes have ended and one more period, in
-        which Events are written.
+        release it if it exceeds the share.
+
+        The release waits until passes have ended, and then for one more period in which Events are written.
         """
         lease, was_surplus = self._leases[shard], False
         while True:
@@ -326,7 +339,7 @@ class ShardElection:
         return share_of(len(self._leases), {**others, self._who: self._ours()}, self._who)
 
     def _turn_to(self, yielding: frozenset[int], on_gain: OnChange, on_loss: OnChange) -> None:
-        """Report gained and lost shards. A shard to release counts as lost before it is released."""
+        """Report gained and lost shards. A shard to release is reported as lost before it is released."""
         for shard in sorted(yielding - self._yielding):
             log.info("lease %s: released to another manager", self._leases[shard].name)
         self._yielding = yielding
@@ -351,7 +364,7 @@ class ShardElection:
         return frozenset(shard for shard, lease in enumerate(self._leases) if lease.is_ours)
 
     def _term(self, shard: int) -> Tenure | None:
-        """None if another process may be acting on the shard."""
+        """Return the terms of the Leases for a shard; None if another process may be acting on the shard."""
         membership, lease = self._membership.term, self._leases[shard].term
         return (membership, lease) if membership and lease else None
 
@@ -374,8 +387,10 @@ def _is_in(shard: int, shards: int, namespace: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """acquires: free shards that this manager should acquire. yields: shards that it holds and others should
-    have.
+    """How the shards of one manager should change.
+
+    acquires: free shards that the manager should acquire.
+    yields: shards that the manager holds and other managers should have.
     """
 
     acquires: frozenset[int] = frozenset()
@@ -383,11 +398,14 @@ class Share:
 
 
 def share_of(shards: int, managers: Mapping[str, frozenset[int]], who: str) -> Share:
-    """Compute the share of `who`, one of `managers`: identity → shards that it holds.
+    """Compute the share of one manager.
 
     Shares differ by at most one shard. Managers that hold more keep the surplus, so that the fewest shards
-    move. Each manager decides for itself from the entries that it has read; if two managers read different
+    move. Each manager decides for itself from the entries that it has read. If two managers read different
     entries, the Leases prevent that both hold the same shard.
+
+    managers: identity → shards that the manager holds.
+    who: the identity of the manager, which is one of `managers`.
     """
     # Number of shards that each manager should hold.
     least, left_over = divmod(shards, len(managers))
@@ -407,9 +425,10 @@ def share_of(shards: int, managers: Mapping[str, frozenset[int]], who: str) -> S
 
 @lru_cache(maxsize=16384)
 def shard_of(namespace: str, shards: int) -> int:
-    """Shard of a namespace, 0 to shards - 1: 64-bit FNV-1a over the name in UTF-8, modulo `shards`.
+    """Return the shard of a namespace, 0 to shards - 1.
 
-    Every process and every release must compute it alike, or two of them would act on the same sets. The low
-    bits are used: names that differ only in their last characters hardly differ in the high bits.
+    It is the 64-bit FNV-1a of the name in UTF-8, modulo `shards`. Every process and every release must
+    compute it alike, or two of them would act on the same sets. The low bits are used, because names that
+    differ only in their last characters hardly differ in the high bits.
     """
     return fnv_1a(namespace, bits=64) % shards

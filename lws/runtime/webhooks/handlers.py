@@ -1,5 +1,6 @@
-"""Register handlers of admission reviews with kopf. Handler ids are the paths that webhook configurations
-call.
+"""Register handlers of admission reviews with kopf.
+
+The id of a handler is the path that webhook configurations call.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ _FORBIDDEN = 403
 
 Handler = Callable[..., Coroutine[None, None, None]]
 Siblings = Callable[[str], Iterable[Object]]
-"""Returns the sets in a namespace, from the store."""
+"""A function that returns the sets in a namespace, from the store."""
 
 
 def register(
     registry: kopf.OperatorRegistry, endpoints: Mapping[str, Resource], handlers: Mapping[str, Handler]
 ) -> None:
-    """Register handlers. endpoints: handler id → reviewed resource."""
+    """Register handlers with kopf. endpoints: the reviewed resource by handler id."""
     for webhook, handler in handlers.items():
         resource = endpoints[webhook]
         decorate = (kopf.on.mutate if is_mutating(webhook) else kopf.on.validate)(
@@ -41,12 +42,12 @@ def register(
 
 
 def refuse(message: str, error: Exception | None = None) -> NoReturn:
-    """Reject the reviewed object."""
+    """Reject the reviewed object with a message: raises kopf.AdmissionError."""
     raise kopf.AdmissionError(message, code=_FORBIDDEN) from error
 
 
 def siblings_of(store: Store, kind: str) -> Siblings:
-    """Siblings of one kind, from the store."""
+    """Return a function that finds the sets of one kind in a namespace, in the store."""
 
     def siblings(namespace: str) -> Iterable[Object]:
         return (obj for obj in store.of_kind(kind) if obj["metadata"]["namespace"] == namespace)
@@ -59,7 +60,7 @@ def validator(
     errors_in: Callable[[Object, Object | None, Iterable[Object]], list[FieldError]],
     siblings: Siblings,
 ) -> Handler:
-    """A handler that admits or rejects a set by its new and old state and its siblings."""
+    """Return a handler that admits or rejects a set by its new state, its old state and its siblings."""
 
     async def validate_set(*, warnings: list[str], namespace: str | None, **review: Any) -> None:
         new, old = review["new"], review["old"]
@@ -75,28 +76,31 @@ def validator(
     return validate_set
 
 
-# --- Collect the changes of mutating webhooks while kopf runs their handlers, and apply them afterwards as
-# a JSON Patch. kopf would copy the object and compare all of it, three quarters of the time of a review,
-# and a rollout needs one review per pod. Here, parts that both objects share are not compared.
+# --- Collect the changes of mutating webhooks while kopf runs their handlers, and apply them afterwards as a
+# JSON Patch. kopf would copy the object and compare all of it, which takes three quarters of the time of a
+# review, and a rollout needs one review per pod. This code does not compare parts that both objects share.
 
 
 Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""Returns the changed object and leaves its argument as it is. May raise to reject the object."""
+"""A function that returns the changed object and leaves its argument as it is. It may raise an exception to
+reject the object.
+"""
 
 _MUTATING = "mutate-"
-# The only way from a handler back to its review: changes in kopf's `patch.fns` would be applied by kopf.
+# The only way from a handler back to its review: kopf itself would apply changes in its `patch.fns`.
 _COLLECTED: ContextVar[list[Change]] = ContextVar("changes of the current review")
 
 
 def is_mutating(webhook: str) -> bool:
-    """Report whether a webhook, by its id, is mutating. Handlers of such webhooks return changes and need
-    only the identity of the object.
+    """Report whether the webhook with this id is mutating.
+
+    Handlers of mutating webhooks add changes, and receive only the identity of the object.
     """
     return webhook.startswith(_MUTATING)
 
 
 def change_object(change: Change) -> None:
-    """Add a change to apply to the reviewed object. Called by handlers."""
+    """Add a change to apply to the reviewed object. Handlers call this function."""
     _COLLECTED.get().append(change)
 
 
@@ -112,7 +116,7 @@ def collected() -> Iterator[list[Change]]:
 
 
 def patch_of(obj: Mapping[str, Any], changes: Iterable[Change]) -> list[Operation]:
-    """The patch for all changes, applied in order."""
+    """Return the JSON Patch of all changes, applied in order."""
     changed = obj
     for change in changes:
         changed = change(changed)
@@ -120,7 +124,7 @@ def patch_of(obj: Mapping[str, Any], changes: Iterable[Change]) -> list[Operatio
 
 
 def head_of(obj: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The identity of an object: apiVersion, kind and metadata."""
+    """Return the identity of an object: apiVersion, kind and metadata."""
     return (
         None if obj is None else {key: obj[key] for key in ("apiVersion", "kind", "metadata") if key in obj}
     )

@@ -16,12 +16,15 @@ from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.endpoints.tls_port import ServerTls
 from lws.runtime.webhooks.server import Address, AdmissionServer
 
-# Upstream's name of the part that renews certificates.
+# Upstream's name for the controller that renews certificates.
 _CONTROLLER = "cert-rotator"
 
 
 class Serving:
-    """Certificates and admission server of one process. endpoints: handler id → reviewed resource."""
+    """The certificates and the admission server of one process.
+
+    endpoints: the reviewed resource by handler id.
+    """
 
     def __init__(
         self, settings: Settings, cluster: Cluster, metrics: Metrics, endpoints: Mapping[str, Resource]
@@ -44,7 +47,7 @@ class Serving:
         return self._server if self._is_enabled else None
 
     def not_ready(self) -> str | None:
-        """The reason why reviews are not answered yet, for the readiness probe; None once they are."""
+        """Return why reviews are not answered yet, for the readiness probe; None once they are."""
         if not self._certificates.is_ready:
             return "there is no valid serving certificate"
         if self._is_enabled and not self._server.is_listening:
@@ -56,7 +59,7 @@ class Serving:
         await self._certificates.run()
 
     async def close_gently(self) -> None:
-        """Return once API servers have had time to switch to another manager."""
+        """Wait until API servers have had time to switch to another manager."""
         if self._is_enabled:
             await self._server.close_gently(self._shutdown_delay)
 

@@ -1,1 +1,3 @@
-"""DisaggregatedSets in tests on a cluster: manifests, how they stand, what was promised."""
+"""Test DisaggregatedSets on a cluster: build manifests, read their state and check what is promised about
+them.
+"""

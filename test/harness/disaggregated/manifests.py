@@ -1,4 +1,4 @@
-"""Build manifests and patches of DisaggregatedSets: two roles whose pods are ready after a second."""
+"""Build manifests and patches of DisaggregatedSets with two roles whose pods are ready after a second."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ def a_role(
     more: Object | None = None,
     **pod: Any,
 ) -> Object:
-    """One role. replicas: None if a scaler sets it. budget: maxSurge, maxUnavailable. more: fields of the
-    role beside its spec. pod: fields of the pods' spec.
+    """Build one role.
+
+    replicas: the number of groups; None if a scaler sets it.
+    budget: maxSurge and maxUnavailable.
+    more: fields of the role beside its spec.
+    pod: fields of the pods' spec.
     """
     template = {"size": size, "workerTemplate": pod_template(image, **pod)}
     spec: Object = {"leaderWorkerTemplate": template}
@@ -33,16 +37,23 @@ def a_role(
 
 
 def roles(prefill: int | None, decode: int | None, image: str = "server:1", **more: Any) -> list[Object]:
-    """The roles prefill and decode. more: arguments of `a_role`, for both."""
+    """Build the roles prefill and decode.
+
+    more: arguments of `a_role`, for both roles.
+    """
     return [a_role("prefill", prefill, image, **more), a_role("decode", decode, image, **more)]
 
 
 def a_disaggregated_set(name: str, of: list[Object], **spec: Any) -> Object:
-    """A DisaggregatedSet. of: its roles. spec: fields beside them."""
+    """Build a DisaggregatedSet.
+
+    of: its roles.
+    spec: fields of the spec beside the roles.
+    """
     obj = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}}
     return {**obj, "spec": {"roles": of, **spec}}
 
 
 def new_roles(of: list[Object], **spec: Any) -> Object:
-    """The patch that replaces the roles."""
+    """Build the patch that replaces the roles."""
     return {"spec": {"roles": of, **spec}}

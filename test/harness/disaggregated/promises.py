@@ -1,9 +1,9 @@
 """Check that every promise about a DisaggregatedSet was kept at every moment.
 
-It knows what is promised, and nothing of how it is kept. A manager sees what others do a moment later. So a
-write counts as wrong only if it was wrong by all that the manager may have seen: the scene at any time within
-`_UNSEEN_SECONDS`. Only managers change the number of groups of a child; children that another client deletes
-are named (`lost`).
+The checks know what is promised, and nothing of how it is kept. A manager sees other clients' changes a
+moment later, so a write counts as wrong only if it was wrong in every scene that the manager may have seen:
+any scene within `_UNSEEN_SECONDS`. Only managers change the number of groups of a child. Children that
+another client deletes are named (`lost`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from test.harness.disaggregated.scenes import Child, Place, Scene, Step
 from test.harness.world import SET
 
 _UNSEEN_SECONDS = 3.0
-# Users that delete pods because of what managers do; "" if the user is unknown.
+# Users that delete pods as a result of what managers do; "" stands for an unknown user.
 _OF_MANAGERS = frozenset(
     ("", "lws-controller-manager", "statefulset-controller", "generic-garbage-collector", "kwok")
 )
@@ -24,7 +24,11 @@ _OF_MANAGERS = frozenset(
 
 @dataclass(frozen=True)
 class Violation:
-    """A broken promise. position: of the step that broke it. what: begins with the name of the promise."""
+    """A broken promise.
+
+    position: the position of the step that broke it.
+    what: a description that begins with the name of the promise.
+    """
 
     position: int
     what: str
@@ -56,7 +60,7 @@ class _Write:
 
     @property
     def is_of_target(self) -> bool:
-        """The child is of the target revision, or was a moment ago."""
+        """Whether the child is of the target revision now or was a moment ago."""
         return any(scene.target == self.child.key for scene in self.recent)
 
     def violation(self, what: str) -> Violation:
@@ -65,7 +69,10 @@ class _Write:
 
 
 def violations(steps: Sequence[Step], lost: Collection[str] = ()) -> list[Violation]:
-    """Every broken promise. lost: names of children and keys of revisions that others have deleted."""
+    """Return every broken promise.
+
+    lost: names of children and keys of revisions that other clients have deleted.
+    """
     broken: list[Violation] = []
     starts = _Starts()
     keys: dict[tuple[str, str], frozenset[str]] = {}
@@ -108,7 +115,9 @@ class _Starts:
                 self.desired.setdefault(child.place, {})[child.name] = child.desired
 
     def initial(self, place: Place, lost: Collection[str]) -> int:
-        """Groups at that moment, without those of children that others have deleted since."""
+        """Return the groups at that moment, without the groups of children that other clients have deleted
+        since.
+        """
         return sum(count for name, count in self.desired.get(place, {}).items() if name not in lost)
 
 
@@ -123,7 +132,7 @@ def _writes(position: int, step: Step, recent: Sequence[Scene]) -> Iterator[_Wri
 
 
 def _too_many(write: _Write) -> Iterator[Violation]:
-    """Surge: never raised above the target plus maxSurge."""
+    """Surge: no write raises a role above its target plus maxSurge."""
     if write.after is None or write.has <= write.had:
         return
     place = write.after.place
@@ -158,7 +167,7 @@ def _too_few(write: _Write, starts: _Starts, lost: Collection[str]) -> Iterator[
 
 
 def _serving(scene: Scene, after: Scene, place: Place, lost: Collection[str]) -> int:
-    """Ready groups of a scene that stay, by the desired groups afterwards."""
+    """Count the ready groups of a scene that remain, given the desired groups afterwards."""
     total = 0
     for child in scene.at(place):
         now = after.children.get(child.name)
@@ -170,7 +179,7 @@ def _serving(scene: Scene, after: Scene, place: Place, lost: Collection[str]) ->
 
 
 def _wrong_way(write: _Write, lost: Collection[str]) -> Iterator[Violation]:
-    """Direction: old counts never rise, new ones fall only with their target."""
+    """Direction: old counts never rise, and new counts fall only with their target."""
     if write.has > write.had and not write.is_of_target:
         if write.before is None and write.child.name in lost:
             return
@@ -184,7 +193,7 @@ def _wrong_way(write: _Write, lost: Collection[str]) -> Iterator[Violation]:
 def _unrecorded(
     write: _Write, keys: dict[tuple[str, str], frozenset[str]], lost: Collection[str]
 ) -> Iterator[Violation]:
-    """Record: no child carries a key that no revision records, and no two templates share one."""
+    """Record: no child has a key that no revision records, and no two templates share a key."""
     if write.before is not None or write.after is None:
         return
     is_recorded = any(write.after.key in scene.keys for scene in write.recent)
@@ -198,9 +207,9 @@ def _unrecorded(
 def _halves(write: _Write, starts: _Starts, lost: Collection[str]) -> Iterator[Violation]:
     """Pairs: while a revision lacks some of its roles, the next write is to that revision.
 
-    Counts of one step are written one by one, so a revision may lack a role between two of them. If a role
-    has no surge, its last old group may have to make room before those of its siblings can go
-    (docs/design/disaggregated-rollout.md).
+    The counts of one step are written one after another, so a revision may lack a role between two writes. If
+    a role has no surge, its last old group may have to make room before the last groups of its siblings can
+    be deleted (docs/design/disaggregated-rollout.md).
     """
     if write.has == write.had or write.after is None or write.before is None:
         return
@@ -215,8 +224,10 @@ def _halves(write: _Write, starts: _Starts, lost: Collection[str]) -> Iterator[V
 def half_revisions(
     scene: Scene, index: int, had_groups: Collection[str], lost: Collection[str] = ()
 ) -> list[tuple[str, str]]:
-    """Keys with groups of some of their roles in a slice, each with a role that lacks groups although it had
-    or needs some. had_groups: UIDs of children that had any.
+    """Return the keys that have groups of only some of their roles in a slice, each with a role that lacks
+    groups although it had or needs some.
+
+    had_groups: UIDs of the children that ever had groups.
     """
     by_key: dict[str, list[Child]] = {}
     for child in scene.children.values():
@@ -236,7 +247,7 @@ def half_revisions(
 
 
 def _deletions(write: _Write, lost: Collection[str]) -> Iterator[Violation]:
-    """Reason: a child is deleted only without groups, or with its slice."""
+    """Reason: a child is deleted only if it has no groups or if its slice is removed."""
     if write.after is not None or write.before is None or write.child.name in lost:
         return
     index = write.child.place[0]
@@ -248,9 +259,10 @@ def _deletions(write: _Write, lost: Collection[str]) -> Iterator[Violation]:
 def _restarts(
     position: int, step: Step, recent: Sequence[Scene], lost: Collection[str]
 ) -> Iterator[Violation]:
-    """Reason: a pod is deleted because its child is deleted or scaled down, because it failed, or by others.
+    """Reason: a pod is deleted because its child is deleted or scaled down, because it failed, or by another
+    client.
 
-    The StatefulSet of a lost child recreates pods while the garbage collector deletes it.
+    The StatefulSet of a lost child recreates pods while the garbage collector deletes the StatefulSet.
     """
     for name, pod in step.before.pods.items():
         now = step.after.pods.get(name)
@@ -270,7 +282,7 @@ def _restarts(
 
 
 def _said_too_early(position: int, step: Step, recent: Sequence[Scene]) -> Iterator[Violation]:
-    """End: the condition Available is true only at the end of a rollout."""
+    """End: the condition Available becomes true only at the end of a rollout."""
     before, after = step.before.asked, step.after.asked
     if after is None or not after.is_done or (before is not None and before.is_done):
         return
@@ -297,7 +309,7 @@ def _counts(scene: Scene) -> list[str]:
 
 
 def described(steps: Sequence[Step], last: int = 40) -> list[str]:
-    """The last steps in words: what changed, and the state of the set afterwards."""
+    """Describe the last steps: what changed, and the state of the set afterwards."""
     return [
         f"{step.at:.1f} {step.who} {step.kind} {step.name} → {step.after.target}: "
         f"{', '.join(_counts(step.after))}"
@@ -306,7 +318,9 @@ def described(steps: Sequence[Step], last: int = 40) -> list[str]:
 
 
 def _recent(steps: Sequence[Step], position: int) -> list[Scene]:
-    """The scenes before a step that a manager may still see: the last one, and those of `_UNSEEN_SECONDS`."""
+    """Return the scenes before a step that a manager may still see: the last scene, and all scenes of
+    `_UNSEEN_SECONDS`.
+    """
     scenes = [steps[position].before]
     since = steps[position].at - _UNSEEN_SECONDS
     for step in reversed(steps[:position]):

@@ -1,7 +1,7 @@
-"""Follow where a router could send requests that knows only Services, EndpointSlices and labels.
+"""Compute where a router could send requests that knows only Services, EndpointSlices and labels.
 
-At each moment there is, for every revision of a slice that has Services, the number of ready endpoints of
-each role.
+At each moment there is a number of ready endpoints for each role of each revision of a slice that has
+Services.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from test.harness.world import World
 
 _SERVICE, _ENDPOINTS = "Service", "EndpointSlice"
 Revision = tuple[str, str]
-"""Slice and key."""
+"""Slice and revision key."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What the router knows at one moment. version: of the store. endpoints: revision → role → number of
-    ready endpoints, for roles that have a Service.
+    """The knowledge of the router at one moment.
+
+    version: the version of the store.
+    endpoints: revision → role → number of ready endpoints, for roles that have a Service.
     """
 
     version: int
     endpoints: Mapping[Revision, Mapping[str, int]]
 
     def whole(self, roles: frozenset[str]) -> set[Revision]:
-        """Revisions with ready endpoints in every role."""
+        """Return the revisions that have ready endpoints in every role."""
         return {
             revision
             for revision, by_role in self.endpoints.items()
@@ -38,13 +40,13 @@ class View:
         }
 
     def halves(self, roles: frozenset[str]) -> set[Revision]:
-        """Revisions with ready endpoints in some roles only."""
+        """Return the revisions that have ready endpoints in some roles only."""
         answering = {revision for revision, by_role in self.endpoints.items() if any(by_role.values())}
         return answering - self.whole(roles)
 
 
 class Router:
-    """Follows the Services of one set."""
+    """Follows the Services and EndpointSlices of one set."""
 
     def __init__(self, world: World, name: str) -> None:
         self._streams = {
@@ -53,7 +55,7 @@ class Router:
         }
 
     def views(self) -> list[View]:
-        """The view after each change until now."""
+        """Return the view after each change until now."""
         changes: list[tuple[str, Change]] = []
         for kind, stream in self._streams.items():
             stream.catch_up()
@@ -73,9 +75,11 @@ class Router:
 def broken_revisions(
     views: list[View], roles: frozenset[str], emptied: Mapping[Revision, int]
 ) -> list[tuple[Revision, View]]:
-    """Revisions that were whole and then had endpoints in some roles only, although none was scaled to 0.
+    """Return the revisions that were whole and then had endpoints in some roles only, although no role was
+    scaled to 0.
 
-    Before a revision is whole, and once a role is scaled to 0, endpoints come and go one after the other.
+    Before a revision is whole, and once a role is scaled to 0, endpoints come and go one after another.
+
     emptied: the version at which a role of a revision was scaled to 0.
     """
     was_whole: set[Revision] = set()

@@ -1,7 +1,7 @@
-"""Replay the changes of a DisaggregatedSet and its objects as steps, each with the scene before and after.
+"""Replay the changes of a DisaggregatedSet and its objects as steps, each with the scene before and after it.
 
-The changes are in the order of the API server's store, from a watch or an audit log. Of each object only what
-a checker looks at is kept.
+The changes come from a watch or an audit log, in the order of the API server's store. Only the fields of an
+object that a checker reads are kept.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ Place = tuple[int, str]
 
 @dataclass(frozen=True)
 class Seen:
-    """The new state of some objects of a kind. at: seconds of some clock. who: the user that wrote it, "" if
-    unknown. is_whole: there are no other objects.
+    """The new state of some objects of a kind.
+
+    at: the time in seconds of some clock.
+    who: the user that wrote the state; "" if unknown.
+    is_whole: whether there are no other objects of the kind.
     """
 
     at: float
@@ -63,8 +66,11 @@ class Child:
 
 @dataclass(frozen=True)
 class Pod:
-    """One pod. child: name of its LeaderWorkerSet. is_damaged: it failed or restarted, so that its group is
-    recreated. born_of: the UID of the child when the pod was first seen.
+    """One pod.
+
+    child: the name of its LeaderWorkerSet.
+    is_damaged: whether it failed or restarted, so that its group is recreated.
+    born_of: the UID of the child when the pod was first seen.
     """
 
     name: str
@@ -94,7 +100,10 @@ class Wish:
 
 @dataclass(frozen=True)
 class Asked:
-    """The set itself. is_done: its status says that it is at rest."""
+    """The set itself.
+
+    is_done: whether its status says that it is at rest.
+    """
 
     roles: tuple[Object, ...] = ()
     slices: int = 1
@@ -103,8 +112,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Scene:
-    """All objects of one set at one moment, by name. revisions: number and key. asked: None if the set does
-    not exist or is being deleted.
+    """All objects of one set at one moment, by name.
+
+    asked: the set; None if it does not exist or is terminating.
+    revisions: number and key of each revision.
     """
 
     asked: Asked | None = None
@@ -115,7 +126,7 @@ class Scene:
 
     @cached_property
     def target(self) -> str:
-        """The key of the newest revision, which all groups are to have."""
+        """The key of the newest revision, which all groups should reach."""
         return max(self.revisions.values(), default=(0, ""))[1]
 
     @cached_property
@@ -134,12 +145,12 @@ class Scene:
         }
 
     def wish(self, place: Place) -> Wish:
-        """The target of a slice and role; 0 if the spec no longer has it."""
+        """Return the target of a slice and role; 0 groups if the spec no longer has it."""
         return self.wishes.get(place, Wish(0, 1, 0))
 
     @cached_property
     def ready(self) -> dict[str, frozenset[int]]:
-        """Child → groups whose pods are all ready and not being deleted."""
+        """Child → groups whose pods are all ready and not terminating."""
         by_group: dict[str, dict[int, list[Pod]]] = {}
         for pod in self.pods.values():
             if pod.is_ready and not pod.is_going:
@@ -151,7 +162,7 @@ class Scene:
 
     @cached_property
     def leaders(self) -> dict[str, int]:
-        """Child → groups that have a leader, whatever its state."""
+        """Child → number of groups that have a leader, whatever its state."""
         leaders: dict[str, int] = {}
         for pod in self.pods.values():
             if pod.worker == 0:
@@ -162,7 +173,9 @@ class Scene:
         return [child for child in self.children.values() if child.place == place]
 
     def present(self, place: Place) -> int:
-        """Desired or existing groups of each child, whichever are more; deleted children do not count."""
+        """Count the desired or the existing groups of each child, whichever are more. Deleted children do not
+        count.
+        """
         return sum(
             max(0 if child.is_terminating else child.desired, self.leaders.get(child.name, 0))
             for child in self.at(place)
@@ -174,14 +187,14 @@ class Scene:
         slices = self.asked.slices if self.asked is not None else 1
         total = self.scalers.get(role["name"])
         if total is None:
-            # There is no scaler yet: any number of groups is right.
+            # Without a scaler, any number of groups is right.
             return sum(child.desired for child in self.at((index, role["name"])))
         return total // slices + (index < total % slices)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One change."""
+    """One change of a scene."""
 
     at: float
     kind: str
@@ -192,7 +205,7 @@ class Step:
 
 
 def steps_of(name: str, seen: Iterable[Seen]) -> list[Step]:
-    """Every step of the set of that name; the initial state is not a step."""
+    """Return every step of the set of this name. The initial state is not a step."""
     steps: list[Step] = []
     scene = Scene()
     for change in seen:
@@ -205,7 +218,7 @@ def steps_of(name: str, seen: Iterable[Seen]) -> list[Step]:
 
 
 def wish_of(role: Mapping[str, Any], target: int) -> Wish:
-    """The target of a role that is to have so many groups."""
+    """Return the target of a role with this number of groups."""
     strategy = (role.get("spec") or {}).get("rolloutStrategy") or {}
     budget = strategy.get("rollingUpdateConfiguration")
     if budget is None:
@@ -228,7 +241,7 @@ def _changed(name: str, scene: Scene, seen: Seen) -> Scene:
     if seen.kind == "ControllerRevision":
         return replace(scene, revisions=_merged(scene.revisions, seen, name, _revision))
     if seen.kind == SCALER_KIND:
-        # The count of a deleted scaler holds until there is a new one.
+        # The count of a deleted scaler holds until there is a new scaler.
         scaled = _merged({}, seen, name, _count)
         counts = {scaler.removeprefix(f"{name}-"): count for scaler, count in scaled.items()}
         return replace(scene, scalers={**scene.scalers, **counts})
@@ -292,7 +305,7 @@ def _is_damaged(status: Object) -> bool:
 
 
 def _born(pod: Pod, scene: Scene) -> Pod:
-    """The pod with the UID of the child that it was created for."""
+    """Return the pod with the UID of the child for which it was created."""
     if pod.born_of:
         return pod
     former = scene.pods.get(pod.name)
@@ -303,7 +316,9 @@ def _born(pod: Pod, scene: Scene) -> Pod:
 
 
 def _revision(obj: Object) -> tuple[int, str] | None:
-    """Number and key of a revision; None for those of StatefulSets, which carry the labels of their pods."""
+    """Return number and key of a revision; None for revisions of StatefulSets, which carry the labels of
+    their pods.
+    """
     labels = labels_of(obj)
     return None if CHILD_LABEL in labels else (int(obj.get("revision", 0)), labels[REVISION_LABEL])
 

@@ -1,4 +1,4 @@
-"""Read the state of a DisaggregatedSet from its objects, and wait until it is at rest."""
+"""Read the state of a DisaggregatedSet from its objects, and wait until the set is at rest."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tools.localcluster.pods import is_ready
 
 Object = dict[str, Any]
 Counts = dict[int, dict[str, dict[str, int]]]
-"""Slice → revision key → role → groups."""
+"""Slice → revision key → role → number of groups."""
 
-# Selects revisions of DisaggregatedSets only: those of StatefulSets carry the labels of their pods.
+# Selects revisions of DisaggregatedSets only: revisions of StatefulSets carry the labels of their pods.
 OWN_REVISIONS = f"{NAME_LABEL}={{}},!leaderworkerset.sigs.k8s.io/name"
 SECONDS = 240.0
 
 
 def children_of(world: World, name: str) -> list[Object]:
-    """The LeaderWorkerSets of the set."""
+    """Return the LeaderWorkerSets of the set."""
     return world.list(SET, f"{NAME_LABEL}={name}")
 
 
 def counts_in(children: Iterable[Mapping[str, Any]]) -> Counts:
-    """Desired groups of LeaderWorkerSets; those that are being deleted count as 0."""
+    """Return the desired groups of LeaderWorkerSets; 0 for LeaderWorkerSets that are terminating."""
     counts: Counts = {}
     for child in children:
         labels = labels_of(child)
@@ -50,7 +50,7 @@ def counts(world: World, name: str) -> Counts:
 
 
 def keys_of(world: World, name: str) -> list[str]:
-    """The keys of the set's recorded revisions, oldest first."""
+    """Return the keys of the set's recorded revisions, oldest first."""
     revisions = world.list("ControllerRevision", OWN_REVISIONS.format(name))
     revisions.sort(key=lambda revision: revision["revision"])
     return [labels_of(revision)[REVISION_LABEL] for revision in revisions]
@@ -62,7 +62,7 @@ def status_of(world: World, name: str) -> Object:
 
 
 def unsettled(world: World, name: str) -> str:
-    """Why the set is not at rest, by its status and by its objects; empty if it is."""
+    """Explain why the set is not at rest, by its status and by its objects; empty if it is."""
     obj = world.get(KIND, name)
     status, generation = obj.get("status") or {}, obj["metadata"]["generation"]
     available = condition(obj, "Available")
@@ -91,13 +91,13 @@ def unsettled(world: World, name: str) -> str:
 
 
 def settle(world: World, *names: str, seconds: float = SECONDS) -> None:
-    """Wait until the sets are at rest, one after the other."""
+    """Wait until the sets are at rest, one after another."""
     for name in names:
         eventually(f"{name} at rest", partial(unsettled, world, name), lambda why: not why, seconds)
 
 
 def images_of(world: World, name: str) -> dict[str, set[str]]:
-    """Role → images of its pods."""
+    """Return role → images of its pods."""
     by_role: dict[str, set[str]] = {}
     for pod in world.list("Pod", f"{NAME_LABEL}={name}"):
         images = {container["image"] for container in pod["spec"]["containers"]}
@@ -106,13 +106,13 @@ def images_of(world: World, name: str) -> dict[str, set[str]]:
 
 
 def remaining_objects(world: World, name: str) -> set[str]:
-    """All objects with the label of the set."""
+    """Return all objects that have the label of the set."""
     kinds = (SET, SCALER_KIND, "Service", "ControllerRevision", "StatefulSet", "Pod")
     return {f"{kind} {name_of(obj)}" for kind in kinds for obj in world.list(kind, f"{NAME_LABEL}={name}")}
 
 
 def _expected(world: World, name: str, role: Mapping[str, Any], slices: int) -> int | None:
-    """Groups of a role over all slices; None while its scaler is missing."""
+    """Return the expected groups of a role over all slices; None while its scaler is missing."""
     if (role.get("scaling") or {}).get("mode") != "External":
         return int(role["spec"]["replicas"]) * slices
     scaler = world.find(SCALER_KIND, f"{name}-{role['name']}")

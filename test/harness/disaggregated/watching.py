@@ -25,7 +25,7 @@ _SELECTORS = {
 
 
 class Watch:
-    """Follows all objects that rollouts are judged by."""
+    """Follows all objects that are needed to judge rollouts."""
 
     def __init__(self, world: World) -> None:
         self._streams = {
@@ -34,12 +34,12 @@ class Watch:
         }
 
     def counts(self, name: str) -> Counts:
-        """Desired groups of the children of a set, after the last change that has arrived."""
+        """Return the desired groups of the children of a set, after the last change that has arrived."""
         children = self._streams[SET].latest()
         return counts_in(child for child in children if labels_of(child).get(NAME_LABEL) == name)
 
     def steps(self, name: str) -> list[Step]:
-        """All changes of a set until now."""
+        """Return all changes of a set until now."""
         order, seen = count(), []
         for kind, stream in self._streams.items():
             stream.catch_up()
@@ -53,8 +53,8 @@ class Watch:
         return steps_of(name, (entry for _, _, entry in sorted(seen, key=lambda row: row[:2])))
 
     def emptied(self, name: str) -> dict[tuple[str, str], list[tuple[int, float]]]:
-        """Slice and revision → when its children were scaled to 0, one after the other: version of the store,
-        and seconds of a clock.
+        """Return slice and revision → moments at which its children were scaled to 0, in order: the version
+        of the store, and seconds of a monotonic clock.
         """
         stream = self._streams[SET]
         stream.catch_up()
@@ -74,7 +74,10 @@ class Watch:
         return emptied
 
     def judge(self, name: str, lost: Collection[str] = ()) -> list[Step]:
-        """Fail if a promise about the set was broken. lost: children that the test has deleted."""
+        """Fail if a promise about the set was broken.
+
+        lost: the children that the test has deleted.
+        """
         steps = self.steps(name)
         broken = violations(steps, lost)
         if broken:

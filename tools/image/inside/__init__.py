@@ -1,1 +1,1 @@
-"""What runs inside the build of the image: nothing but the standard library is there."""
+"""Scripts that run inside the image's build, where only the standard library exists."""

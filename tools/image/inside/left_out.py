@@ -1,8 +1,8 @@
-"""Remove from a virtual environment what the image does without: `python -m inside.left_out /opt/lws`.
+"""Remove from a virtual environment what the image does not need: `python -m inside.left_out /opt/lws`.
 
-The generated models and calls of the Kubernetes client are nine tenths of it. It loads each when its name is
-asked for, and nobody here asks: users' objects stay plain dicts. All unit tests run without these modules
-(test/unit/conftest.py), and so does the manager in the image.
+The generated models and calls of the Kubernetes client are nine tenths of the environment. The client loads
+each module when its name is used, and the manager uses none of these names, because users' objects stay plain
+dicts. All unit tests run without these modules (test/unit/conftest.py), and so does the manager in the image.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ KEPT_MODULES: Mapping[str, frozenset[str]] = MappingProxyType(
         "kubernetes.aio.client.api": frozenset(),
         "kubernetes.aio.client.models": frozenset(),
         "kubernetes.client.api": frozenset(),
-        # kopf looks for them, to know them when it sees them.
+        # kopf imports these classes to recognise their objects.
         "kubernetes.client.models": frozenset(
             {"v1_managed_fields_entry", "v1_object_meta", "v1_owner_reference"}
         ),
     }
 )
-"""Package → which of its modules stay, beside itself. Packages that are not here stay whole."""
+"""Package → its modules that stay, in addition to the package itself. Packages that are not listed stay
+complete.
+"""
 
 _LEFT_OUT_SUFFIXES = frozenset({".c", ".h", ".pxd", ".pxi", ".pyi", ".pyx"})
 _PROGRAMS = re.compile(r"python[0-9.]*|lws|kubectl.lws|kubectl_complete-lws")
@@ -37,7 +39,7 @@ def left_out(module: str) -> bool:
 
 
 def unneeded(site_packages: Path) -> Iterator[Path]:
-    """Every file below `site_packages` that the image does without."""
+    """Yield every file below `site_packages` that the image does not need."""
     for path in sorted(site_packages.rglob("*")):
         place = PurePosixPath(path.relative_to(site_packages).as_posix())
         is_module = path.suffix == ".py" and path.stem != "__init__"
@@ -50,7 +52,7 @@ def _module(place: PurePosixPath) -> str:
 
 
 def main(environment: Path) -> None:
-    """Take these files away."""
+    """Remove these files and programs from the environment."""
     (site_packages,) = environment.glob("lib/python3*/site-packages")
     programs = (
         path for path in sorted((environment / "bin").iterdir()) if not _PROGRAMS.fullmatch(path.name)

@@ -1,7 +1,8 @@
-"""Copy what the image needs of its base: `python -m inside.root_files /opt/lws /image`.
+"""Copy what the image needs from its base: `python -m inside.root_files /opt/lws /image`.
 
-The environment, its interpreter, the standard library, the libraries that these load, authorities, users, and
-the records and licences of the Debian packages that those files belong to, where scanners look for them.
+This comprises the environment, its interpreter, the standard library, the libraries that these load,
+certificate authorities and users. The records and licences of the Debian packages to which these files belong
+are copied to the paths where scanners look for them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ RECORDS = "var/lib/dpkg/status.d"
 
 
 def owners_of(paths: set[str], dpkg: Path) -> Iterator[str]:
-    """The names of the packages, without architecture."""
+    """Yield the names of the packages to which the files belong, without architecture."""
     wanted = {_merged(path) for path in paths}
     for listed in sorted((dpkg / "info").glob("*.list")):
         lines = listed.read_text(encoding="utf-8").splitlines()
@@ -28,13 +29,15 @@ def owners_of(paths: set[str], dpkg: Path) -> Iterator[str]:
 
 
 def records_in(status: str) -> dict[str, str]:
-    """Name of an installed package → what dpkg says of it."""
+    """Return name of an installed package → its record in dpkg's status."""
     blocks = [block.strip() + "\n" for block in status.split("\n\n") if block.strip()]
     return {_name(block): block for block in blocks if "\nStatus: install ok installed\n" in block}
 
 
 def copy_records(paths: set[str], target: Path, source: Path = Path("/")) -> None:
-    """Write down which packages the files at `paths` come from; nothing where the base has no dpkg."""
+    """Copy the records of the packages to which the files at `paths` belong. Nothing is copied if the base
+    has no dpkg.
+    """
     dpkg = source / "var/lib/dpkg"
     if not (dpkg / "status").exists():
         return
@@ -54,17 +57,17 @@ def _name(record: str) -> str:
 
 
 def _merged(path: str) -> str:
-    """/lib/x and /usr/lib/x are one file, and packages list it under either."""
+    """Return a path below /usr: /lib/x and /usr/lib/x are the same file, and packages list either of them."""
     return path if path.startswith("/usr/") else f"/usr{path}"
 
 
 USER = 65532
-# Nothing imports them, or only programs that are not in the image; ensurepip carries pip.
+# These are imported by nothing, or only by programs that are not in the image. ensurepip contains pip.
 _LEFT_OUT = re.compile(
     r"(?:config-3.*|dist-packages|ensurepip|idlelib|lib2to3|pydoc_data|site-packages|test|tkinter"
     r"|turtle\.py|turtledemo|_tkinter\..*|_test.*\.so|_ctypes_test.*\.so|xxlimited.*\.so)"
 )
-# It is compiled anew, so that it need not be compared with its sources.
+# Modules are compiled again, so that they need not be compared with their sources.
 _COMPILED = re.compile("__pycache__")
 _SHARED_LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -74,17 +77,17 @@ Run = Callable[[list[str]], str]
 
 
 class RootFiles:
-    """A root file system that is filled from another, at the same paths."""
+    """A root file system that is filled from another one, at the same paths."""
 
     def __init__(self, target: Path, source: Path = Path("/")) -> None:
         self._target, self._source = target, source
         self.copied: set[str] = set()
-        """Files, without links, by their absolute paths there."""
+        """Absolute paths of the copied files in the source, without links."""
 
     def add(self, path: Path, but: re.Pattern[str] = _COMPILED) -> None:
-        """Copy a file or a tree, with the symbolic links on the way to it and what these point to.
+        """Copy a file or a tree, with the symbolic links on the way to it and the files to which these point.
 
-        `but`: which names in the tree stay behind.
+        but: the names in the tree that are not copied.
         """
         real = self._add_links(path)
         origin = self._source / real.relative_to("/")
@@ -99,7 +102,7 @@ class RootFiles:
             self.copied.add(str(real))
 
     def write(self, path: str, text: str) -> None:
-        """A file of our own."""
+        """Write a file that does not come from the source."""
         place = self._target / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")
@@ -108,7 +111,7 @@ class RootFiles:
         (self._target / directory.relative_to("/")).mkdir(parents=True, exist_ok=True)
 
     def _add_links(self, path: Path) -> Path:
-        """Return the path without symbolic links; those that were on it are there afterwards."""
+        """Return the path without symbolic links, and copy the links that were part of it."""
         real = Path("/")
         for part in path.parts[1:]:
             step = real / part
@@ -125,7 +128,7 @@ class RootFiles:
 
 
 def libraries_of(paths: list[str], run: Run) -> Iterator[str]:
-    """The shared libraries that programs and libraries load when they start, the loader included."""
+    """Yield the shared libraries that programs and libraries load when they start, the loader included."""
     for path in paths:
         yield from _SHARED_LIBRARY.findall(run(["ldd", path]))
 
@@ -140,7 +143,7 @@ def _run(command: list[str]) -> str:
 
 
 def main(environment: Path, target: Path) -> None:
-    """Fill `target`."""
+    """Fill the root file system at `target`."""
     files = RootFiles(target)
     files.add(environment)
     files.add(environment / "bin" / "python3")

@@ -1,1 +1,1 @@
-"""What stands in the archive that krew installs; imports nothing of ours."""
+"""Files of the archive that krew installs. They import no other file of this repository."""

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""kubectl lws: the first call installs its packages beside this file, or in the user's cache.
+"""Launch kubectl lws. The first call installs its packages beside this file, or in the user's cache.
 
-Packages come from the wheels and locked requirements beside it, else from PyPI or a mirror as pip is
-configured. Exits with the code of `lws`, or with 1 and a line that says what is missing.
+Packages come from the wheels and locked requirements beside this file, and from PyPI or a mirror as
+configured for pip. The exit code is the code of `lws`, or 1 with a line that says what is missing.
 """
 
 import os
@@ -24,13 +24,14 @@ def main() -> int:
         programs = environment() / "bin"
     except (OSError, subprocess.CalledProcessError) as error:
         return fail(f"its packages could not be installed: {error}")
-    # By the interpreter, not by itself: its first line says where the environment was made, not where it is.
+    # The interpreter is called explicitly: the first line of the script names the path at which the
+    # environment was created, not its present path.
     arguments = [str(programs / "python"), str(programs / "kubectl-lws"), *sys.argv[1:]]
     os.execv(arguments[0], arguments)
 
 
 def environment() -> Path:
-    """The virtual environment with the packages, made where there is none."""
+    """Return the virtual environment with the packages, and create it if it does not exist."""
     for parent in (HERE, cache() / "kubectl-lws" / HERE.name):
         found = parent / "environment"
         if found.exists():
@@ -38,14 +39,15 @@ def environment() -> Path:
     parent = HERE if os.access(HERE, os.W_OK) else cache() / "kubectl-lws" / HERE.name
     parent.mkdir(parents=True, exist_ok=True)
     print("kubectl lws: installing its packages, once", file=sys.stderr, flush=True)
-    # Finished first and named then: a call that is cut short, or two at once, leave nothing half-made.
+    # The environment gets its name when it is complete, so that interrupted or concurrent calls leave no
+    # partial one.
     unfinished = Path(tempfile.mkdtemp(prefix=".environment-", dir=parent))
     try:
         install_into(unfinished)
         try:
             unfinished.rename(parent / "environment")
         except OSError:
-            # Somebody was faster.
+            # Another call was faster.
             if not (parent / "environment").exists():
                 raise
     finally:
@@ -63,7 +65,7 @@ def install_into(directory: Path) -> None:
 
 
 def run(command: list[str]) -> None:
-    # Nothing may come between the output of a command and its reader.
+    # pip must not write to stdout, which a reader of the command's output parses.
     subprocess.run(command, stdout=sys.stderr, check=True)
 
 
