@@ -73,14 +73,11 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
         broken = {each.index for each in snapshot.groups if outdated(each) and is_down(each, images)}
         left = {index for index in broken - replaced if max(partition, lowered) <= index < replicas}
         assert not left, f"groups {left} are broken, and nobody replaces them"
-        healthy = {each.index for each in snapshot.groups if outdated(each) and is_ready(each, images)}
-        first = {index for index in broken if max(healthy, default=-1) < index < stored}
         # A step of its own takes in that the set was scaled.
         asked = (snapshot.leader["metadata"].get("annotations") or {}).get(REPLICAS_ANNOTATION)
-        has_to_wait = (apply is None and plan.again_after is not None) or asked != str(spec["replicas"])
-        if first and stored == replicas == spec["replicas"] and not has_to_wait:
-            floor = spec["rolloutStrategy"].get("rollingUpdateConfiguration", {}).get("partition", 0)
-            assert lowered <= max(floor, min(first)), f"groups {first} are broken, and they are not the first"
+        if stored == replicas == spec["replicas"] and asked == str(stored):
+            serving = {each.index: outdated(each) for each in snapshot.groups if is_ready(each, images)}
+            check_broken(broken, serving, spec, partition, lowered)
     told = revision_of((snapshot.leader if apply is None else apply.intent)["spec"]["template"])
     if lowered < partition or told != revision_of(snapshot.leader["spec"]["template"]):
         # The StatefulSet controller may take whatever is not on the template that it is told.
@@ -99,6 +96,25 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     present = [each for each in snapshot.groups if each.index < stored]
     broken = {each.index for each in present if outdated(each) and not is_terminating(each.leader)}
     assert broken - ready and ready | broken == set(range(stored)), f"{said}; {broken - ready} are broken"
+
+
+def check_broken(
+    broken: set[int], serving: Mapping[int, bool], spec: Any, partition: int, lowered: int
+) -> None:
+    """Replacing a broken group costs nothing: those above every healthy one are reached first. But while a
+    group that has moved is not ready, no more than the budget move: the new revision may be what is broken,
+    and they may only have lost a node.
+
+    broken: outdated groups. serving: ready groups, and whether each is outdated. lowered: new partition.
+    """
+    unproved = sum(serving.get(index, True) for index in range(partition, spec["replicas"]))
+    most = max(0, limits(spec)[0] - unproved) if unproved else spec["replicas"]
+    moved = {index for index in broken if lowered <= index < partition}
+    assert len(moved) <= most, f"groups {moved} are broken, and move before others are ready"
+    healthy = max((index for index, is_outdated in serving.items() if is_outdated), default=-1)
+    first = sorted((index for index in broken if healthy < index < partition), reverse=True)[:most]
+    floor = spec["rolloutStrategy"].get("rollingUpdateConfiguration", {}).get("partition", 0)
+    assert not first or lowered <= max(floor, first[-1]), f"groups {first} are broken, and not the first"
 
 
 def is_prewarming(snapshot: SetSnapshot, plan: Plan) -> bool:
