@@ -31,6 +31,8 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL, PREWARM_LABEL, PREWARM_NODE_A
 _LONGEST_PREFIX = 40
 _COMMAND_RETRIES = 3
 _MOST_NAMED = 5
+# Seconds.
+_SOON = 1.0
 # The image need not contain this command: a container that fails to start shows that its image was pulled.
 _NOTHING = ("true",)
 # As for pods of a DaemonSet: pulling an image does no harm on a cordoned node.
@@ -268,8 +270,9 @@ def plan_prewarm(snapshot: SetSnapshot, state: Prewarming | None, target: Target
     """Create missing Jobs, at most `parallelism` running at a time, and delete Jobs that no rollout needs."""
     facts, settings = snapshot.prewarm, snapshot.spec.prewarm
     if facts is None or (state is not None and state.is_over):
-        # Until the status records the end of prewarming, only the ended Jobs show it: keep them.
-        return Plan()
+        # Until the status records the end of prewarming, only the ended Jobs show it: keep them. The status is
+        # our own write, which starts no pass that would delete them.
+        return Plan(again_after=_SOON if facts is not None and facts.jobs else None)
     names = _names(snapshot, target, state.needs) if state is not None else {}
     # Do not interrupt a pull because the group of the node is briefly not ready.
     nodes = [str(annotations_of(job).get(PREWARM_NODE_ANNOTATION)) for job in facts.jobs]
@@ -293,7 +296,7 @@ def plan_prewarm(snapshot: SetSnapshot, state: Prewarming | None, target: Target
             (Create(intent, why=f"node {node} pulls the new images before its group is replaced"),)
         )
     idle = timing.SHORT_OF_PODS_FOR.total_seconds() if any(map(is_idle, running)) else None
-    return Plan(tuple(sequences), again_after=soonest((max(1.0, left.total_seconds()), idle)))
+    return Plan(tuple(sequences), again_after=soonest((max(_SOON, left.total_seconds()), idle)))
 
 
 def is_idle(job: Object) -> bool:

@@ -300,6 +300,8 @@ def test_the_deadline_ends_it() -> None:
     assert announce.reason == "PrewarmIncomplete"
     assert "1 of 6 nodes" in announce.note
     assert "worker-2: DeadlineExceeded" in announce.note
+    # Another pass deletes the Jobs: the status that records the end is our own write, which starts none.
+    assert late.prewarm is not None and late.prewarm.jobs and planned.again_after == 1
 
 
 def test_what_the_api_server_refuses_ends_it_at_once_and_is_told() -> None:
