@@ -7,7 +7,7 @@ that belong to the controller.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -397,10 +397,7 @@ def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     if returns == NodeReturn.REQUIRED and fields.GROUP_IDENTITY.of(raw) == GroupIdentity.HASH:
         why = "cannot be with groupIdentity Hash: a recreated group has other names; remove it"
         errors.append(invalid(_path(NODE_RETURN_ANNOTATION), returns, why))
-    for name in nodes_of_no_return(raw):
-        errors += [
-            invalid(_path(NODE_RETURN_EXCEPT_ANNOTATION), name, why) for why in dns1123_subdomain_errors(name)
-        ]
+    errors += _excepted_errors(raw, annotations)
     for exclusive, shared in _EITHER:
         if annotations.get(exclusive) and annotations.get(shared):
             why = f"conflicts with {exclusive}, which requires the same and more: remove one of them"
@@ -412,12 +409,23 @@ def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     return errors
 
 
-def _too_long_errors(annotations: Mapping[str, str]) -> Iterator[FieldError]:
+def _excepted_errors(raw: Mapping[str, Any], annotations: Mapping[str, str]) -> list[FieldError]:
+    """Errors of the nodes to which no pod returns. The names in a long list are not checked."""
+    if too_long := [*_too_long_errors(annotations, (NODE_RETURN_EXCEPT_ANNOTATION,))]:
+        return too_long
+    path = _path(NODE_RETURN_EXCEPT_ANNOTATION)
+    names = nodes_of_no_return(raw)
+    return [invalid(path, name, why) for name in names for why in dns1123_subdomain_errors(name)]
+
+
+def _too_long_errors(
+    annotations: Mapping[str, str], keys: Iterable[str] = PLACEMENT_ANNOTATIONS
+) -> Iterator[FieldError]:
     """Errors for long annotations, because each is read for every created pod.
 
     A long annotation that is stored already is accepted.
     """
-    for annotation in (*PLACEMENT_ANNOTATIONS, NODE_RETURN_EXCEPT_ANNOTATION):
+    for annotation in keys:
         value = annotations.get(annotation)
         if isinstance(value, str) and byte_length(value) > _LONGEST:
             why = f"has {byte_length(value)} bytes, at most {_LONGEST} are allowed: it is read for every pod"

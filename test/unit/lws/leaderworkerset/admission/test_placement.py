@@ -242,3 +242,12 @@ def test_annotations_that_are_read_for_every_pod_are_bounded(key: str) -> None:
     assert str(found) == error(key, f"{whole[:40]}…", why)
     stored = make_set(annotations={key: whole + ",k"})
     assert errors_in({**stored, "spec": {**stored["spec"], "replicas": 7}}, stored) == [], "it was stored so"
+
+
+def test_a_stored_long_list_of_nodes_turns_off_no_other_check() -> None:
+    stored = make_set(annotations={RETURN: "Required", EXCEPT: ",".join(["k"] * 4097)})
+    annotations = {**stored["metadata"]["annotations"], RETURN: "Always", SHARED: "a zone"}
+    changed = {**stored, "metadata": {**stored["metadata"], "annotations": annotations}}
+    why = "must be one of Preferred, Required"
+    assert [str(each) for each in errors_in(changed, stored)] == [error(RETURN, "Always", why)]
+    assert any("is a label that no node can have" in each for each in warnings_in(changed, stored))
