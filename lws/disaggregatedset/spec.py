@@ -135,18 +135,22 @@ def placement_of(policy: Object | None) -> SlicePlacement | None:
 
 def fault_of(obj: Any) -> str:
     """Explain why the spec of a set cannot be read; empty if every decision can use it."""
-    return _fault_in(obj, _SPEC_SHAPES)
+    return _fault_in(obj, is_recorded=False)
 
 
 def recorded_fault(data: Any) -> str:
-    """Explain why no role can be created from the data of a ControllerRevision; empty if roles can."""
-    return _fault_in(data, _SHAPES)
+    """Explain why no role can be created from the data of a ControllerRevision; empty if roles can.
+
+    Fields that only a later release knows are no reason.
+    """
+    return _fault_in(data, is_recorded=True)
 
 
-def _fault_in(obj: Any, shapes: Shapes) -> str:
+def _fault_in(obj: Any, *, is_recorded: bool) -> str:
     spec = (obj.get("spec") if is_mapping(obj) else None) or {}
+    shapes = _SHAPES if is_recorded else _SPEC_SHAPES
     fault = json_fault(spec, "spec") or shapes.fault("DisaggregatedSetSpec", spec, "spec")
-    return fault or next(_value_faults(spec), "")
+    return fault or next(_value_faults(spec, is_recorded), "")
 
 
 def number_faults(spec: Any) -> Iterator[tuple[str, Any, str]]:
@@ -170,7 +174,7 @@ def _role(given: Mapping[str, Any]) -> Role:
     )
 
 
-def _value_faults(spec: Mapping[str, Any]) -> Iterator[str]:
+def _value_faults(spec: Mapping[str, Any], is_recorded: bool) -> Iterator[str]:
     if not spec["roles"]:
         yield "spec.roles is empty"
     names = [role["name"] for role in spec["roles"]]
@@ -188,7 +192,7 @@ def _value_faults(spec: Mapping[str, Any]) -> Iterator[str]:
         yield from _choice_faults(
             (role.get("scaling") or {}).get("mode"), ScalingMode, f"{path}.scaling.mode"
         )
-        if fault := shape_fault(role, f"{path}."):
+        if fault := shape_fault(role, f"{path}.", is_recorded=is_recorded):
             yield fault
     policy = spec.get("placementPolicy") or {}
     yield from _choice_faults(policy.get("type"), PlacementType, "spec.placementPolicy.type")

@@ -61,13 +61,15 @@ def spec_fault(lws: Object) -> str:
     return json_fault(lws.get("spec") or {}, "spec") or shape_fault(lws)
 
 
-def shape_fault(lws: Object, prefix: str = "") -> str:
+def shape_fault(lws: Object, prefix: str = "", *, is_recorded: bool = False) -> str:
     """The reason why a spec that is valid JSON cannot be read; empty if it can.
 
-    prefix: the start of all paths.
+    prefix: the start of all paths. is_recorded: whether it is of a revision, where unknown fields are no
+    fault.
     """
     spec, path = lws.get("spec") or {}, f"{prefix}spec"
-    return _SPEC_SHAPES.fault("LeaderWorkerSetSpec", spec, path) or _value_fault(lws, prefix)
+    shapes = _SHAPES if is_recorded else _SPEC_SHAPES
+    return shapes.fault("LeaderWorkerSetSpec", spec, path) or _value_fault(lws, prefix)
 
 
 def number_faults(spec: Any, path: str = "spec") -> Iterator[tuple[str, Any, str]]:
