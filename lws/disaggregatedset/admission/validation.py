@@ -17,6 +17,7 @@ from lws.disaggregatedset.spec import (
     fault_of,
     number_faults,
     parse,
+    recorded_fault,
 )
 from lws.kube.field_errors import FieldError, forbidden, invalid, not_supported, rendered, required
 from lws.kube.metadata import annotations_of, is_mapping, is_terminating, labels_of
@@ -275,7 +276,8 @@ def restart_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator
         if _templates(new) != _templates(old):
             yield f"spec.roles: {TOO_LARGE}"
         return
-    if fault_of(new) or fault_of(old):
+    # Fields of a later release do not keep the old set from being compared: removing one may start a rollout.
+    if fault_of(new) or recorded_fault(old):
         return
     spec, before = parse(new), parse(old)
     after_record, before_record = record(new), record(old)

@@ -87,6 +87,18 @@ def test_told(before: Any, after: Any, expected: str) -> None:
     assert warnings_in(after, before) == [expected]
 
 
+@pytest.mark.parametrize("path", [(), ("roles", 0), ("roles", 0, "spec")])
+def test_told_if_a_field_of_a_later_release_is_removed(path: tuple[str | int, ...]) -> None:
+    """The set was left alone until then, so its changed templates start a rollout now."""
+    before = standing(a_set())
+    place = before["spec"]
+    for each in path:
+        place = place[each]
+    place["later"] = 1
+    (warning,) = warnings_in(a_set("app:2"), before)
+    assert warning.startswith(f"4 groups (prefill 2, decode 2) restart, {IN_STEP}: ")
+
+
 def spelled(obj: Any) -> Any:
     """As somebody writes it who names defaults, and orders roles another way."""
     roles = [
