@@ -52,6 +52,7 @@ from lws.runtime.endpoints.pass_log import Fields
 from lws.runtime.endpoints.workloads import LAST_START, WorkloadSeries, series_of_rollouts
 from lws.runtime.errors import ApiError
 from lws.runtime.loop import Kind, Term
+from lws.runtime.refusals import Faults
 from lws.runtime.registration import Controller, Parts, Registration
 from lws.runtime.store import Store
 from lws.runtime.throttle import ActiveSets
@@ -83,10 +84,11 @@ def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str,
     provider = settings.gang_provider
     gang = PROVIDERS[provider] if provider is not None else None
     scheduler = partial(scheduler_of, settings, store)
+    faults = Faults(spec_fault)
     of_store = (
         partial(former_node, store, partial(node_for_review, cluster)),
-        partial(may_have_former_group, store, scheduler),
-        partial(gates_hash_leader, store, scheduler),
+        partial(may_have_former_group, store, scheduler, fault_of=faults.fault_of),
+        partial(gates_hash_leader, store, scheduler, fault_of=faults.fault_of),
     )
     return handlers_with(siblings_of(store, KIND), gang, scheduler, *of_store)
 
@@ -134,12 +136,18 @@ def _defaulted(raw: Object) -> Object:
 
 
 def may_have_former_group(
-    store: Store, scheduler: Callable[[], Scheduler], raw: Object, namespace: str
+    store: Store,
+    scheduler: Callable[[], Scheduler],
+    raw: Object,
+    namespace: str,
+    fault_of: Callable[[Object], str] = spec_fault,
 ) -> bool:
     """Report whether workers of a former leader of this name may still run.
 
     The new leader must not join them. True if the store is not current: only a stream that has shown the
     deletion of the former leader has shown all of its workers.
+
+    fault_of: a function that returns why the spec of a set cannot be read; empty if it can.
     """
     name, set_name = str(metadata_of(raw).get("name") or ""), labels_of(raw).get(NAME_LABEL, "")
     owner = controller_of(raw) or {}
@@ -150,25 +158,33 @@ def may_have_former_group(
         return False
     lws = store.get(KIND, namespace, set_name)
     # Without a set, no pass would remove the gate.
-    return not is_current if lws is None else _is_run(lws, scheduler())
+    return not is_current if lws is None else _is_run(lws, scheduler(), fault_of)
 
 
-def gates_hash_leader(store: Store, scheduler: Callable[[], Scheduler], raw: Object, namespace: str) -> bool:
+def gates_hash_leader(
+    store: Store,
+    scheduler: Callable[[], Scheduler],
+    raw: Object,
+    namespace: str,
+    fault_of: Callable[[Object], str] = spec_fault,
+) -> bool:
     """Report whether a leader of a Hash group is gated.
 
     It is not gated if no pass would remove the gate, because its set is left alone or was deleted without its
     Deployment. A set that is not known may be new.
+
+    fault_of: a function that returns why the spec of a set cannot be read; empty if it can.
     """
     set_name = labels_of(raw).get(NAME_LABEL, "")
     lws = store.get(KIND, namespace, set_name)
     if lws is not None:
-        return _is_run(lws, scheduler())
+        return _is_run(lws, scheduler(), fault_of)
     deployment = store.get("Deployment", namespace, set_name)
     return deployment is None or controller_of(deployment) is not None
 
 
-def _is_run(lws: Object, scheduler: Scheduler) -> bool:
-    return why_left_alone(lws, True, scheduler, spec_fault(lws)) is None
+def _is_run(lws: Object, scheduler: Scheduler, fault_of: Callable[[Object], str]) -> bool:
+    return why_left_alone(lws, True, scheduler, fault_of(lws)) is None
 
 
 def _has_pods_of_former_group(store: Store, namespace: str, leader: str) -> bool:
@@ -203,7 +219,7 @@ def _pod_admitter(
 
         def admitted(raw: Object) -> Object:
             try:
-                # Other pods have no such gate, and reading a whole spec takes longer than admitting a pod.
+                # Other pods have no such gate.
                 is_ungated = is_marked_hash(raw) and is_leader(raw) and not gates_hash_leader(raw, place)
                 is_former = has_former(raw, place)
                 return pod.admitted(raw, place, of_gang, unique, former, is_former, not is_ungated)

@@ -10,12 +10,11 @@ from typing import Generic, TypeVar
 from lws.kube.metadata import name_of, namespace_of, uid_of, version_number
 from lws.kube.patches import is_merged_into, with_merged
 from lws.runtime.actions import Object, Plan, Reference, Status
-from lws.runtime.refusals import Computed, Refusals, TakenNames
+from lws.runtime.refusals import Computed, Faults, Refusals, TakenNames
 from lws.runtime.store import Store
 from lws.runtime.throttle import ActiveSets, Throttle
 
 _PARSED = 4096
-_CHECKED = 16384
 _STATUSES = 16384
 
 _Revision = TypeVar("_Revision")
@@ -113,9 +112,9 @@ class RecentWrites(Generic[_Revision]):
         self.throttle = Throttle(clock, shortest, self.statuses.is_edited, active)
         self._store = store
         self._clock = clock
-        self._kind, self._parse, self._fault = kind, parse, fault
+        self._kind, self._parse = kind, parse
         self._parsed = Computed[_Revision](_PARSED)
-        self._checked = Computed[str](_CHECKED)
+        self._checked = Faults(fault)
 
     def _is_stored(self, obj: Object) -> bool:
         """Report whether the store has an object, so that it may be recorded.
@@ -153,5 +152,4 @@ class RecentWrites(Generic[_Revision]):
 
     def fault_of(self, obj: Object) -> str:
         """Return why the spec of a set cannot be read; empty if it can. Each generation is checked once."""
-        metadata = obj["metadata"]
-        return self._checked.of(metadata["uid"], metadata.get("generation", 0), lambda: self._fault(obj))
+        return self._checked.fault_of(obj)

@@ -16,6 +16,7 @@ import pytest
 
 from lws.config import load
 from lws.kube.field_errors import Refused
+from lws.leaderworkerset import registration
 from lws.leaderworkerset.admission import pod
 from lws.leaderworkerset.admission import validation as leaderworkerset
 from lws.leaderworkerset.group.gangs import PROVIDERS
@@ -654,6 +655,37 @@ async def test_a_hash_leader_is_gated_only_if_a_pass_lifts_its_gate(
     cost = "controller.kubernetes.io/pod-deletion-cost"
     assert (cost in made["metadata"]["annotations"]) == is_gated
     assert made["metadata"]["labels"][f"{PREFIX}/group-key"], "it has all else"
+
+
+async def test_the_spec_is_read_once_per_generation_for_all_leaders(
+    wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading a large spec takes many times as long as admitting a pod."""
+    read: list[int] = []
+
+    def spec_fault(lws: dict[str, Any]) -> str:
+        read.append(lws["metadata"]["generation"])
+        return ""
+
+    monkeypatch.setattr(registration, "spec_fault", spec_fault)
+    store = Store(lambda before, after: None, TABLES)
+    settings = load(None, {}, {}, namespace_file=Path("there-is-none"))
+    registry = kopf.OperatorRegistry()
+    register(registry, ENDPOINTS, handlers(settings, store, cast("Cluster", None)))
+    review = reviewing(wire_kopf(registry)[0])
+    annotations = {f"{PREFIX}/size": "4", f"{PREFIX}/group-identity": "Hash"}
+    for generation in (1, 2):
+        lws = builders.make_set("vllm", generation=generation, groupIdentity="Hash")
+        store.put({**lws, "metadata": {**lws["metadata"], "resourceVersion": str(9000 + generation)}})
+        for name in ("vllm-a", "vllm-b"):
+            assert (await review(MUTATE_POD, make_pod(name, container(), annotations=annotations)))["allowed"]
+    former = Former()
+    for obj in (former.lws, former.leader):
+        store.put(obj)
+    for _ in range(2):
+        leader = {**former.leader, "spec": {"containers": [container()]}}
+        assert (await review(MUTATE_POD, leader))["allowed"]
+    assert read == [1, 2, former.lws["metadata"]["generation"]]
 
 
 def test_a_leader_without_a_set_gets_no_gate() -> None:

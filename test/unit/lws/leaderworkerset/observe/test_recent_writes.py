@@ -146,7 +146,7 @@ def test_the_spec_of_a_set_is_checked_once_per_generation(
     memory: SetWrites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[int] = []
-    monkeypatch.setattr(memory, "_fault", lambda lws: looks.append(1) or "it is wrong")
+    monkeypatch.setattr(memory._checked, "_fault", lambda lws: looks.append(1) or "it is wrong")
     for generation in (1, 1, 2, 2, 3, 1):
         assert memory.fault_of(make_set(generation=generation)) == "it is wrong"
     assert len(looks) == 4
