@@ -1,14 +1,12 @@
-"""test.unit.docs.inventory and tools.conformance: what is found in sources, and which tests are not."""
+"""test.unit.docs.inventory: what is found in sources."""
 
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import pytest
 
 from test.unit.docs.inventory import said_in
-from tools.conformance.__main__ import missing_tests
 
 
 @pytest.mark.parametrize(
@@ -28,9 +26,3 @@ def test_said_in(source: str, said: set[str]) -> None:
 
 def test_a_name_may_come_from_another_module() -> None:
     assert said_in([ast.parse("A = 'B'"), ast.parse("from a import A\nsay(x, A)")], {"say": 1}) == {"B"}
-
-
-def test_tests_that_are_gone(tmp_path: Path) -> None:
-    (tmp_path / "test_a.py").write_text("def test_b(): ...\nasync def test_c(): ...\n")
-    named = ["test_a.py::test_b", "test_a.py::test_c", "test_a.py::test_d", "test_b.py::test_b"]
-    assert missing_tests(named, tmp_path) == ["test_a.py::test_d", "test_b.py::test_b"]

@@ -1,4 +1,4 @@
-"""lws.cli.kinds.disaggregatedset: what commands show of DisaggregatedSets, and do to them."""
+"""lws.cli.sets and lws.cli.commands: what commands show of DisaggregatedSets, and do to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.cli.facts.doctor: each finding on its own, and none where nothing is wrong."""
+"""lws.cli.commands.doctor: each finding on its own, and none where nothing is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which workers are terminated with their leader (KEP-956), and what is noted for when the set is gone."""
+"""lws.leaderworkerset.group.exhaustion: which workers are terminated with their leader (KEP-956), and what is
+noted for when the set is gone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Who the pods of a group are, whatever was edited: it is put back, and no pod goes for it.
+"""lws.leaderworkerset.observe.observer: who the pods of a group are, whatever was edited.
+
+The edit is put back, and no pod goes for it.
 
 Every label and annotation that tells who a pod or a StatefulSet is, in sets as they ran under the original.
 """
