@@ -93,7 +93,7 @@ def _applier(parts: Parts, memory: DisaggregatedMemory, cluster: Cluster) -> App
         memory.put,
         rejected=rejected,
         name_taken=memory.taken.record,
-        deleted=memory.drop,
+        deleted=lambda target, answer: memory.drop(target),
         statuses=memory.statuses,
         succeeded=succeeded,
     )

@@ -408,6 +408,7 @@ def _applier(parts: Parts, writes: SetWrites, cluster: Cluster) -> Applier:
         rejected,
         writes.taken.record,
         writes.deleting,
+        deleted=lambda target, answer: writes.drop(answer),
         statuses=writes.statuses,
         succeeded=succeeded,
     )

@@ -129,7 +129,8 @@ class WriteHooks:
     rejected, succeeded: called with each rejected or successful action and the owner of its plan.
     name_taken: called with each create whose name belongs to another object.
     deleting: the UIDs of objects that running plans delete.
-    deleted: called with each object that no longer exists after a write.
+    deleted: called with each object that no longer exists after a write, and with the response: the last
+    state of a pod, a Status for other kinds, or an empty mapping if the object was already gone.
     statuses: a record that receives each status write before it is sent, and its result.
     """
 
@@ -138,7 +139,7 @@ class WriteHooks:
     rejected: Callable[[Action, ApiError, Reference], None] = _no_record
     name_taken: Callable[[Create], None] = _no_record
     deleting: set[str] = field(default_factory=set)
-    deleted: Callable[[Reference], None] = _no_record
+    deleted: Callable[[Reference, Mapping[str, Any]], None] = _no_record
     statuses: Statuses | None = None
     succeeded: Callable[[Action, Reference], None] = _no_record
 
@@ -306,7 +307,7 @@ class Applier:
     async def _set_finalizer(self, action: SetFinalizer) -> None:
         stored = await write_finalizer(self._cluster, action, self._hooks.put)
         if stored is None:
-            self._hooks.deleted(action.target)
+            self._hooks.deleted(action.target, {})
         else:
             self._hooks.put(stored)
 
@@ -354,7 +355,7 @@ class Applier:
         except NotFound as error:
             if error.is_refusal:
                 raise
-            self._hooks.deleted(action.target)
+            self._hooks.deleted(action.target, {})
             return
         except Conflict as error:
             if not await self._is_another(action.target):
@@ -366,8 +367,7 @@ class Applier:
         if _lingers(answer):
             self._hooks.put(answer)
         else:
-            # The response is a Status or the last state of a pod.
-            self._hooks.deleted(action.target)
+            self._hooks.deleted(action.target, answer)
 
     async def _is_another(self, target: Reference) -> bool:
         """Report whether the object no longer exists or another object has its name.

@@ -9,6 +9,7 @@ from typing import Any
 
 from lws import timing
 from lws.kube.metadata import uid_of
+from lws.kube.nodes import node_of
 from lws.kube.patches import digest
 from lws.leaderworkerset.revisions.history import Recorded, parse
 from lws.leaderworkerset.revisions.shape import spec_fault
@@ -56,6 +57,17 @@ class SetWrites(RecentWrites[Recorded]):
         is_noted = obj["kind"] == KIND or (obj["kind"] == "StatefulSet" and not _is_of_workers(obj))
         if is_noted and self._is_stored(obj):
             self.throttle.note(obj)
+
+    def drop(self, answer: Mapping[str, Any]) -> None:
+        """Drop a pod that one of our deletions removed, if it never had a node.
+
+        Only the last state of a pod proves that it never ran. If the stream breaks before it reports the
+        deletion, the list that follows does not contain the pod.
+
+        answer: the response to a deletion after which the object no longer exists; empty if there was none.
+        """
+        if answer.get("kind") == "Pod" and not node_of(answer):
+            self._store.drop(answer)
 
     def record_apply(self, action: Apply, stored: Mapping[str, Any]) -> None:
         """Record the intent of an apply and the generation of the object that it returned."""

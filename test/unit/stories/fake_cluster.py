@@ -285,7 +285,11 @@ class FakeCluster:
         known = self._named(target)
         if version not in ("", known["metadata"]["resourceVersion"]):
             raise Conflict(409, "Conflict", f"{target} was changed meanwhile")
-        return self.condemn(known, propagation == "Foreground") or {"kind": "Status", "metadata": {}}
+        left = self.condemn(known, propagation == "Foreground")
+        if left is None and target.kind == "Pod":
+            # The API server returns the last state of a pod that is gone, and of nothing else.
+            return self.log["Pod"][-1][1]
+        return left or {"kind": "Status", "metadata": {}}
 
     def _before(self) -> None:
         self.before_write()

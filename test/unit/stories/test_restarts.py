@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from lws.kube.pods import gate_of
+from lws.leaderworkerset.labels import must_return_to
 from lws.runtime.actions import Key, Plan
 from lws.runtime.errors import Throttled
+from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
 from lws_api.leaderworkerset.v1 import GROUP_REPLACEMENT_GATE, KIND, NAME_LABEL
 from test.unit.builders import make_set
 from test.unit.stories import promises
@@ -180,6 +182,31 @@ def test_a_worker_that_was_replaced_is_noticed_under_every_policy_that_asks_for_
         replacement(world)
         world.settle()
         assert world.lives(LEADER) == 1 + restarts, policy
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_a_worker_that_waits_for_a_bad_node_is_released_without_another_restart(
+    loop: asyncio.AbstractEventLoop, is_broken: bool
+) -> None:
+    """is_broken: the stream of pods breaks after the release, and lists the successor."""
+    world = World(loop, ON_RESTART, annotations={NODE_RETURN_ANNOTATION: "Required"})
+    before = world.uids()
+    world.cluster.condemn(world.pod(LEADER))
+    while world.uids().get(WORKER) in (None, before[WORKER]):
+        world._round(with_manager=True)
+    world.cluster.cordoned.add(must_return_to(world.pod(WORKER)))
+    world.settle()
+    waiting = world.uids()
+    while world.uids().get(WORKER) == waiting[WORKER]:
+        assert world.manager.run_pass() or world.manager.ring(), "it is never released"
+    world.nodes.sync_all()
+    if is_broken:
+        world.manager.relist("Pod")
+    world.settle()
+    world.wait()
+    changed = {name for name, uid in world.uids().items() if waiting[name] != uid}
+    assert changed == {WORKER} and world.pod(WORKER)["spec"]["nodeName"]
+    assert (world.counted, world.status["readyReplicas"]) == ({}, 2)
 
 
 def test_a_leader_that_is_lost_gets_its_workers_when_the_former_ones_are_gone(

@@ -114,7 +114,7 @@ class _Bench:
     refused: list[tuple[Action, ApiError]] = field(default_factory=list)
     done: list[Action] = field(default_factory=list)
     taken: list[Create] = field(default_factory=list)
-    gone: list[Reference] = field(default_factory=list)
+    gone: list[tuple[Reference, Mapping[str, Any]]] = field(default_factory=list)
     going: set[str] = field(default_factory=set)
 
     def announce(self, announce: Announce) -> None:
@@ -130,13 +130,16 @@ class _Bench:
         assert owner == SET
         self.refused.append((action, error))
 
+    def _gone(self, target: Reference, answer: Mapping[str, Any]) -> None:
+        self.gone.append((target, answer))
+
     def _done(self, action: Action, owner: Reference) -> None:
         assert owner == SET
         self.done.append(action)
 
     async def run(self, *sequences: tuple[Action, ...], **plan: Any) -> Outcome:
         cluster: Any = self.cluster
-        told = (self._put, self._applied, self._refused, self.taken.append, self.going, self.gone.append)
+        told = (self._put, self._applied, self._refused, self.taken.append, self.going, self._gone)
         applier = Applier(cluster, self, WriteHooks(*told, succeeded=self._done))
         return await applier.apply(Plan(sequences=sequences, owner=SET, **plan))
 
@@ -670,7 +673,7 @@ async def test_an_object_that_does_not_exist_counts_as_deleted(bench: _Bench) ->
     bench.cluster.failures["a"] = NotFound(404, "NotFound", "gone")
     outcome = await bench.run((_delete("a"), _create("b")))
     assert outcome.errors == [] and bench.put[0]["metadata"]["name"] == "b"
-    assert bench.gone == [_reference("a")]
+    assert bench.gone == [(_reference("a"), {})], "nobody knows how it ended"
     assert bench.diary == ["delete Foreground a", "tell: deleted a", "create b", "tell: created b"]
 
 
@@ -684,14 +687,19 @@ async def test_an_object_that_does_not_exist_counts_as_deleted(bench: _Bench) ->
         pytest.param(
             _object("a", deletionTimestamp="x", finalizers=["f"]), False, id="waiting for a finalizer"
         ),
+        pytest.param(
+            _object("a", kind="Pod", deletionTimestamp="x", deletionGracePeriodSeconds=30),
+            False,
+            id="waiting for its kubelet",
+        ),
     ],
 )
-async def test_objects_that_a_deletion_removed_are_reported_at_once(
+async def test_objects_that_a_deletion_removed_are_reported_at_once_with_the_answer(
     bench: _Bench, answer: dict[str, Any], is_gone: bool
 ) -> None:
     bench.cluster.answers["delete Foreground a"] = answer
     await bench.run((_delete("a"),))
-    assert bench.gone == ([_reference("a")] if is_gone else [])
+    assert bench.gone == ([(_reference("a"), answer)] if is_gone else [])
     assert bench.put == ([] if is_gone else [answer])
 
 

@@ -16,7 +16,7 @@ from lws.runtime.actions import Apply, Plan, Reference, Status
 from lws.runtime.recent_writes import WrittenStatuses
 from lws.runtime.refusals import Computed
 from lws.runtime.store import Store
-from test.unit.builders import make_set
+from test.unit.builders import make_leader_pod, make_set
 
 
 def _statefulset(owner: str, ordinals: Any = None, version: int = 1) -> dict[str, Any]:
@@ -54,6 +54,27 @@ def test_what_a_write_returned_is_known_at_once(memory: SetWrites, store: Store)
 def test_an_answer_that_is_no_object_says_nothing(memory: SetWrites, store: Store) -> None:
     memory.put({"kind": "Status", "status": "Success"})
     assert store.of_kind("Status") == ()
+
+
+@pytest.mark.parametrize(
+    ("node", "is_known"),
+    [pytest.param("", False, id="never ran"), pytest.param("node-1", True, id="may have run")],
+)
+def test_only_pods_that_never_ran_are_gone_before_the_stream_says_so(
+    memory: SetWrites, store: Store, node: str, is_known: bool
+) -> None:
+    pod = make_leader_pod()
+    store.put(pod)
+    last = {**pod, "metadata": {**pod["metadata"], "resourceVersion": "1000"}, "spec": {"nodeName": node}}
+    memory.drop(last)
+    assert (store.get("Pod", "default", "demo-0") is not None) is is_known
+
+
+def test_an_answer_without_a_last_state_drops_nothing(memory: SetWrites, store: Store) -> None:
+    store.put(make_leader_pod())
+    for answer in ({}, {"kind": "Status", "status": "Success", "details": {"name": "demo-0"}}):
+        memory.drop(answer)
+    assert store.get("Pod", "default", "demo-0") is not None
 
 
 @pytest.mark.parametrize(
