@@ -100,7 +100,8 @@ class Store:
         self._deleted: dict[str, int] = {}
         # Deleted pods that were disrupted: (UID of the owner, name) → UID, in the order of their deletion.
         self._disrupted: dict[tuple[str, str], str] = {}
-        # Deleted pods that never had a node: (UID of the owner, name) → last state, in the same order.
+        # Deleted pods that never had a node but had to return to one: (UID of the owner, name) → last state,
+        # in the same order.
         self._unbound: dict[tuple[str, str], Object] = {}
         # (namespace, name) → node of the last pod with this name, in the order in which the pods ended.
         self._nodes: dict[Key, str] = {}
@@ -172,7 +173,9 @@ class Store:
         return self._disrupted.get((owner_uid, name), "")
 
     def last_unbound(self, owner_uid: str, name: str) -> Object | None:
-        """The last deleted pod of this owner and name; None if it had a node or its deletion was not seen."""
+        """The last deleted pod of this owner and name; None if it had a node or none to return to, or if its
+        deletion was not seen.
+        """
         return self._unbound.get((owner_uid, name))
 
     def last_node(self, namespace: str, name: str) -> str:
@@ -258,13 +261,18 @@ class Store:
                 del self._disrupted[next(iter(self._disrupted))]
 
     def _record_unbound(self, stored: Object, last: Mapping[str, Any] | None = None) -> None:
-        """Record a deleted pod that never had a node. last: the state at the deletion, if that is known."""
+        """Record a deleted pod that never had a node and that has an affinity which decisions read.
+
+        last: the state at the deletion, if that is known.
+        """
         owner_uid = _controller_uid(stored)
         if stored["kind"] != "Pod" or owner_uid is None:
             return
         key = owner_uid, stored["metadata"]["name"]
         self._unbound.pop(key, None)
-        if not node_of(stored) and not node_of(last or stored):
+        # Only pods that return to a node have such an affinity. Others would displace them.
+        is_returning = "affinity" in stored["spec"]
+        if is_returning and not node_of(stored) and not node_of(last or stored):
             self._unbound[key] = stored
             if len(self._unbound) > _UNBOUND:
                 del self._unbound[next(iter(self._unbound))]

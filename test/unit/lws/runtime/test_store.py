@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from lws.kube.pods import with_required_node
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.actions import Object
 from lws.runtime.store import Store
+from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from test.unit.builders import make_leader_pod
 from test.unit.seeds import for_each_seed
@@ -460,16 +462,25 @@ def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
     assert store.terminating_pods(NAME_LABEL, "default", "demo") == []
 
 
-def test_deleted_pods_that_never_had_a_node_are_recorded_for_a_while(store: Store) -> None:
-    owner = {"ownerReferences": [{"kind": "StatefulSet", "name": "s", "uid": "workers", "controller": True}]}
+def _returning(version: int, uid: str, node: str = "", name: str = "a") -> dict[str, Any]:
+    """A pod that must return to node-1. node: the one that it has."""
+    owner = {"kind": "StatefulSet", "name": "s", "uid": "workers", "controller": True}
+    annotations = {RETURNS_TO_ANNOTATION: "node-1"}
+    made = _pod(version, uid, name, annotations=annotations, ownerReferences=[owner])
+    spec = {"affinity": with_required_node({}, "node-1")}
+    return {**made, "spec": {**spec, "nodeName": node} if node else spec}
 
-    def pod(version: int, uid: str, node: str = "") -> dict[str, Any]:
-        made = _pod(version, uid)
-        return {**made, "metadata": {**made["metadata"], **owner}, "spec": {"nodeName": node} if node else {}}
+
+def _last_unbound(store: Store, name: str = "a") -> str:
+    found = store.last_unbound("workers", name)
+    return str(found["metadata"]["uid"]) if found is not None else ""
+
+
+def test_deleted_pods_that_never_had_a_node_are_recorded_for_a_while(store: Store) -> None:
+    pod = _returning
 
     def last() -> str:
-        found = store.last_unbound("workers", pod(1, "any")["metadata"]["name"])
-        return found["metadata"]["uid"] if found is not None else ""
+        return _last_unbound(store)
 
     store.put(pod(1, "u-1"))
     assert last() == "", "it is still there"
@@ -488,6 +499,27 @@ def test_deleted_pods_that_never_had_a_node_are_recorded_for_a_while(store: Stor
     store.put(pod(10, "u-5"))
     store.drop(store.of_kind("Pod")[0])
     assert last() == "u-5", "our own deletion"
+
+
+def test_pods_that_need_not_return_displace_no_record_of_those_that_must(store: Store) -> None:
+    store.put(_returning(1, "u-1"))
+    store.drop(_returning(2, "u-1"))
+    for number in range(1_001):
+        other, version = _returning(3 + 2 * number, f"other-{number}", name=f"other-{number}"), 4 + 2 * number
+        other["metadata"]["annotations"] = {}
+        store.put(other)
+        store.drop({**other, "metadata": {**other["metadata"], "resourceVersion": str(version)}})
+    assert (_last_unbound(store), _last_unbound(store, "other-1000")) == ("u-1", "")
+
+
+def test_a_pod_that_need_not_return_ends_the_record_of_its_predecessor(store: Store) -> None:
+    store.put(_returning(1, "u-1"))
+    store.drop(_returning(2, "u-1"))
+    free = _returning(3, "u-2")
+    free["metadata"]["annotations"] = {}
+    store.put(free)
+    store.drop({**free, "metadata": {**free["metadata"], "resourceVersion": "4"}})
+    assert _last_unbound(store) == ""
 
 
 def test_deleted_pods_that_were_disrupted_are_recorded_for_a_while(store: Store) -> None:
