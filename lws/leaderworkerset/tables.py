@@ -235,7 +235,9 @@ def host_name(stored: str, pod: Mapping[str, Any]) -> str | None:
 
 def of_return(value: Any, pod: Mapping[str, Any]) -> Any:
     """Keep fields that decide whether a pod could still run on the node that it waits to return to."""
-    return value if RETURNS_TO_ANNOTATION in annotations_of(pod) and not node_of(pod) else None
+    # The node is tested first, because nearly all events are about pods that have one.
+    is_waiting = not pod["spec"].get("nodeName") and RETURNS_TO_ANNOTATION in annotations_of(pod)
+    return value if is_waiting else None
 
 
 def eventful(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> list[dict[str, Any]] | None:
