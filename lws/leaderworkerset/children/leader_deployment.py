@@ -19,7 +19,7 @@ from lws.leaderworkerset.children.leader_statefulset import (
     LeaderStep,
     is_fought_over,
     is_kept,
-    take_off_tools_own,
+    take_off_tool_keys,
 )
 from lws.leaderworkerset.group_records import KEPT, inherited_restarts, mark_of, out_of_restarts
 from lws.leaderworkerset.labels import group_id, group_name, hash_host_name, is_leader
@@ -89,7 +89,7 @@ def _plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
         why = f"changed: {', '.join('.'.join(path) for path in paths[:5])}"
         failure = events.failed_leaders(lws, "update")
         apply = Apply(intent, why=why, uid=stored["metadata"]["uid"], failure=failure)
-        updates = (apply, *take_off_tools_own(stored))
+        updates = (apply, *take_off_tool_keys(stored))
     problems = _paused_by_others(snapshot, assessment)
     costs = _plan_costs(snapshot, assessment)
     if snapshot.rejections:

@@ -201,10 +201,10 @@ def _apply_leaders(
         return (Merge(Reference.to(stored), patch, why=why, announce=announce),)
     failure = events.failed_leaders(lws, "update")
     applying = Apply(intent, why=why, uid=stored["metadata"]["uid"], announce=announce, failure=failure)
-    return (applying, *take_off_tools_own(stored))
+    return (applying, *take_off_tool_keys(stored))
 
 
-def take_off_tools_own(stored: Object) -> tuple[Merge, ...]:
+def take_off_tool_keys(stored: Object) -> tuple[Merge, ...]:
     """Remove labels and annotations of deployment tools that an apply keeps for their other owner."""
     patch = without_tool_keys(stored, {})
     if all(
