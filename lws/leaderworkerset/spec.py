@@ -250,11 +250,12 @@ def _attributes() -> Iterator[tuple[str, Field, Callable[[Any], Any]]]:
     """Yield the attributes that come from a field: name, field, and the conversion of a stored value."""
     for name, hint in get_type_hints(SetSpec, include_extras=True).items():
         if notes := getattr(hint, "__metadata__", ()):
-            source, *made = notes
-            yield name, source, partial(_made, *made) if made else source.read
+            source, *convert = notes
+            yield name, source, partial(_converted, *convert) if convert else source.read
 
 
-def _made(of: Callable[[Any], Any], value: Any) -> Any:
+def _converted(of: Callable[[Any], Any], value: Any) -> Any:
+    """Convert the object in a field; None if it is not an object."""
     return of(value) if is_mapping(value) else None
 
 

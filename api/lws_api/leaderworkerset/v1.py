@@ -41,7 +41,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "LeaderWorkerSet"
 
 PREFIX = "leaderworkerset.sigs.k8s.io"
-"""Of the labels and annotations of sets, pods and their objects."""
+"""Prefix of the labels and annotations of sets, pods and the objects that belong to them."""
 
 CONTROLLER_NAME = f"{PREFIX}/lws-controller"
 """What `spec.managedBy` calls this controller."""
@@ -53,12 +53,12 @@ GROUP_KEY_LABEL = f"{PREFIX}/group-key"
 REVISION_LABEL = f"{PREFIX}/template-revision-hash"
 ROLE_LABEL = f"{PREFIX}/role"
 LEADER, WORKER = "leader", "worker"
-"""Values of that label, which StatefulSets have, and no pod."""
+"""Values of ROLE_LABEL. StatefulSets carry it, pods do not."""
 SUBGROUP_INDEX_LABEL = f"{PREFIX}/subgroup-index"
 SUBGROUP_KEY_LABEL = f"{PREFIX}/subgroup-key"
 FORMER_GROUP_GONE_LABEL = f"{PREFIX}/former-group-gone"
-"""Of a leader that found no node while pods of its former group may have been there: the manager sets it to
-"true" when they are gone, so that the scheduler looks again.
+"""On a leader that found no node while pods of its former group may have used it. The manager sets the label
+to "true" when they are gone, so that the scheduler tries again.
 """
 
 SIZE_ANNOTATION = f"{PREFIX}/size"
@@ -82,29 +82,29 @@ GROUP_REPLACEMENT_GATE = f"{PREFIX}/group-replacement"
 `spec.scheduling` is about.
 """
 SCHEDULING_LEVEL_LABEL = f"{PREFIX}/scheduling-level"
-"""Of PodGroups: the level of `spec.scheduling` that they are for."""
+"""On PodGroups: the level of `spec.scheduling` that they are for."""
 SCHEDULING_LEVEL_ANNOTATION = f"{PREFIX}/workload-aware-scheduling"
 WORKLOAD_NAME_ANNOTATION = f"{PREFIX}/workload-name"
-"""Of pods of sets with `spec.scheduling`: its level, and the Workload. Leaders of groups add five characters
-of their own to the name, so that no two leaders have the same PodGroup.
+"""On pods of sets with `spec.scheduling`: its level, and the name of the Workload. Leaders of groups add five
+characters of their own to the name, so that no two leaders have the same PodGroup.
 """
 PREWARM_LABEL = f"{PREFIX}/prewarm"
-"""Of the pods of Jobs that pull images before a rollout: the name of their set. They have no other label of
+"""On the pods of Jobs that pull images before a rollout: the name of their set. They have no other label of
 ours, and are no pods of the set.
 """
 PREWARM_NODE_ANNOTATION = f"{PREFIX}/prewarm-node"
-"""Of such a Job: the node that it is for."""
+"""On such a Job: the node that it pulls images for."""
 PODS_RETRIED_AT_ANNOTATION = f"{PREFIX}/pods-retried-at"
 POD_TERMINATION_POLICY_ANNOTATION = f"{PREFIX}/pod-termination-policy"
-"""`spec.podTerminationPolicy`, for when the set is gone before its pods: of worker StatefulSets, and of
-upstream's leader pods.
+"""On worker StatefulSets, and on leader pods of upstream: `spec.podTerminationPolicy`, which is needed after
+the set is gone.
 """
 GROUP_RESTART_COUNTS_ANNOTATION = f"{PREFIX}/group-restart-counts"
 RESTART_BUDGET_EXHAUSTED_ANNOTATION = f"{PREFIX}/group-restart-budget-exhausted"
 RECOVER_ANNOTATION = f"{PREFIX}/recover"
 
 RESTART_BUDGET_FINALIZER = f"{PREFIX}/group-restart-budget-cleanup"
-"""Of the pods of a group that has used up `maxGroupRestarts` of its template."""
+"""Finalizer on the pods of a group that has used up `maxGroupRestarts` of its template."""
 
 LEADER_ADDRESS_ENV = "LWS_LEADER_ADDRESS"
 GROUP_SIZE_ENV = "LWS_GROUP_SIZE"

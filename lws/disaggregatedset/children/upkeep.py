@@ -22,7 +22,7 @@ from lws.runtime.children import repair
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import RestartPolicy
 
-_OPTIONAL = (
+_AT_ONCE_OPTIONAL = (
     fields.LEADER_SERVICE,
     fields.DISRUPTION_BUDGET,
     fields.PROGRESS_DEADLINE,
@@ -31,7 +31,7 @@ _OPTIONAL = (
     fields.RESTART_BUDGET,
     fields.POD_TERMINATION,
 )
-_WITH_DEFAULT = (
+_AT_ONCE_WITH_DEFAULT = (
     fields.GROUP_REPLACEMENT,
     fields.STARTUP_POLICY,
     fields.RESTART_POLICY,
@@ -39,7 +39,7 @@ _WITH_DEFAULT = (
     fields.MAX_UNAVAILABLE,
     fields.MAX_SURGE,
 )
-_IN_EFFECT = (*_OPTIONAL, *_WITH_DEFAULT, fields.CLAIM_RETENTION, fields.RESTART_BACKOFF)
+_IN_EFFECT = (*_AT_ONCE_OPTIONAL, *_AT_ONCE_WITH_DEFAULT, fields.CLAIM_RETENTION, fields.RESTART_BACKOFF)
 _RETENTION = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 _NOT_OF_ROLES = frozenset(
     {*PLACEMENT_ANNOTATIONS, INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION}
@@ -124,8 +124,8 @@ def _with(
 
 def _values_of(raw: Object) -> _Values:
     """Return the fields of a child or a role that take effect at once, with the defaults of the API."""
-    optional = (field.of(raw) for field in _OPTIONAL)
-    given = ((field, field.of(raw)) for field in _WITH_DEFAULT)
+    optional = (field.of(raw) for field in _AT_ONCE_OPTIONAL)
+    given = ((field, field.of(raw)) for field in _AT_ONCE_WITH_DEFAULT)
     retention = {**_RETENTION, **(fields.CLAIM_RETENTION.of(raw) or {})}
     backoff = fields.RESTART_BACKOFF.of(raw)
     completed = completed_backoff(backoff) if backoff is not None else None

@@ -108,7 +108,7 @@ def errors_in(
     errors = [
         *_name_errors(new),
         *_count_errors(spec),
-        *_rollout_limit_errors(spec),
+        *_limit_errors(spec),
         *_no_progress_errors(spec, before),
         *subgroup_errors(new, spec, before),
         *_added(_group_errors, (new, spec), (old, before)),
@@ -253,7 +253,7 @@ def _count_errors(spec: SetSpec) -> list[FieldError]:
     return errors
 
 
-def _rollout_limit_errors(spec: SetSpec) -> list[FieldError]:
+def _limit_errors(spec: SetSpec) -> list[FieldError]:
     errors = amount_errors(fields.MAX_UNAVAILABLE, spec.max_unavailable)
     errors += amount_errors(fields.MAX_SURGE, spec.max_surge)
     errors += amount_errors(fields.MAX_UNAVAILABLE_GROUPS, spec.max_unavailable_groups)

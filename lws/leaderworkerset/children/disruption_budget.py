@@ -1,10 +1,10 @@
 """Plan the PodDisruptionBudget of a set, which limits how many groups evictions (node drains) may disrupt.
 
-Evicting one pod disrupts its whole group, so `maxUnavailable` counts groups. It is the user's limit while no
-group is disrupted, and 0 when that many groups are. In between, disrupted groups are not subtracted from the
-limit, because the disruption controller itself counts at least one missing pod of each. Groups without worker
-pods are the exception: the controller does not count a StatefulSet without pods, so a ready leader hides that
-its group is disrupted.
+Evicting one pod disrupts its whole group, so `maxUnavailable` counts groups. Here a group is disrupted if it
+is not ready, whatever the cause. `maxUnavailable` is the user's limit while no group is disrupted, and 0 when
+that many groups are. In between, disrupted groups are not subtracted from the limit, because the disruption
+controller already counts at least one unavailable pod in each. Groups without worker pods are the exception:
+the controller does not count a StatefulSet without pods, so a ready leader hides that its group is disrupted.
 
 Adding the missing pods of disrupted groups to the limit would allow evictions sooner. But pods are recreated
 one by one, and each new pod would allow the disruption of another group before this budget is lowered again.
@@ -35,12 +35,12 @@ def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) 
         limit = disruption_limit(snapshot.spec)
     except ValueError as error:
         # An existing PodDisruptionBudget is kept as it is.
-        note = f"{fields.MAX_UNAVAILABLE_GROUPS}: {error}"
-        return Plan(problems=(Problem("InvalidDisruptionBudget", note),), waiting_for=note)
+        message = f"{fields.MAX_UNAVAILABLE_GROUPS}: {error}"
+        return Plan(problems=(Problem("InvalidDisruptionBudget", message),), waiting_for=message)
     if limit is None:
         return plan_unwanted(snapshot.owner, stored, "the set has no disruption budget")
     child = Child(ownership_of_budget(snapshot), stored, "the former PodDisruptionBudget")
-    intent = build_disruption_budget(lws, disruptions_allowed(limit, snapshot, groups))
+    intent = build_disruption_budget(lws, max_unavailable_now(limit, snapshot, groups))
     failure = events.failed_create(lws, f"pod disruption budget {name_of(lws)}")
     create = Create(intent, why="evictions must not take too many groups at once", failure=failure)
     return plan_child(snapshot.owner, child, create, _repairs)
@@ -71,7 +71,7 @@ def wants_disruption_budget(spec: SetSpec) -> bool:
         return False
 
 
-def disruptions_allowed(limit: int, snapshot: SetSnapshot, groups: Iterable[GroupState]) -> int:
+def max_unavailable_now(limit: int, snapshot: SetSnapshot, groups: Iterable[GroupState]) -> int:
     """The number of further groups that may be disrupted, as `maxUnavailable` for the disruption controller.
 
     A disrupted group is not subtracted if the disruption controller itself counts a missing pod of it.
@@ -80,7 +80,9 @@ def disruptions_allowed(limit: int, snapshot: SetSnapshot, groups: Iterable[Grou
     disrupted = max(0, snapshot.spec.replicas - len(ready))
     if disrupted >= limit:
         return 0
-    counted = sum(_is_counted(group, snapshot) for group in snapshot.groups if group.index not in ready)
+    counted = sum(
+        _is_counted_by_kubernetes(group, snapshot) for group in snapshot.groups if group.index not in ready
+    )
     return limit - max(0, disrupted - counted)
 
 
@@ -99,7 +101,7 @@ def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]
     }
 
 
-def _is_counted(group: GroupFacts, snapshot: SetSnapshot) -> bool:
+def _is_counted_by_kubernetes(group: GroupFacts, snapshot: SetSnapshot) -> bool:
     """Whether the disruption controller counts a missing pod of a group until the group is ready.
 
     It does not if the leader or its worker StatefulSet is being deleted: without workers, the disruption
@@ -113,9 +115,13 @@ def _is_counted(group: GroupFacts, snapshot: SetSnapshot) -> bool:
 
 
 def _repairs(stored: Object, intent: Object) -> dict[str, Object]:
+    """Return the patch of the spec by reason (see `Repairs`); empty if nothing differs.
+
+    Fields that are not ours stay.
+    """
     existing, desired = stored.get("spec") or {}, dict(intent["spec"])
     if "unhealthyPodEvictionPolicy" not in existing:
-        # Kubernetes before 1.27 drops this field.
+        # Kubernetes before 1.27 drops this field in every write, so a missing policy is never restored.
         del desired["unhealthyPodEvictionPolicy"]
     ours = {field: value for field, value in existing.items() if field in desired or field == "minAvailable"}
     changed = merge_patch(ours, desired)

@@ -37,7 +37,7 @@ _STATUS = _STATUS_TYPES["LeaderWorkerSetStatus"]
 _STATUS_SHAPES = Shapes(_STATUS_TYPES, {"Condition": ("type", "status")})
 
 _AMOUNTS = (fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
-# Invalid values in these fields do not stop a set.
+# An invalid value in any other field stops the set; in these it does not.
 _HARMLESS = (
     fields.HISTORY_LIMIT,
     fields.MAX_GROUP_RESTARTS,
@@ -45,6 +45,7 @@ _HARMLESS = (
     fields.BACKOFF_BASE,
     fields.BACKOFF_CAP,
 )
+# Every constant of `fields` is checked, except those.
 _CHECKED = [each for each in vars(fields).values() if isinstance(each, Field) and each not in _HARMLESS]
 # These minimums are not in the schema: upstream's webhook requires the first two, and a deadline of 0 s only
 # causes a report.

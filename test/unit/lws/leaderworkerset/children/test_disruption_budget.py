@@ -15,7 +15,7 @@ from lws.leaderworkerset.assessment.likeness import may_be_adopted
 from lws.leaderworkerset.children.disruption_budget import (
     build_disruption_budget,
     disruption_limit,
-    disruptions_allowed,
+    max_unavailable_now,
     wants_disruption_budget,
 )
 from lws.leaderworkerset.plan import plan
@@ -150,7 +150,7 @@ def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -
         serving = sum(group.is_serving(size) for group in groups)
         states, missing = group_states(facts, wanted), sum(group.missing(size) for group in groups)
         for limit in range(4):
-            evictions = max(0, disruptions_allowed(limit, snapshot, states) - missing)
+            evictions = max(0, max_unavailable_now(limit, snapshot, states) - missing)
             assert min(serving, evictions) <= max(0, limit - (3 - serving)), (limit, groups)
             allowed_evictions += evictions
     assert allowed_evictions
@@ -187,7 +187,7 @@ def test_what_is_allowed(groups: str, limit: int, allowed: int) -> None:
     }
     facts = tuple(each for index, sign in enumerate(groups) for each in seen[sign].facts(lws, index))
     states = group_states(facts, DesiredGroups(KEY, {KEY: 2}))
-    assert disruptions_allowed(limit, SetSnapshot(lws, NOW, groups=facts), states) == allowed
+    assert max_unavailable_now(limit, SetSnapshot(lws, NOW, groups=facts), states) == allowed
 
 
 def stored_budget(snapshot: SetSnapshot) -> Mapping[str, Any]:
@@ -200,7 +200,7 @@ def the_action(snapshot: SetSnapshot) -> Any:
     return found
 
 
-def test_a_set_that_asks_has_one_and_then_rests() -> None:
+def test_a_budget_is_created_once() -> None:
     snapshot = settled(a_set())
     assert stored_budget(snapshot)["spec"]["maxUnavailable"] == 1
     assert plan(snapshot).is_empty
@@ -282,7 +282,7 @@ def test_a_repair_says_what_it_is_for(edit: dict[str, Any], why: str) -> None:
     assert the_action(replace(snapshot, disruption_budget=edited)).why == why
 
 
-def test_one_that_was_deleted_is_made_anew() -> None:
+def test_a_deleted_budget_is_recreated() -> None:
     action = the_action(settled(a_set(), disruption_budget=None))
     assert isinstance(action, Create) and action.intent["kind"] == "PodDisruptionBudget"
     assert action.failure is not None and action.failure.reason == "FailedCreate"
@@ -350,7 +350,7 @@ def test_a_users_own_budget_is_not_adopted_whatever_its_labels() -> None:
     assert [each.reason for each in planned.announce] == ["NameClash"]
 
 
-def test_one_that_is_going_is_waited_for() -> None:
+def test_a_terminating_budget_is_waited_for() -> None:
     lws = a_set()
     going = theirs(lws, lambda metadata: metadata.update(deletionTimestamp="2026-03-01T12:00:00Z"))
     planned = plan(settled(lws, disruption_budget=going))
